@@ -13,6 +13,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("compat/protocol", &["varve-base"]),
     ("compat/rdb", &["varve-base"]),
     ("compat/aof", &["varve-base", "varve-protocol"]),
+    ("compat/lua", &["varve-base", "varve-protocol"]),
     ("compat/catalog", &["varve-base", "varve-protocol"]),
     ("compat/exec", &["varve-base", "varve-store", "varve-protocol", "varve-catalog"]),
     ("compat/commands", &["varve-base", "varve-store", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec"]),

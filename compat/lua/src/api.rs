@@ -1,0 +1,224 @@
+//! The `redis` object.
+
+use crate::args::{Text, number, text};
+use crate::errors::{
+    ACL_COMMAND, BAD_ARGUMENT, LOG_ARGUMENTS, LOG_LEVEL, LOG_LEVEL_TYPE, NO_ARGUMENTS, OUTSIDE_SCRIPT, REPL_ARGUMENTS,
+    REPL_FLAGS, RESP_ARGUMENTS, RESP_VERSION, SHA_ARGUMENTS, SINGLE_FIELD,
+};
+use crate::fault::{Fault, error_table};
+use crate::host::{LogLevel, Replicate};
+use crate::sandbox::of_table;
+use crate::shared::Shared;
+use crate::values::{Reader, Unlimited, error_text};
+use mlua::{Lua, MultiValue, Result, Table, Value};
+use smallvec::SmallVec;
+use std::rc::Rc;
+use varve_base::number::{push_f64, push_i64};
+use varve_base::sha1::sha1;
+use varve_protocol::Resp;
+
+/// Bytes of the reply's buffer that are kept between calls.
+const KEEP_BYTES: usize = 1 << 16;
+const REPL_NONE: i64 = 0;
+const REPL_AOF: i64 = 1;
+const REPL_REPLICA: i64 = 2;
+const REPL_ALL: i64 = REPL_AOF | REPL_REPLICA;
+
+/// The table `redis`.
+pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
+    let redis = lua.create_table()?;
+    add(lua, &redis, shared, "call", |lua, shared, args| call(lua, shared, args, true))?;
+    add(lua, &redis, shared, "pcall", |lua, shared, args| call(lua, shared, args, false))?;
+    add(lua, &redis, shared, "log", |_, shared, args| log(shared, args))?;
+    add(lua, &redis, shared, "setresp", |_, shared, args| set_resp(shared, args))?;
+    add(lua, &redis, shared, "set_repl", |_, shared, args| set_repl(shared, args))?;
+    add(lua, &redis, shared, "acl_check_cmd", |_, shared, args| acl_check_cmd(shared, args))?;
+    add(lua, &redis, shared, "sha1hex", |lua, _, args| sha1hex(lua, args))?;
+    add(lua, &redis, shared, "error_reply", |lua, _, args| single_field(lua, args, "err"))?;
+    add(lua, &redis, shared, "status_reply", |lua, _, args| single_field(lua, args, "ok"))?;
+    add(lua, &redis, shared, "replicate_commands", |_, _, _| Ok(Value::Boolean(true)))?;
+    // Both belong to redis-server's debugger, and do nothing outside of it.
+    add(lua, &redis, shared, "breakpoint", |_, _, _| Ok(Value::Boolean(false)))?;
+    add(lua, &redis, shared, "debug", |_, _, _| Ok(Value::Nil))?;
+    let numbers = [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
+        ("REPL_NONE", REPL_NONE),
+        ("REPL_AOF", REPL_AOF),
+        ("REPL_SLAVE", REPL_REPLICA),
+        ("REPL_REPLICA", REPL_REPLICA),
+        ("REPL_ALL", REPL_ALL),
+        ("REDIS_VERSION_NUM", i64::from(shared.settings.version_number)),
+    ];
+    numbers.into_iter().try_for_each(|(name, n)| redis.raw_set(name, n))?;
+    redis.raw_set("REDIS_VERSION", shared.settings.version)?;
+    Ok(redis)
+}
+
+fn add(
+    lua: &Lua,
+    to: &Table,
+    shared: &Rc<Shared>,
+    name: &str,
+    function: impl Fn(&Lua, &Shared, MultiValue) -> Result<Value> + 'static,
+) -> Result<()> {
+    let shared = Rc::clone(shared);
+    to.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &shared, args))?)
+}
+
+/// `redis.call`, which raises an error, and `redis.pcall`, which returns it.
+fn call(lua: &Lua, shared: &Shared, args: MultiValue, raises: bool) -> Result<Value> {
+    let outcome = arguments(&args).and_then(|texts| run(lua, shared, &texts));
+    match outcome {
+        Ok(Value::Table(table)) if raises && is_error(&table)? => Err(of_table(&table)?.into()),
+        Err(error) if !raises => match Fault::of(&error) {
+            Fault::Reply { text, counted } => Ok(Value::Table(error_table(lua, &text, counted)?)),
+            _ => Err(error),
+        },
+        outcome => outcome,
+    }
+}
+
+fn is_error(table: &Table) -> Result<bool> {
+    Ok(table.raw_len() == 0 && matches!(table.raw_get::<Value>("err")?, Value::String(_)))
+}
+
+/// The command's words: strings, and numbers as C's `%.17g` writes them.
+fn arguments(args: &MultiValue) -> Result<SmallVec<[Text; 8]>> {
+    if args.is_empty() {
+        return Err(Fault::reply(NO_ARGUMENTS));
+    }
+    args.iter().map(argument).collect()
+}
+
+fn argument(value: &Value) -> Result<Text> {
+    let mut text = Vec::new();
+    match value {
+        Value::String(text) => return Ok(Text::Borrowed(text.as_bytes())),
+        Value::Integer(n) if n.unsigned_abs() < 1 << 53 => push_i64(&mut text, *n),
+        Value::Integer(n) => push_f64(&mut text, *n as f64),
+        Value::Number(n) => push_f64(&mut text, *n),
+        _ => return Err(Fault::reply(BAD_ARGUMENT)),
+    }
+    Ok(Text::Number(SmallVec::from_vec(text)))
+}
+
+/// Has the host run a command; the reply as a value.
+fn run(lua: &Lua, shared: &Shared, texts: &[Text]) -> Result<Value> {
+    let slices: SmallVec<[&[u8]; 8]> = texts.iter().map(AsRef::as_ref).collect();
+    let mut reply = shared.reply.borrow_mut();
+    let reply = &mut *reply;
+    reply.set_resp(shared.resp.get());
+    let ran = shared.host.with(|host| host.call(&slices, reply));
+    let value = match ran {
+        Some(()) => {
+            let room = Unlimited::new(lua);
+            let mut parts = reply.parts();
+            match (parts.next(), parts.next()) {
+                (Some(only), None) => Reader::new(lua, &room, only).value(),
+                _ => {
+                    room.admit(reply.len())?;
+                    let joined: Vec<u8> = reply.parts().flatten().copied().collect();
+                    Reader::new(lua, &room, &joined).value()
+                }
+            }
+        }
+        None => Err(Fault::reply(OUTSIDE_SCRIPT)),
+    };
+    reply.clear(KEEP_BYTES);
+    value
+}
+
+fn log(shared: &Shared, args: MultiValue) -> Result<Value> {
+    if args.len() < 2 {
+        return Err(Fault::reply(LOG_ARGUMENTS));
+    }
+    let Some(level) = number(&args[0]) else { return Err(Fault::reply(LOG_LEVEL_TYPE)) };
+    let level = match level as i64 {
+        0 => LogLevel::Debug,
+        1 => LogLevel::Verbose,
+        2 => LogLevel::Notice,
+        3 => LogLevel::Warning,
+        _ => return Err(Fault::reply(LOG_LEVEL)),
+    };
+    let mut line = Vec::new();
+    for value in args.iter().skip(1) {
+        // A value that is neither a string nor a number is left out, as redis-server does.
+        if let Some(text) = text(value) {
+            if !line.is_empty() {
+                line.push(b' ');
+            }
+            line.extend_from_slice(text.as_ref());
+        }
+    }
+    shared.host.with(|host| host.log(level, &line));
+    Ok(Value::Nil)
+}
+
+fn set_resp(shared: &Shared, args: MultiValue) -> Result<Value> {
+    if args.len() != 1 {
+        return Err(Fault::reply(RESP_ARGUMENTS));
+    }
+    let resp = match number(&args[0]) {
+        Some(2.0) => Resp::V2,
+        Some(3.0) => Resp::V3,
+        _ => return Err(Fault::reply(RESP_VERSION)),
+    };
+    shared.resp.set(resp);
+    shared.host.with(|host| host.set_resp(resp));
+    Ok(Value::Nil)
+}
+
+fn set_repl(shared: &Shared, args: MultiValue) -> Result<Value> {
+    if args.len() != 1 {
+        return Err(Fault::reply(REPL_ARGUMENTS));
+    }
+    let flags = number(&args[0]).unwrap_or(0.0) as i64;
+    if flags & !REPL_ALL != 0 {
+        return Err(Fault::reply(REPL_FLAGS));
+    }
+    let replicate = Replicate { to_aof: flags & REPL_AOF != 0, to_replicas: flags & REPL_REPLICA != 0 };
+    shared.host.with(|host| host.set_repl(replicate));
+    Ok(Value::Nil)
+}
+
+fn acl_check_cmd(shared: &Shared, args: MultiValue) -> Result<Value> {
+    let texts = arguments(&args)?;
+    let slices: SmallVec<[&[u8]; 8]> = texts.iter().map(AsRef::as_ref).collect();
+    match shared.host.with(|host| host.acl_check_cmd(&slices)) {
+        Some(Some(allowed)) => Ok(Value::Boolean(allowed)),
+        Some(None) => Err(Fault::reply(ACL_COMMAND)),
+        None => Err(Fault::reply(OUTSIDE_SCRIPT)),
+    }
+}
+
+fn sha1hex(lua: &Lua, args: MultiValue) -> Result<Value> {
+    if args.len() != 1 {
+        return Err(Fault::reply(SHA_ARGUMENTS));
+    }
+    let text = text(&args[0]);
+    let digest = sha1(text.as_ref().map_or(b"", AsRef::as_ref));
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Value::String(lua.create_string(hex)?))
+}
+
+/// `redis.error_reply` and `redis.status_reply`: a table of one field. Wrong arguments are returned as an error, not
+/// raised.
+fn single_field(lua: &Lua, args: MultiValue, field: &str) -> Result<Value> {
+    let table = match args.front() {
+        Some(Value::String(text)) if args.len() == 1 && field == "err" => {
+            let text = text.as_bytes();
+            let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+            error_table(lua, &error_text(text.strip_prefix(b"-").unwrap_or(text).trim_ascii_end()), false)?
+        }
+        Some(Value::String(text)) if args.len() == 1 => {
+            let table = lua.create_table_with_capacity(0, 1)?;
+            table.raw_set(field, text)?;
+            table
+        }
+        _ => error_table(lua, SINGLE_FIELD, false)?,
+    };
+    Ok(Value::Table(table))
+}

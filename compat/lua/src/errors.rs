@@ -1,0 +1,47 @@
+//! The error with which a script ends, and the texts.
+
+/// The error reply of a script that could not be compiled, loaded or run to its end, or that returned an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptError {
+    /// The reply without its `-`, code included. Any bytes but line ends.
+    pub text: Vec<u8>,
+    /// True if the command that failed inside the script was counted as an error already.
+    pub counted: bool,
+}
+
+impl ScriptError {
+    /// An error that nothing has counted yet. Line ends become spaces, since the text ends up in the protocol.
+    pub(crate) fn new(text: impl Into<Vec<u8>>) -> ScriptError {
+        let mut text = text.into();
+        for byte in &mut text {
+            if matches!(byte, b'\r' | b'\n') {
+                *byte = b' ';
+            }
+        }
+        ScriptError { text, counted: false }
+    }
+}
+
+/// An error text with the code of errors that have none of their own.
+pub(crate) fn with_code(text: &[u8]) -> Vec<u8> {
+    [b"ERR ", text].concat()
+}
+
+pub(crate) const UNKNOWN: &[u8] = b"ERR unknown error";
+pub(crate) const COMPILING: &[u8] = b"ERR Error compiling script (new function): ";
+pub(crate) const SHEBANG_WORD: &[u8] = b"ERR Unknown lua shebang option: ";
+pub(crate) const NO_ARGUMENTS: &str = "ERR Please specify at least one argument for this redis lib call";
+pub(crate) const BAD_ARGUMENT: &str = "ERR Lua redis lib command arguments must be strings or integers";
+pub(crate) const OUTSIDE_SCRIPT: &str = "ERR redis.call/pcall can only be called inside a script invocation";
+pub(crate) const NO_MEMORY: &str = "ERR not enough memory";
+pub(crate) const SINGLE_FIELD: &[u8] = b"ERR wrong number or type of arguments";
+pub(crate) const SHA_ARGUMENTS: &str = "ERR wrong number of arguments";
+pub(crate) const LOG_ARGUMENTS: &str = "ERR redis.log() requires two arguments or more.";
+pub(crate) const LOG_LEVEL_TYPE: &str = "ERR First argument must be a number (log level).";
+pub(crate) const LOG_LEVEL: &str = "ERR Invalid debug level.";
+pub(crate) const RESP_ARGUMENTS: &str = "ERR redis.setresp() requires one argument.";
+pub(crate) const RESP_VERSION: &str = "ERR RESP version must be 2 or 3.";
+pub(crate) const REPL_ARGUMENTS: &str = "ERR redis.set_repl() requires two arguments.";
+pub(crate) const REPL_FLAGS: &str = "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
+pub(crate) const ACL_COMMAND: &str = "ERR Invalid command passed to redis.acl_check_cmd()";
+pub(crate) const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";

@@ -1,0 +1,148 @@
+//! From Lua to Redis: the value that a script returns becomes its reply.
+//!
+//! A table with one of the fields `err`, `ok`, `double`, `map`, `set`, `big_number` or `verbatim_string` is that kind of
+//! reply; any other is an array up to its first nil. Metamethods are not asked.
+
+use crate::errors::TOO_DEEP;
+use crate::fault::Fault;
+use crate::sandbox::of_table;
+use mlua::{LuaString, Result, Table, Value};
+use varve_protocol::{Reply, Resp};
+
+/// Tables within each other that a reply may have.
+const DEPTH_MAX: usize = 1000;
+
+/// The kinds of reply that a table can stand for.
+enum Kind {
+    Error(Fault),
+    Status(LuaString),
+    Double(f64),
+    Map(Table),
+    Set(Table),
+    BigNumber(LuaString),
+    Verbatim(LuaString, LuaString),
+    Array,
+}
+
+/// Writes replies; `resp` is the version that the script has set.
+pub(crate) struct Writer<'a> {
+    pub(crate) out: &'a mut Reply,
+    pub(crate) resp: Resp,
+}
+
+/// The error that the script's result is, if it is one.
+pub(crate) fn error_of(value: &Value) -> Result<Option<Fault>> {
+    match value {
+        Value::Table(table) if has_error(table)? => of_table(table).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn has_error(table: &Table) -> Result<bool> {
+    Ok(matches!(table.raw_get::<Value>("err")?, Value::String(_)))
+}
+
+impl Writer<'_> {
+    /// Writes one value, `depth` tables deep.
+    pub(crate) fn value(&mut self, value: &Value, depth: usize) -> Result<()> {
+        match value {
+            Value::String(text) => self.out.bulk(&text.as_bytes()),
+            Value::Integer(n) => self.out.integer(*n),
+            Value::Number(n) => self.out.integer(to_integer(*n)),
+            Value::Boolean(value) => match (self.resp, value) {
+                (Resp::V3, _) => self.out.boolean(*value),
+                (Resp::V2, true) => self.out.integer(1),
+                (Resp::V2, false) => self.out.null(),
+            },
+            Value::Table(_) if depth >= DEPTH_MAX => self.out.error_bytes(TOO_DEEP),
+            Value::Table(table) => return self.table(table, depth),
+            _ => self.out.null(),
+        }
+        Ok(())
+    }
+
+    fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
+        match kind(table)? {
+            Kind::Error(Fault::Reply { text, .. } | Fault::Text(text) | Fault::Fatal(text)) => {
+                self.out.error_bytes(&text);
+            }
+            Kind::Status(text) => self.out.simple(&one_line(&text)),
+            Kind::Double(n) => self.out.double(n),
+            Kind::BigNumber(text) => self.out.big_number(&one_line(&text)),
+            Kind::Verbatim(format, text) => self.out.verbatim(&one_line(&format), &text.as_bytes()),
+            Kind::Map(map) => {
+                let (from, mut len) = (self.out.defer(), 0);
+                for pair in map.pairs::<Value, Value>() {
+                    let (key, value) = pair?;
+                    self.value(&key, depth + 1)?;
+                    self.value(&value, depth + 1)?;
+                    len += 1;
+                }
+                self.out.end_map(from, len);
+            }
+            Kind::Set(set) => {
+                let (from, mut len) = (self.out.defer(), 0);
+                for pair in set.pairs::<Value, Value>() {
+                    self.value(&pair?.0, depth + 1)?;
+                    len += 1;
+                }
+                self.out.end_set(from, len);
+            }
+            Kind::Array => {
+                let (from, mut len) = (self.out.defer(), 0);
+                loop {
+                    let value = table.raw_get::<Value>(len + 1)?;
+                    if value.is_nil() {
+                        break;
+                    }
+                    self.value(&value, depth + 1)?;
+                    len += 1;
+                }
+                self.out.end_array(from, len);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kind(table: &Table) -> Result<Kind> {
+    if has_error(table)? {
+        return of_table(table).map(Kind::Error);
+    }
+    if let Value::String(text) = table.raw_get("ok")? {
+        return Ok(Kind::Status(text));
+    }
+    match table.raw_get("double")? {
+        Value::Number(n) => return Ok(Kind::Double(n)),
+        Value::Integer(n) => return Ok(Kind::Double(n as f64)),
+        _ => {}
+    }
+    if let Value::Table(map) = table.raw_get("map")? {
+        return Ok(Kind::Map(map));
+    }
+    if let Value::Table(set) = table.raw_get("set")? {
+        return Ok(Kind::Set(set));
+    }
+    if let Value::String(digits) = table.raw_get("big_number")? {
+        return Ok(Kind::BigNumber(digits));
+    }
+    if let Value::Table(parts) = table.raw_get("verbatim_string")?
+        && let (Value::String(format), Value::String(text)) = (parts.raw_get("format")?, parts.raw_get("string")?)
+    {
+        return Ok(Kind::Verbatim(format, text));
+    }
+    Ok(Kind::Array)
+}
+
+/// Up to the first zero byte, without line ends, which would be read as protocol.
+fn one_line(text: &LuaString) -> String {
+    let bytes = text.as_bytes();
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
+}
+
+/// The integer that C's conversion gives on the machines that run Redis: what does not fit is the least integer.
+fn to_integer(n: f64) -> i64 {
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    if (-BOUND..BOUND).contains(&n) { n as i64 } else { i64::MIN }
+}

@@ -1,0 +1,135 @@
+//! The sandbox: which globals there are, and what keeps scripts from changing them.
+//!
+//! ```text
+//!  new state ─▶ libraries of Lua, without what reaches outside ─▶ ours (`redis`, ..) ─▶ prelude.lua hides all of it behind
+//!                                                                                      stand-ins ─▶ `_G` of all scripts
+//! ```
+//! The list of what must hold: `tests/security.rs`.
+
+use crate::errors::{UNKNOWN, with_code};
+use crate::fault::{Fault, PRELUDE, place, without_prelude};
+use crate::shared::Shared;
+use mlua::chunk::ChunkMode;
+use mlua::{Function, Lua, LuaString, Result, Table, Value};
+use std::rc::Rc;
+
+/// Globals of Lua's base library that a script must not reach.
+const DENIED: &[&str] = &["dofile", "loadfile", "print", "newproxy", "getfenv", "setfenv"];
+/// Of these, the ones that `lua-enable-deprecated-api` gives back.
+const DEPRECATED: &[&str] = &["newproxy", "getfenv", "setfenv"];
+/// The letter with which compiled code begins.
+const BYTECODE: u8 = 0x1b;
+
+/// The functions with which Rust enters Lua.
+pub(crate) struct Doors {
+    /// Runs a chunk: number, KEYS, ARGV to (true, result) or (false, message).
+    pub(crate) enter: Function,
+    /// Keeps a chunk under a number; nil forgets it.
+    pub(crate) keep: Function,
+    /// Hides the libraries; gives what scripts see as `_G`.
+    seal: Function,
+}
+
+/// Loads the prelude into a new state, whose globals only have Lua's own libraries yet.
+pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>) -> Result<Doors> {
+    let globals = lua.globals();
+    let mut denied = DENIED.iter().filter(|name| !(shared.settings.deprecated_api && DEPRECATED.contains(name)));
+    denied.try_for_each(|name| globals.raw_set(*name, Value::Nil))?;
+    let native = lua.create_table()?;
+    native.raw_set("opened", lua.create_function(|lua, value: Value| opened(lua, value))?)?;
+    native.raw_set("mended", lua.create_function(mended)?)?;
+    let ours = Rc::clone(shared);
+    native.raw_set("ended", lua.create_function(move |lua, value: Value| ended(lua, &ours, value))?)?;
+    native.raw_set("compile", lua.create_function(compile_for_script)?)?;
+    let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).into_function()?;
+    let (seal, enter, keep) = prelude.call((globals, native, Value::NULL))?;
+    Ok(Doors { enter, keep, seal })
+}
+
+impl Doors {
+    /// Hides the globals and these libraries, and makes the stand-in the globals of all code that is compiled from now on.
+    pub(crate) fn seal(&self, lua: &Lua, libraries: Table) -> Result<()> {
+        let seen: Table = self.seal.call(libraries)?;
+        lua.set_globals(seen)
+    }
+}
+
+/// Compiles text, never compiled code. Nothing is collected meanwhile: what the parser has made is not all within the
+/// collector's sight (CVE-2025-49844).
+pub(crate) fn compile(lua: &Lua, text: &[u8], name: &[u8]) -> Result<Function> {
+    // A script's name ends at a zero byte, as in C.
+    let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
+    // Lua would see by the first letter that the code is compiled; behind a space it is a letter that has no place.
+    let shifted = (text.first() == Some(&BYTECODE)).then(|| [b" ", text].concat());
+    let text = shifted.as_deref().unwrap_or(text);
+    lua.gc_stop();
+    let function = lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
+    lua.gc_restart();
+    function
+}
+
+/// `loadstring` and `load` behind the prelude's checks: the function, or nil and a message.
+fn compile_for_script(lua: &Lua, (text, name): (LuaString, LuaString)) -> Result<(Value, Value)> {
+    match compile(lua, &text.as_bytes(), &name.as_bytes()) {
+        Ok(function) => Ok((Value::Function(function), Value::Nil)),
+        Err(mlua::Error::SyntaxError { message, .. }) => Ok((Value::Nil, Value::String(lua.create_string(message)?))),
+        Err(error) => Err(error),
+    }
+}
+
+/// The value of an error as a script sees it.
+fn opened(lua: &Lua, value: Value) -> Result<Value> {
+    match value {
+        Value::Error(error) => Fault::of(&error).opened(lua),
+        other => Ok(other),
+    }
+}
+
+/// A message with the place of the script's function in place of the prelude's. Runs while the stack still stands.
+fn mended(lua: &Lua, value: Value) -> Result<Value> {
+    if let Value::String(message) = &value
+        && let (rest, true) = without_prelude(&message.as_bytes())
+    {
+        return Ok(Value::String(lua.create_string(placed(lua, rest))?));
+    }
+    Ok(value)
+}
+
+fn placed(lua: &Lua, message: &[u8]) -> Vec<u8> {
+    let mut text = match place(lua, 1) {
+        Some(place) => format!("{}:{}: ", place.source, place.line).into_bytes(),
+        None => Vec::new(),
+    };
+    text.extend_from_slice(message);
+    text
+}
+
+/// An error that nothing in the script has caught: it is kept, with its place, for whoever ran the script.
+fn ended(lua: &Lua, shared: &Shared, value: Value) -> Result<()> {
+    let fault = match value {
+        Value::Error(error) => match Fault::of(&error) {
+            Fault::Text(text) => plain(&text),
+            fault => fault,
+        },
+        Value::Table(table) => of_table(&table)?,
+        other => plain(&mended(lua, other)?.to_string().map(String::into_bytes)?),
+    };
+    *shared.ended.borrow_mut() = Some((fault, place(lua, 1)));
+    Ok(())
+}
+
+/// An error without a code.
+fn plain(text: &[u8]) -> Fault {
+    Fault::Reply { text: with_code(text), counted: false }
+}
+
+/// The error of a table that was raised or returned: its field `err`, and whether it is counted already.
+pub(crate) fn of_table(table: &Table) -> Result<Fault> {
+    let text = match table.raw_get::<Value>("err")? {
+        Value::String(text) => text.as_bytes().split(|byte| *byte == 0).next().unwrap_or_default().to_vec(),
+        _ => UNKNOWN.to_vec(),
+    };
+    let counted = matches!(table.raw_get("ignore_error_stats_update")?, Value::Boolean(true));
+    Ok(Fault::Reply { text, counted })
+}

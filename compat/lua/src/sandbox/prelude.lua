@@ -1,0 +1,347 @@
+-- The ground on which scripts stand: globals and libraries that cannot be changed, and functions of Lua 5.1 that need a
+-- guard. Plain Lua 5.1 has no read-only tables, so a script sees stand-ins:
+--
+--   _G ─▶ {} ─metatable─▶ __index ─▶ the globals ─metatable─▶ __index ─▶ an error: no such variable
+--                         __newindex ─▶ an error: read-only
+--
+-- `behind` knows the table behind each stand-in. Functions that read or write tables without metamethods ask it first.
+-- What C functions complain of here names this file as its place; `mended` (sandbox.rs) puts the script's place there.
+-- Names of local functions are those that their messages quote.
+
+local globals, native, null = ...
+
+local concat, error, next, rawequal, select, tostring, type, xpcall =
+    table.concat, error, next, rawequal, select, tostring, type, xpcall
+local byte, find, gmatch, gsub, match = string.byte, string.find, string.gmatch, string.gsub, string.match
+local getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack =
+    getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack
+local call_protected, resume = pcall, coroutine.resume
+local insert, remove, sort, rep = table.insert, table.remove, table.sort, string.rep
+local opened, mended, ended = native.opened, native.mended, native.ended
+
+local READONLY = 'Attempt to modify a readonly table'
+local NONE = {} -- the metatable of stand-ins that shall seem to have none
+
+local behind = {}
+
+local function refuse()
+    error(READONLY, 2)
+end
+
+-- A stand-in for `table`; `shown` is what getmetatable answers for it.
+local function stand_in(table, shown)
+    local proxy = setmetatable({}, { __index = table, __newindex = refuse, __metatable = shown or NONE })
+    behind[proxy] = table
+    return proxy
+end
+
+local function missing(_, name)
+    error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+-- Errors -----------------------------------------------------------------------------------------------------------------
+
+-- The value of an error as scripts see it. An error that ends the script is raised anew.
+local function seen(e)
+    if type(e) == 'userdata' and not rawequal(e, null) then
+        return opened(e)
+    end
+    if type(e) == 'string' and byte(e) == 1 then
+        return (gsub(e, '^\1:%d+: ', ''))
+    end
+    return e
+end
+
+local function resumed(ok, ...)
+    if ok then
+        return true, ...
+    end
+    return false, seen((...))
+end
+
+-- redis-server's pcall gives the text of an error table in place of the table.
+local function caught(ok, ...)
+    if ok then
+        return true, ...
+    end
+    local e = seen((...))
+    if type(e) == 'table' then
+        local text = e.err
+        if type(text) == 'string' or type(text) == 'number' then
+            return false, text
+        end
+        return false, e, text
+    end
+    return false, e
+end
+
+function globals.pcall(...)
+    if select('#', ...) == 1 then
+        return caught(xpcall((...), mended))
+    end
+    local pcall = call_protected
+    return caught(pcall(...))
+end
+
+function globals.xpcall(...)
+    local f, handler = ...
+    if select('#', ...) < 2 then
+        error("bad argument #2 to 'xpcall' (value expected)", 2)
+    end
+    return resumed(xpcall(f, function(e)
+        if type(e) == 'userdata' and not rawequal(e, null) then
+            local ok, value = call_protected(opened, e)
+            if not ok then
+                return e
+            end
+            e = value
+        else
+            e = mended(e)
+        end
+        return handler(e)
+    end))
+end
+
+function coroutine.resume(...)
+    return resumed(resume(...))
+end
+
+-- Tables -----------------------------------------------------------------------------------------------------------------
+
+function globals.getmetatable(...)
+    local found = getmetatable(...)
+    if found ~= NONE then
+        return found
+    end
+end
+
+function globals.setmetatable(...)
+    local table = ...
+    if behind[table] then
+        error(READONLY, 0)
+    end
+    return setmetatable(...)
+end
+
+function globals.rawget(...)
+    local table, key = ...
+    local hidden = behind[table]
+    if hidden then
+        return rawget(hidden, key)
+    end
+    return rawget(...)
+end
+
+function globals.rawset(...)
+    local table = ...
+    if behind[table] then
+        error(READONLY, 0)
+    end
+    return rawset(...)
+end
+
+function globals.next(...)
+    local table, key = ...
+    local hidden = behind[table]
+    if hidden then
+        return next(hidden, key)
+    end
+    return next(...)
+end
+
+function globals.pairs(...)
+    local table = ...
+    if behind[table] then
+        return globals.next, table, nil
+    end
+    return pairs(...)
+end
+
+-- A place far outside of the table would keep `insert` in a loop that nothing can end.
+local PLACE_LEAST, PLACE_MOST = -1000000, 100000000
+
+function table.insert(...)
+    local table, place, third = ...
+    if behind[table] then
+        error(READONLY, 0)
+    end
+    if third ~= nil and type(place) == 'number' and not (place > PLACE_LEAST and place < PLACE_MOST) then
+        error("bad argument #2 to 'insert' (position out of bounds)", 2)
+    end
+    return insert(...)
+end
+
+-- C computes how many values there are in 32 bits, and believes an overflow (CVE-2025-46817).
+local RESULTS_MOST = 8000
+
+function globals.unpack(...)
+    local list, first, last = ...
+    if (first or last) and type(list) == 'table' then
+        first, last = tonumber(first or 1), tonumber(last or #list)
+        if first and last and not (last - first < RESULTS_MOST) then
+            error('too many results to unpack', 2)
+        end
+    end
+    return unpack(...)
+end
+
+function table.remove(...)
+    local table = ...
+    if behind[table] then
+        return
+    end
+    return remove(...)
+end
+
+function table.sort(...)
+    local table = ...
+    if behind[table] then
+        return
+    end
+    return sort(...)
+end
+
+-- Strings ----------------------------------------------------------------------------------------------------------------
+
+-- An empty string repeated is a loop without an allocation, which no limit ends.
+function string.rep(...)
+    if (...) == '' then
+        return ''
+    end
+    return rep(...)
+end
+
+-- Matching recurses once for each of these letters in the pattern, in C, without a bound of its own.
+local SPECIAL_MOST = 1000
+
+local function too_complex(pattern)
+    local _, count = gsub(pattern, '[?*+()-]', '')
+    return count > SPECIAL_MOST
+end
+
+local function check(pattern)
+    if type(pattern) == 'string' and #pattern > SPECIAL_MOST and too_complex(pattern) then
+        error('pattern too complex', 3)
+    end
+end
+
+function string.find(...)
+    local _, pattern = ...
+    check(pattern)
+    return find(...)
+end
+
+function string.match(...)
+    local _, pattern = ...
+    check(pattern)
+    return match(...)
+end
+
+function string.gmatch(...)
+    local _, pattern = ...
+    check(pattern)
+    return gmatch(...)
+end
+
+function string.gsub(...)
+    local _, pattern = ...
+    check(pattern)
+    return gsub(...)
+end
+
+string.gfind = string.gmatch
+
+-- Code -------------------------------------------------------------------------------------------------------------------
+
+local compile = native.compile
+
+function globals.loadstring(...)
+    local text, name = ...
+    if type(text) == 'number' then
+        text = tostring(text)
+    elseif type(text) ~= 'string' then
+        local got = select('#', ...) == 0 and 'no value' or type(text)
+        error("bad argument #1 to 'loadstring' (string expected, got " .. got .. ')', 2)
+    end
+    return compile(text, name == nil and text or name)
+end
+
+-- All pieces are read before the first is parsed: nothing of the script runs while its code is compiled.
+local function read(reader)
+    local pieces = {}
+    while true do
+        local piece = reader()
+        if piece == nil or piece == '' then
+            return concat(pieces)
+        end
+        if type(piece) ~= 'string' and type(piece) ~= 'number' then
+            error('reader function must return a string', 0)
+        end
+        pieces[#pieces + 1] = piece
+    end
+end
+
+function globals.load(...)
+    local reader, name = ...
+    if type(reader) ~= 'function' then
+        local got = select('#', ...) == 0 and 'no value' or type(reader)
+        error("bad argument #1 to 'load' (function expected, got " .. got .. ')', 2)
+    end
+    local ok, text = resumed(call_protected(read, reader))
+    if not ok then
+        return nil, text
+    end
+    return compile(text, name == nil and '=(load)' or name)
+end
+
+-- The collector's settings outlive a script, so scripts may ask, and run it, but not change them.
+local collectgarbage = collectgarbage
+local KEPT = { stop = 0, restart = 0, setpause = 200, setstepmul = 200 }
+
+function globals.collectgarbage(...)
+    local kept = KEPT[(...)]
+    if kept then
+        return kept
+    end
+    return collectgarbage(...)
+end
+
+-- The globals ------------------------------------------------------------------------------------------------------------
+
+-- Hides all of this behind stand-ins; `libraries` are the tables that come from Rust.
+local function seal(libraries)
+    local string_library
+    for _, name in ipairs({ 'coroutine', 'math', 'string', 'table' }) do
+        libraries[name] = globals[name]
+    end
+    libraries.os = { clock = os.clock }
+    for name, library in pairs(libraries) do
+        globals[name] = stand_in(library)
+    end
+    local of_strings = getmetatable('')
+    of_strings.__metatable = stand_in({ __index = globals.string })
+    local of_globals = { __index = missing }
+    setmetatable(globals, of_globals)
+    globals._G = stand_in(globals, stand_in({ __index = missing }))
+    return globals._G
+end
+
+-- Runs -------------------------------------------------------------------------------------------------------------------
+
+local chunks = {}
+
+local function left(ok, ...)
+    globals.KEYS, globals.ARGV = nil, nil
+    return ok, ...
+end
+
+local function enter(id, keys, argv)
+    globals.KEYS, globals.ARGV = keys, argv
+    return left(xpcall(chunks[id], ended))
+end
+
+local function keep(id, chunk)
+    chunks[id] = chunk
+end
+
+return seal, enter, keep

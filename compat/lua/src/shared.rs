@@ -1,0 +1,47 @@
+//! Things that the functions of a state share with it.
+
+use crate::fault::{Fault, Place};
+use crate::lent::Lent;
+use std::cell::{Cell, RefCell};
+use varve_protocol::{Reply, Resp};
+
+/// The settings of a state.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bytes that Lua may use in this state; a script that wants more ends with an error.
+    pub memory_bytes_max: usize,
+    /// Instructions of Lua between two calls of [`Host::tick`].
+    pub instructions_per_tick: u32,
+    /// `lua-enable-deprecated-api`: gives scripts `getfenv`, `setfenv` and `newproxy`.
+    pub deprecated_api: bool,
+    /// `redis.REDIS_VERSION`.
+    pub version: &'static str,
+    /// `redis.REDIS_VERSION_NUM`.
+    pub version_number: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            memory_bytes_max: 256 << 20,
+            instructions_per_tick: 10_000,
+            deprecated_api: false,
+            version: "7.0.15",
+            version_number: 0x0007_000f,
+        }
+    }
+}
+
+/// Things that the functions of a state share with it.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) host: Lent,
+    /// The version of the protocol that the script has set.
+    pub(crate) resp: Cell<Resp>,
+    /// Replies of commands, before they become values.
+    pub(crate) reply: RefCell<Reply>,
+    /// The error that ended the script, and where.
+    pub(crate) ended: RefCell<Option<(Fault, Option<Place>)>>,
+    /// The error with which the host has stopped the script.
+    pub(crate) stopped: Cell<Option<&'static str>>,
+}

@@ -15,7 +15,8 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("compat/aof", &["varve-base", "varve-protocol"]),
     ("compat/lua", &["varve-base", "varve-protocol"]),
     ("compat/catalog", &["varve-base", "varve-protocol"]),
-    ("compat/exec", &["varve-base", "varve-store", "varve-protocol", "varve-catalog"]),
+    ("compat/acl", &["varve-base", "varve-protocol", "varve-catalog"]),
+    ("compat/exec", &["varve-base", "varve-store", "varve-protocol", "varve-catalog", "varve-acl"]),
     ("compat/commands", &["varve-base", "varve-store", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec"]),
     (
         "server",
@@ -26,6 +27,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
             "varve-rdb",
             "varve-aof",
             "varve-catalog",
+            "varve-acl",
             "varve-exec",
             "varve-commands",
         ],

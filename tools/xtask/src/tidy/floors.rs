@@ -57,9 +57,13 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"], &["distinct"]]),
     ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
+        "compat/acl",
+        &[&["commands", "password", "pattern"], &["rule"], &["selector"], &["describe"], &["user"], &["users"]],
+    ),
+    (
         "compat/exec",
         &[
-            &["errors", "journal", "large_arguments", "link", "monitor", "multi", "notify", "tracking"],
+            &["denials", "errors", "journal", "large_arguments", "link", "monitor", "multi", "notify", "tracking"],
             &["ongoing", "stats"],
             &["waiting"],
             &["session"],

@@ -6,6 +6,26 @@ use varve_exec::CommandError;
 /// AUTH, HELLO: user and password do not fit.
 pub(crate) const WRONG_PASSWORD: CommandError =
     CommandError::new(&"WRONGPASS invalid username-password pair or user is disabled.");
+/// ACL SETUSER: a name that no file could tell.
+pub(crate) const USER_NAME: CommandError = CommandError::new(&"ERR Usernames can't contain spaces or null characters");
+/// ACL DELUSER of the default user.
+pub(crate) const DEFAULT_USER_STAYS: CommandError = CommandError::new(&"ERR The 'default' user cannot be removed");
+/// ACL GENPASS: too many bits, or none.
+pub(crate) const PASSWORD_BITS: CommandError = CommandError::new(
+    &"ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096",
+);
+/// ACL GENPASS: the system gives no random numbers.
+pub(crate) const NO_RANDOM_NUMBERS: CommandError = CommandError::new(&"ERR the system gives no random numbers");
+/// ACL LOAD, ACL SAVE without `aclfile`.
+pub(crate) const NO_ACL_FILE: CommandError = CommandError::new(
+    &"ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER \
+      command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users \
+      in the Redis configuration.",
+);
+/// ACL SAVE: the log says why.
+pub(crate) const ACL_SAVE_FAILED: CommandError = CommandError::new(
+    &"ERR There was an error trying to save the ACLs. Please check the server logs for more information",
+);
 /// AUTH with a password alone, and none is set.
 pub(crate) const NO_PASSWORD_SET: CommandError = CommandError::new(
     &"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration \
@@ -167,6 +187,21 @@ pub(crate) fn setinfo_value(option: &str) -> CommandError {
 /// ACL CAT: no such category.
 pub(crate) fn no_category(name: &[u8]) -> CommandError {
     CommandError::owned(format!("ERR Unknown category '{}'", shown(name)))
+}
+
+/// ACL SETUSER, ACL LOAD: rules that are refused for this reason.
+pub(crate) fn acl_rules(reason: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR ", reason].concat())
+}
+
+/// ACL DRYRUN: no such user.
+pub(crate) fn user_not_found(name: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR User '", name, b"' not found"].concat())
+}
+
+/// ACL DRYRUN: no such command.
+pub(crate) fn command_not_found(name: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR Command '", name, b"' not found"].concat())
 }
 
 /// CLIENT LIST, CLIENT KILL: no such class of clients.

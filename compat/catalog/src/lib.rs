@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Row: name, arity, flags, behaviour, categories, key specifications, arguments, history
-//!   |-- keys:  a request's arguments that are keys         (executor, COMMAND GETKEYS; ACL and cluster to come)
+//!   |-- keys:  a request's arguments that are keys         (executor, COMMAND GETKEYS, ACL; cluster to come)
 //!   |-- names: a request's name -> the command             (executor, COMMAND INFO)
 //!   +-- documentation                                      (COMMAND DOCS, the table of supported commands)
 //! ```
@@ -24,5 +24,5 @@ pub use flags::{Acl, ArgFlags, Behaviour, Flags, KeyFlags};
 pub use key_spec::{Begin, Find, KeyRange, KeySpec, KeysOption};
 pub use keys::{NoKeys, set_flags};
 pub use names::{NameTable, RenameError};
-pub use row::{DRAWN, Deprecated, Group, Row};
+pub use row::{Channels, DRAWN, Deprecated, Group, Row};
 pub use secret::{Secret, SecretOption, Shown};

@@ -66,12 +66,27 @@ pub struct Row {
     pub one_key: bool,
     /// Its behaviour beside its flags.
     pub behaviour: Behaviour,
+    /// The arguments that are channels to which a right is needed.
+    pub channels: Channels,
     /// Arguments that logs and MONITOR do not show.
     pub secret: Secret,
     /// Each call is timed by itself: its cost is not constant, or it may wait. Derived.
     pub timed: bool,
     /// Dense number, containers and subcommands in one sequence from 0: an index for counters.
     pub id: u16,
+}
+
+/// The arguments of a command that are channels. Whoever leaves a channel needs no right to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channels {
+    /// None.
+    None,
+    /// Argument 1, to which it publishes.
+    Published,
+    /// All behind the name, to which it listens.
+    Listened,
+    /// All behind the name are patterns of channels, to which it listens.
+    Patterns,
 }
 
 /// Since when a command is deprecated and what to use in its place.
@@ -151,6 +166,7 @@ impl Row {
             element: 0,
             one_key: false,
             behaviour: Behaviour::NONE,
+            channels: Channels::None,
             secret: Secret::None,
             timed: false,
             id: 0,
@@ -253,6 +269,11 @@ impl Row {
         Row { behaviour: self.behaviour.and(behaviour), ..self }
     }
 
+    /// With arguments that are channels.
+    pub const fn channels(self, channels: Channels) -> Row {
+        Row { channels, ..self }
+    }
+
     /// With arguments that logs and MONITOR do not show.
     pub const fn secret(self, secret: Secret) -> Row {
         Row { secret, ..self }
@@ -295,7 +316,7 @@ impl Row {
     #[must_use]
     pub fn derive(mut self, id: u16, holds_keys: bool) -> Row {
         self.id = id;
-        self.acl = self.acl | implied(self.flags);
+        self.acl = self.acl | implied(self.flags, self.acl);
         let (range, movable) = legacy_range(self.keys);
         self.range = range;
         if movable {
@@ -309,8 +330,8 @@ impl Row {
     }
 }
 
-/// The ACL categories that flags imply.
-fn implied(flags: Flags) -> Acl {
+/// The ACL categories that flags imply. A script that only reads is no reading command: what it does is another right.
+fn implied(flags: Flags, own: Acl) -> Acl {
     let mut acl = if flags.has(Flags::FAST) { Acl::FAST } else { Acl::SLOW };
     let pairs = [
         (Flags::WRITE, Acl::WRITE),
@@ -323,5 +344,5 @@ fn implied(flags: Flags) -> Acl {
             acl = acl | category;
         }
     }
-    if flags.has(Flags::READONLY) { acl | Acl::READ } else { acl }
+    if flags.has(Flags::READONLY) && !own.has(Acl::SCRIPTING) { acl | Acl::READ } else { acl }
 }

@@ -16,6 +16,8 @@ pub enum Secret {
     None,
     /// All behind the name.
     AllArguments,
+    /// All from this argument on.
+    From(usize),
     /// The values of these names; names and values alternate from argument `first` on.
     ValuesOf {
         /// The first name's argument.
@@ -83,6 +85,7 @@ impl<'a> Iterator for Shown<'a> {
         let hidden = match self.secret {
             Secret::None => false,
             Secret::AllArguments => at > 0,
+            Secret::From(first) => at >= first,
             Secret::ValuesOf { first, names } => {
                 at > first && (at - first) % 2 == 1 && names.iter().any(|name| self.args.is(at - 1, name))
             }
@@ -141,6 +144,7 @@ mod tests {
         assert_eq!(shown(secret, "CONFIG SET hz 1 requirepass x"), "CONFIG SET hz 1 requirepass -");
         assert_eq!(shown(secret, "CONFIG SET hz requirepass port 1"), "CONFIG SET hz requirepass port 1");
         assert_eq!(shown(Secret::AllArguments, "AUTH a b"), "AUTH - -");
+        assert_eq!(shown(Secret::From(2), "ACL SETUSER a >b"), "ACL SETUSER - -");
         assert_eq!(shown(Secret::None, "GET a"), "GET a");
     }
 }

@@ -1,6 +1,6 @@
 //! Commands that touch only the connection's session: PING, ECHO, SELECT, QUIT; and publishing.
 
-use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg};
+use varve_catalog::{Acl, ArgKind, Behaviour, Channels, Flags, Group, KeyFlags, KeySpec, Row, arg};
 use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, SessionCtx};
 
 use crate::grammar::database;
@@ -47,6 +47,7 @@ const PUBLISH: Command = Command::new(
         .about("Sends a message to a channel.", "O(N+M) in the channel's subscriptions and all patterns")
         .flags(PUBLISHING)
         .args(&[arg("channel", ArgKind::String), arg("message", ArgKind::String)])
+        .channels(Channels::Published)
         .behaviour(Behaviour::PUBLISHES),
 );
 
@@ -62,6 +63,7 @@ const SPUBLISH: Command = Command::new(
         .flags(PUBLISHING)
         .keys(&[KeySpec::one(1, KeyFlags::NOT_KEY)])
         .args(&[arg("shardchannel", ArgKind::String), arg("message", ArgKind::String)])
+        .channels(Channels::Published)
         .behaviour(Behaviour::PUBLISHES),
 );
 

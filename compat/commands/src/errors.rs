@@ -3,6 +3,12 @@
 
 use varve_exec::CommandError;
 
+/// SORT: the user may not read the keys that the pattern of BY may lead to.
+pub(crate) const SORT_BY_DENIED: CommandError =
+    CommandError::new(&"ERR BY option of SORT denied due to insufficient ACL permissions.");
+/// SORT: the user may not read the keys that a pattern of GET may lead to.
+pub(crate) const SORT_GET_DENIED: CommandError =
+    CommandError::new(&"ERR GET option of SORT denied due to insufficient ACL permissions.");
 pub(crate) const BITOP_ONE_SOURCE: CommandError =
     CommandError::new(&"ERR BITOP NOT must be called with a single source key.");
 pub(crate) const BIT_OFFSET: CommandError = CommandError::new(&"ERR bit offset is not an integer or out of range");

@@ -25,6 +25,7 @@ use crate::blocking;
 use crate::checks::Denied;
 use crate::command::{Command, CommandTable, Exec, SessionCtx, Unresolved};
 use crate::ctx::Ctx;
+use crate::denials::DeniedRequest;
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke_wide};
 use crate::large_arguments::{LargeArguments, Slices};
@@ -222,6 +223,12 @@ impl Batch {
     /// commands that served them leave.
     pub fn take_served(&mut self) -> Option<Vec<Served>> {
         (!self.observers.served.is_empty()).then(|| std::mem::take(&mut self.observers.served))
+    }
+
+    /// The requests that users had no right to, since the last call.
+    #[inline]
+    pub fn take_denials(&mut self) -> Option<Vec<DeniedRequest>> {
+        self.observers.denials.take()
     }
 
     /// Holds commands back from now on, or no longer.
@@ -535,7 +542,9 @@ impl Running<'_> {
 
     /// Runs one request that holds no shards: it touches no key, or all of them.
     fn other(&mut self, d: &'static Command) -> Option<Stop> {
-        let allowed = checks::allowed(d, self.session, self.batch.denied);
+        let args = self.batch.work.args(&self.batch.work.requests[self.next], self.input, self.outside);
+        let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
+        let allowed = checks::admitted(d, args, self.session, denied, denials);
         let store = Arc::clone(self.worker.store());
         let waits = d.flags.has(Flags::WRITE) && store.has_frozen();
         let place = match allowed {
@@ -732,7 +741,8 @@ fn may_run(
 /// Whether the session may run a command; one that it may not has been answered.
 #[inline]
 fn is_allowed(d: &'static Command, denied: Denied, observers: &mut Observers, ctx: &mut Ctx<'_, '_>) -> bool {
-    checks::allowed(d, ctx.session, denied).map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
+    let admitted = checks::admitted(d, ctx.args, ctx.session, denied, &mut observers.denials);
+    admitted.map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
 }
 
 /// Whether a command is [`admitted`]; one that is not has been answered.

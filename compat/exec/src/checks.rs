@@ -1,9 +1,17 @@
-//! Checks between finding a command and running it: authentication, what the server refuses at present, memory.
+//! Checks between finding a command and running it: authentication, the user's rights, what the server refuses at present,
+//! memory.
 //!
-//! The order is Redis's: unknown name and arity first (`table`), then authentication, then what is denied, then the limit.
+//! ```text
+//!   name, arity (`table`) --> authenticated? --> the user's rights: command, keys, channels --> refused to all? --> memory
+//!                                                     permitted: EXEC's commands and a script's calls ask it too
+//! ```
+//! The order is Redis's.
 
+use varve_acl::Denial;
 use varve_catalog::{Behaviour, Flags, Row};
+use varve_protocol::Args;
 
+use crate::denials::{Denials, Origin};
 use crate::errors::{CmdResult, CommandError};
 use crate::session::Session;
 
@@ -54,15 +62,57 @@ pub fn queued_allowed(session: &Session, denied: Denied) -> CmdResult {
     if denied == Denied::NONE { Ok(()) } else { queued.try_for_each(|d| denied.check(d)) }
 }
 
-/// Whether a session may run a command, while the server denies some.
+/// Whether the user of a session may run a request. Whoever runs one for a session asks this: the batch for its client, EXEC
+/// for each of its commands, a script for its calls.
+///
+/// # Errors
+/// The part of the request to which the user has no right.
+#[inline]
+pub fn permitted(d: &Row, args: Args<'_>, session: &Session) -> Result<(), Denial> {
+    if session.is_restricted() { session.user().check(d, args) } else { Ok(()) }
+}
+
+/// Whether a session may run a command, its user's rights apart, while the server denies some.
+///
+/// # Errors
+/// The reason why not.
+pub fn allowed(d: &Row, session: &Session, denied: Denied) -> CmdResult {
+    authenticated(d, session)?;
+    fits(d, session, denied)
+}
+
+/// Whether a session may run a request, while the server denies some. What its user has no right to is noted.
 ///
 /// # Errors
 /// The reason why not.
 #[inline]
-pub fn allowed(d: &Row, session: &Session, denied: Denied) -> CmdResult {
-    if !session.is_authenticated() && !d.flags.has(Flags::NO_AUTH) {
-        return Err(CommandError::NO_AUTH);
+pub(crate) fn admitted(d: &Row, args: Args<'_>, session: &Session, denied: Denied, denials: &mut Denials) -> CmdResult {
+    authenticated(d, session)?;
+    if session.is_restricted() {
+        permitted_or_noted(d, args, session, denials)?;
     }
+    fits(d, session, denied)
+}
+
+/// Whether the user of a session may run a request; a denial is noted. Apart from its caller, whose path is that of users
+/// who may do everything.
+#[inline(never)]
+fn permitted_or_noted(d: &Row, args: Args<'_>, session: &Session, denials: &mut Denials) -> CmdResult {
+    permitted(d, args, session).map_err(|denial| {
+        let origin = if session.queued().is_some() { Origin::Transaction } else { Origin::Client };
+        denials.note(denial, d, args, session.user(), origin);
+        CommandError::no_permission(denial, d.full_name)
+    })
+}
+
+#[inline]
+fn authenticated(d: &Row, session: &Session) -> CmdResult {
+    if session.is_authenticated() || d.flags.has(Flags::NO_AUTH) { Ok(()) } else { Err(CommandError::NO_AUTH) }
+}
+
+/// Whether a command fits what the server denies to all and what the connection does.
+#[inline]
+fn fits(d: &Row, session: &Session, denied: Denied) -> CmdResult {
     if denied != Denied::NONE {
         denied.check(d)?;
     }

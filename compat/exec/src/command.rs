@@ -164,6 +164,12 @@ impl CommandSet {
         self.commands
     }
 
+    /// The rows of all commands and subcommands, in the order of their ids.
+    pub fn rows(&self) -> impl Iterator<Item = &'static Row> + use<> {
+        let each = |command: &'static Command| std::iter::once(command).chain(command.subcommands);
+        self.commands.iter().flat_map(each).map(|command| &command.row)
+    }
+
     /// Number of ids given: every [`Row::id`] is below it.
     pub fn ids(&self) -> usize {
         self.ids

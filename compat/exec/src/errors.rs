@@ -5,6 +5,7 @@
 //! ```
 //! No handler writes an error itself, and nobody reads a reply to learn whether its command failed.
 
+use varve_acl::Denial;
 use varve_protocol::Reply;
 use varve_store::WrongType;
 
@@ -126,6 +127,34 @@ impl CommandError {
         CommandError::owned(format!(
             "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in \
              this context"
+        ))
+    }
+
+    /// The user has no right to what a request of this command asks for.
+    pub fn no_permission(denial: Denial, name: &str) -> CommandError {
+        match denial {
+            Denial::Command => {
+                CommandError::owned(format!("NOPERM this user has no permissions to run the '{name}' command"))
+            }
+            Denial::Key(_) => {
+                CommandError::new(&"NOPERM this user has no permissions to access one of the keys used as arguments")
+            }
+            Denial::Channel(_) => CommandError::new(
+                &"NOPERM this user has no permissions to access one of the channels used as arguments",
+            ),
+        }
+    }
+
+    /// The user has lost the right to a command of its transaction since that was queued.
+    pub fn no_permission_any_more(denial: Denial) -> CommandError {
+        let reason = match denial {
+            Denial::Command => "no permission to execute the command or subcommand",
+            Denial::Key(_) => "no permission to touch the specified keys",
+            Denial::Channel(_) => "no permission to access one of the channels used as arguments",
+        };
+        CommandError::owned(format!(
+            "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command \
+             is no longer allowed for the following reason: {reason}"
         ))
     }
 

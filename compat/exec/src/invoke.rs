@@ -11,12 +11,14 @@
 
 use std::sync::Arc;
 
+use varve_acl::Denial;
 use varve_catalog::Row;
 use varve_protocol::{Args, Mark, Reply};
 use varve_store::{Store, StoreWorker, Tx};
 
 use crate::command::{Command, CommandTable, Exec, SessionCtx};
 use crate::ctx::{Ctx, WideCtx};
+use crate::denials::{Denials, Origin};
 use crate::errors::{CmdResult, CommandError};
 use crate::monitor::Seen;
 use crate::notify::Events;
@@ -64,6 +66,8 @@ pub struct Ran<'a> {
 pub(crate) struct Observers {
     pub(crate) stats: Arc<CommandStats>,
     pub(crate) slow: Slow,
+    /// Requests that users had no right to.
+    pub(crate) denials: Denials,
     /// Publishes clients' messages.
     pub(crate) events: Option<Box<dyn Events + Send>>,
     /// The commands that ran in this turn, while somebody monitors.
@@ -144,7 +148,14 @@ impl Caller<'_> {
 
 impl Observers {
     pub(crate) fn new(stats: Arc<CommandStats>) -> Observers {
-        Observers { stats, slow: Slow::default(), events: None, monitored: None, served: Vec::new() }
+        Observers {
+            stats,
+            slow: Slow::default(),
+            denials: Denials::default(),
+            events: None,
+            monitored: None,
+            served: Vec::new(),
+        }
     }
 
     /// True if nobody looks at each command.
@@ -196,6 +207,21 @@ impl Observers {
         }
         session.end_caching(row);
         caller.mute(row, mark, out);
+    }
+
+    /// Ends a command of a transaction that runs, to which the user has lost the right since it was queued.
+    #[cold]
+    pub(crate) fn deny_queued(
+        &mut self,
+        (row, args): (&'static Row, Args<'_>),
+        denial: Denial,
+        (session, muted): (&mut Session, bool),
+        out: &mut Reply,
+    ) {
+        let mark = out.mark();
+        self.denials.note(denial, row, args, session.user(), Origin::Transaction);
+        self.stats.refuse(&CommandError::no_permission_any_more(denial), mark, out);
+        Caller::Exec { session, muted }.mute(row, mark, out);
     }
 
     /// Ends a request that was refused before it ran.

@@ -20,6 +20,7 @@ pub mod batch;
 pub mod blocking;
 pub mod checks;
 pub mod command;
+pub mod denials;
 pub mod journal;
 pub mod large_arguments;
 pub mod link;

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use varve_acl::{User, Users};
 use varve_catalog::{Behaviour, Row};
 use varve_protocol::{Args, Resp};
 use varve_store::{Overdue, StoreWorker, Tx};
@@ -34,6 +35,17 @@ enum ReplyMode {
     Skip,
 }
 
+/// The commands that a connection may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// It has to authenticate first.
+    Stranger,
+    /// Those that its user has the right to.
+    Restricted,
+    /// All.
+    Full,
+}
+
 /// A connection as commands see it.
 #[derive(Debug)]
 pub struct Session {
@@ -49,12 +61,16 @@ pub struct Session {
     library_name: Vec<u8>,
     /// Library's version given with CLIENT SETINFO, empty without.
     library_version: Vec<u8>,
-    /// May run commands that need authentication: it has authenticated, or nobody needs to.
-    authenticated: bool,
+    /// Follows from the three below.
+    access: Access,
     /// It has authenticated, or did not need to when it connected.
     is_known: bool,
-    /// The user that it is authenticated as.
-    user: String,
+    /// Whoever comes is the default user.
+    is_open: bool,
+    /// The user that it is authenticated as, the default one until then.
+    user: Arc<User>,
+    /// The state of the server's users that `user` is of.
+    users_epoch: u64,
     /// Its reads do not move the keys' access clocks.
     no_touch: bool,
     /// Longest string and longest argument, in bytes (`proto-max-bulk-len`).
@@ -98,7 +114,15 @@ pub struct Session {
 }
 
 impl Session {
-    /// The session of a new connection. `authenticated` says whether the default user needs no password.
+    /// The session of a new connection, which is the `default` user's. It has to authenticate unless that user is open.
+    pub fn of_client(id: u64, now_ms: i64, default: Arc<User>) -> Session {
+        let is_open = default.is_open();
+        let mut session = Session { user: default, ..Session::new(id, now_ms, is_open) };
+        session.settle_access();
+        session
+    }
+
+    /// The session of a user who may do everything. `authenticated` says whether it may do so at once.
     pub fn new(id: u64, now_ms: i64, authenticated: bool) -> Session {
         Session {
             id,
@@ -107,9 +131,11 @@ impl Session {
             name: Vec::new(),
             library_name: Vec::new(),
             library_version: Vec::new(),
-            authenticated,
+            access: if authenticated { Access::Full } else { Access::Stranger },
             is_known: authenticated,
-            user: String::from("default"),
+            is_open: authenticated,
+            user: User::unrestricted(),
+            users_epoch: 0,
             no_touch: false,
             string_bytes_max: 512 << 20,
             no_evict: false,
@@ -155,16 +181,16 @@ impl Session {
         }
     }
 
-    /// RESET: back to a new connection's state, the identity (id, library, times) kept; a transaction is left before ([`Session::leave_transaction`]). `authenticated` says whether
-    /// the default user needs no password. The caller switches its [`varve_protocol::Reply`] to RESP2.
-    pub fn reset(&mut self, authenticated: bool) {
+    /// RESET: back to a new connection's state, the `default` user's; the identity (id, library, times) is kept. A
+    /// transaction is left before ([`Session::leave_transaction`]). The caller switches its [`varve_protocol::Reply`] to
+    /// RESP2.
+    pub fn reset(&mut self, default: Arc<User>) {
         self.db = 0;
         self.resp = Resp::V2;
         self.name.clear();
-        self.authenticated = authenticated;
-        self.is_known = authenticated;
-        self.user.clear();
-        self.user.push_str("default");
+        (self.is_known, self.is_open) = (default.is_open(), default.is_open());
+        self.user = default;
+        self.settle_access();
         self.no_touch = false;
         // CLIENT REPLY SKIP holds for this command still, CLIENT REPLY OFF does not.
         if self.reply != ReplyMode::Skip {
@@ -209,7 +235,11 @@ impl Session {
     /// True if nothing is special about it: what runs for it is only to be run, replied and counted.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.authenticated && !self.monitors && self.subscriptions == 0 && !self.tracking.on && self.ends_quietly()
+        self.access == Access::Full
+            && !self.monitors
+            && self.subscriptions == 0
+            && !self.tracking.on
+            && self.ends_quietly()
     }
 
     /// True if a command's end changes nothing in it: all replies are sent, CLIENT CACHING does not hold.
@@ -258,32 +288,9 @@ impl Session {
         self.library_version = version.to_vec();
     }
 
-    /// Bytes that the texts about it take: names, the library, the user.
+    /// Bytes that the texts about it take: its name, the library.
     pub fn text_bytes(&self) -> usize {
-        let library = self.library_name.capacity() + self.library_version.capacity();
-        self.name.capacity() + library + self.user.capacity()
-    }
-
-    /// True if it may run commands that need authentication.
-    #[inline]
-    pub fn is_authenticated(&self) -> bool {
-        self.authenticated
-    }
-
-    /// The client has given the password.
-    pub fn authenticate(&mut self) {
-        self.authenticated = true;
-        self.is_known = true;
-    }
-
-    /// Nobody needs to authenticate from now on, or those do again who have not.
-    pub fn set_open(&mut self, is_open: bool) {
-        self.authenticated = is_open || self.is_known;
-    }
-
-    /// The user that it is authenticated as.
-    pub fn user(&self) -> &str {
-        &self.user
+        self.name.capacity() + self.library_name.capacity() + self.library_version.capacity()
     }
 
     /// True if its reads do not move the keys' access clocks.
@@ -386,6 +393,64 @@ impl Session {
     /// The connection that invalidations go to in its place is gone.
     pub fn note_broken_redirect(&mut self) {
         self.tracking.broken = true;
+    }
+}
+
+/// Its user.
+impl Session {
+    /// True if it may run commands that need authentication.
+    #[inline]
+    pub fn is_authenticated(&self) -> bool {
+        self.access != Access::Stranger
+    }
+
+    /// True if its user has not the right to everything.
+    #[inline]
+    pub fn is_restricted(&self) -> bool {
+        !self.user.is_full()
+    }
+
+    /// The user that it is authenticated as, the default one until then.
+    #[inline]
+    pub fn user(&self) -> &Arc<User> {
+        &self.user
+    }
+
+    /// The client has given the name and the password of this user.
+    pub fn authenticate(&mut self, user: Arc<User>) {
+        self.user = user;
+        self.is_known = true;
+        self.settle_access();
+    }
+
+    /// The state of the server's users that its own is of, as [`Session::follow_users`] was told.
+    #[inline]
+    pub fn users_epoch(&self) -> u64 {
+        self.users_epoch
+    }
+
+    /// The server's users have changed, for the `epoch`th time: it has the rights that its user has now. False if that user
+    /// was deleted: it may run nothing any more, and ends.
+    #[must_use = "a connection whose user is gone ends"]
+    pub fn follow_users(&mut self, users: &Users, epoch: u64) -> bool {
+        let Some(user) = users.current(&self.user) else {
+            (self.is_known, self.is_open) = (false, false);
+            self.settle_access();
+            return false;
+        };
+        self.user = Arc::clone(user);
+        self.users_epoch = epoch;
+        self.is_open = users.default_user().is_open();
+        self.settle_access();
+        true
+    }
+
+    fn settle_access(&mut self) {
+        self.access = match (self.is_known || self.is_open, self.user.is_full()) {
+            (false, _) => Access::Stranger,
+            (true, false) => Access::Restricted,
+            (true, true) => Access::Full,
+        };
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use varve_acl::{Denial, User};
 use varve_catalog::Row;
 use varve_protocol::{Args, OwnedArgs, Reply, Resp};
 use varve_store::{Key, StoreWorker, Tx, Type, Waiter};
@@ -100,6 +101,20 @@ impl Blocked {
             WaitsFor::Time { timeout_ms, .. } => *timeout_ms,
         };
         (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
+    /// The reason why the user of the client has no right to its request any more, if it has lost it.
+    pub fn denial(&self, user: &User) -> Option<Denial> {
+        match &self.0 {
+            WaitsFor::Keys(waiter) => user.check(task(waiter).row, task(waiter).args.args()).err(),
+            WaitsFor::Time { .. } => None,
+        }
+    }
+
+    /// Replies that the user of the client has lost the right to its request, which counts as failed.
+    pub fn reply_denied(&self, denial: Denial, stats: &CommandStats, out: &mut Reply) {
+        let mark = out.mark();
+        stats.fail(self.row(), &CommandError::no_permission(denial, self.row().full_name), mark, out);
     }
 
     /// Ends the wait; false if somebody serves the client, whose reply is on its way.

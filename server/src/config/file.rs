@@ -5,7 +5,7 @@
 //!   name word word ...       a setting: one row of the table; the last one counts, `save` and buffer limits add up
 //!   include pattern          the lines of other files, here
 //!   rename-command old new   the new name of a command, "" to take it away
-//!   user default rule ...    the passwords of the one user (default_user.rs)
+//!   user name rule ...       a user and its rules, once a user
 //!   loadmodule               refused: not available
 //! ```
 //! The first error ends the reading and says where it is. Not here: the effect of the settings.
@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use varve_acl::{KnownCommands, RuleContext, RuleError, User, UserLine, merge_selectors};
 use varve_catalog::RenameError;
 use varve_exec::{CommandSet, CommandTable};
 use varve_protocol::words;
 
-use super::default_user::Passwords;
 use super::table::{self, DIRECTIVES, Role, Values};
 use super::{Config, grammar};
 use crate::system::error_text;
@@ -56,6 +56,8 @@ const DEPTH_MAX: usize = 32;
 pub(crate) struct Loader {
     values: Values,
     commands: CommandTable,
+    /// The commands that the rules of users may name.
+    known: KnownCommands,
     /// Rows that some line has set.
     set: BTreeSet<usize>,
     depth: usize,
@@ -64,7 +66,8 @@ pub(crate) struct Loader {
 impl Loader {
     /// The defaults; `rename-command` finds its names in this set.
     pub(crate) fn new(commands: &CommandSet) -> Loader {
-        Loader { values: Values::default(), commands: CommandTable::new(commands), set: BTreeSet::new(), depth: 0 }
+        let (known, commands) = (KnownCommands::new(commands.rows()), CommandTable::new(commands));
+        Loader { values: Values::default(), commands, known, set: BTreeSet::new(), depth: 0 }
     }
 
     /// Takes the lines of a file, and of those that it includes.
@@ -156,17 +159,24 @@ impl Loader {
         Ok(())
     }
 
-    fn user(&mut self, user: &[u8], rules: &[Vec<u8>]) -> Result<(), Problem> {
-        let refused =
-            |reason: &str| here(&format!("Error in user declaration '{}': {reason}", String::from_utf8_lossy(user)));
-        if user != b"default" {
-            return Err(refused("ACL users are not available yet"));
+    /// A rule that names no command is refused at the start, as in redis-server: the log says which.
+    fn user(&mut self, name: &[u8], rules: &[Vec<u8>]) -> Result<(), Problem> {
+        let refused = |what: &[u8], reason: &str| {
+            here(&format!("Error in user declaration '{}': {reason}", String::from_utf8_lossy(what)))
+        };
+        if self.values.users().iter().any(|line| line.name == name) {
+            return Err(refused(name, "Duplicate user found. A user can only be defined once in config files"));
         }
-        if self.values.has_user() {
-            return Err(refused("Duplicate user found. A user can only be defined once in config files"));
+        let rules = merge_selectors(rules).map_err(|number| refused(&rules[number], "Unmatched parenthesis"))?;
+        let context = RuleContext { commands: &self.known, all_channels: false };
+        let mut user = User::new(name, &context);
+        for rule in &rules {
+            match user.apply(rule, &context) {
+                Ok(()) | Err(RuleError::Unknown) => {}
+                Err(error) => return Err(refused(rule, error.text())),
+            }
         }
-        let passwords = Passwords::parse(rules).map_err(|reason| refused(&reason))?;
-        self.values.set_user(Some(passwords));
+        self.values.declare_user(UserLine { name: name.to_vec(), rules });
         Ok(())
     }
 

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
+use varve_acl::UserLine;
 use varve_base::glob;
 use varve_exec::CmdResult;
 
 use super::file::{list, refuse_missing};
+use super::rewrite::{self, UserLines};
 use super::table::{Change, DIRECTIVES, Values, find};
-use super::{Config, Guard, rewrite};
+use super::{Config, Guard};
 use crate::errors;
 use crate::system::error_text;
 
@@ -75,6 +77,11 @@ impl Live {
         self.state.lock().values.clone()
     }
 
+    /// The users that the configuration declared at the start.
+    pub(crate) fn declared_users(&self) -> Vec<UserLine> {
+        self.state.lock().values.users().to_vec()
+    }
+
     /// The file that CONFIG REWRITE writes.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         self.state.lock().file.clone()
@@ -114,10 +121,6 @@ impl Live {
             let canonical = parse(row, value, &values).map_err(|reason| errors::config_set(name, &reason))?;
             values.put(row, canonical);
         }
-        // A password that is set takes the place of what the file said of the user.
-        if rows.iter().any(|&row| Some(row) == find(b"requirepass")) {
-            values.set_user(None);
-        }
         let new = Config::new(&values);
         effects.apply(&old, &new).map_err(|no| errors::config_set(spelled(pairs, no.directive), &no.reason))?;
         state.values = values;
@@ -127,14 +130,14 @@ impl Live {
         Ok(())
     }
 
-    /// Writes the file that the server was started with anew. `all` writes every
+    /// Writes the file that the server was started with anew, with these lines of users. `all` writes every
     /// directive, whatever its value (DEBUG CONFIG-REWRITE-FORCE-ALL).
-    pub(crate) fn rewrite(&self, all: bool) -> CmdResult {
+    pub(crate) fn rewrite(&self, all: bool, users: &UserLines) -> CmdResult {
         let state = self.state.lock();
         let Some(path) = &state.file else {
             return Err(errors::NO_CONFIG_FILE);
         };
-        rewrite::rewrite(path, &state.values, all).map_err(|error| {
+        rewrite::rewrite(path, &state.values, all, users).map_err(|error| {
             let reason = error_text(&error);
             tracing::warn!("CONFIG REWRITE failed: {reason}");
             errors::config_rewrite(&reason)

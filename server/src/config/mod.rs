@@ -14,7 +14,6 @@
 //! Not here: the effect of a change on sockets, stores and logs (`live::Effects`, implemented by the server).
 
 mod appending;
-mod default_user;
 mod file;
 mod grammar;
 mod kind;
@@ -30,10 +29,10 @@ mod tests;
 use std::path::PathBuf;
 
 pub(crate) use appending::{AppendConfig, Fsync};
-pub(crate) use default_user::Passwords;
 pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use grammar::{memory, path_of};
 pub(crate) use live::{Effects, Ineffective, Live};
+pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};
 pub(crate) use special::OutputLimit;
 pub(crate) use table::Values;
@@ -50,6 +49,16 @@ pub(crate) enum Guard {
     Yes,
     /// Connections from the loopback address or a Unix socket.
     Local,
+}
+
+/// A password in plain, which no log shows.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Password(pub(crate) Vec<u8>);
+
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("(redacted)")
+    }
 }
 
 /// The supervisor that started this process and waits to be notified that it is ready.
@@ -86,8 +95,14 @@ pub(crate) struct Config {
     pub(crate) max_clients: u32,
     /// Without a password, only loopback addresses are served.
     pub(crate) protected_mode: bool,
-    /// The passwords of the default user.
-    pub(crate) passwords: Passwords,
+    /// The password of the default user as the directive has it, empty for none. What counts is what the users say.
+    pub(crate) password: Password,
+    /// The file of the users, if there is one.
+    pub(crate) acl_file: Option<PathBuf>,
+    /// Entries that the log of denied requests keeps.
+    pub(crate) acl_log_len_max: u64,
+    /// Users begin with the right to all channels.
+    pub(crate) all_channels: bool,
     /// Most bytes of requests that a client may have pending.
     pub(crate) query_buffer_bytes_max: u64,
     /// Longest bulk argument.
@@ -180,7 +195,10 @@ impl Config {
             unauthenticated_timeout_s: values.number("unauthenticated-timeout"),
             max_clients: values.number("maxclients"),
             protected_mode: values.yes("protected-mode"),
-            passwords: values.passwords(),
+            password: Password(values.bytes("requirepass").to_vec()),
+            acl_file: values.path("aclfile"),
+            acl_log_len_max: values.number("acllog-max-len"),
+            all_channels: values.bytes("acl-pubsub-default") == b"allchannels",
             query_buffer_bytes_max: values.number("client-query-buffer-limit"),
             bulk_bytes_max: values.number("proto-max-bulk-len"),
             output_limits: special::output_limits(values.bytes("client-output-buffer-limit")),

@@ -8,7 +8,8 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::default_user::Passwords;
+use varve_acl::UserLine;
+
 use super::grammar::{bytes_of, path_of};
 use super::kind::Kind;
 use super::special::Special;
@@ -115,9 +116,9 @@ const CLUSTER: &str = "cluster mode is not available yet";
 /// Every directive, sorted by name except for Varve's own.
 #[rustfmt::skip]
 pub(crate) static DIRECTIVES: &[Directive] = &[
-    one_of("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels"),
-    text("aclfile", "").fixed().missing("ACL files are not available yet"),
-    int("acllog-max-len", "128", 0, I64),
+    one_of("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels").live(),
+    text("aclfile", "").fixed().live(),
+    int("acllog-max-len", "128", 0, I64).live(),
     int("active-defrag-cycle-max", "25", 1, 99).live(),
     int("active-defrag-cycle-min", "1", 1, 99).live(),
     memory("active-defrag-ignore-bytes", "104857600", 1, BYTES).live(),
@@ -316,8 +317,8 @@ pub(crate) fn find(name: &[u8]) -> Option<usize> {
 pub(crate) struct Values {
     /// The canonical text of every directive, in the order of the table.
     texts: Vec<Vec<u8>>,
-    /// The passwords of a file's `user default` line, which count in the place of `requirepass`.
-    user: Option<Passwords>,
+    /// The users that the lines of files declare.
+    users: Vec<UserLine>,
 }
 
 impl Default for Values {
@@ -327,7 +328,7 @@ impl Default for Values {
             "dir" => std::env::current_dir().map_or_else(|_| b".".to_vec(), |dir| bytes_of(&dir)),
             _ => row.default.as_bytes().to_vec(),
         };
-        Values { texts: DIRECTIVES.iter().map(of).collect(), user: None }
+        Values { texts: DIRECTIVES.iter().map(of).collect(), users: Vec::new() }
     }
 }
 
@@ -345,19 +346,14 @@ impl Values {
         self.texts[row] = canonical;
     }
 
-    /// A file's `user default` line, or None where `requirepass` counts.
-    pub(crate) fn set_user(&mut self, user: Option<Passwords>) {
-        self.user = user;
+    /// The users that the lines of files declare, in their order.
+    pub(crate) fn users(&self) -> &[UserLine] {
+        &self.users
     }
 
-    /// True if a `user default` line was read and still counts.
-    pub(crate) fn has_user(&self) -> bool {
-        self.user.is_some()
-    }
-
-    /// The passwords of the default user.
-    pub(crate) fn passwords(&self) -> Passwords {
-        self.user.clone().unwrap_or_else(|| Passwords::of(self.bytes("requirepass")))
+    /// A line declares a user, of whom there is none yet.
+    pub(crate) fn declare_user(&mut self, line: UserLine) {
+        self.users.push(line);
     }
 
     /// Sets a directive that must exist.

@@ -1,7 +1,8 @@
 //! AUTH, HELLO and RESET: who the client is, and in which protocol it is answered.
 //!
-//! There is one user, `default`, whose passwords the configuration has; without one any password will do for it. Not here:
-//! refusing commands before authentication (the batch, by the descriptors' flags).
+//! Not here: the users (acl), refusing commands before authentication (the batch, by the rows' flags).
+
+use std::sync::Arc;
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, Secret, SecretOption, arg, block};
@@ -25,7 +26,7 @@ fn auth(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         3 => (args.get(1), args.get(2)),
         _ => return Err(CommandError::SYNTAX),
     };
-    if args.len() == 2 && ctx.config.passwords.none_is_needed() {
+    if args.len() == 2 && ctx.state.acl().users().default_user().needs_no_password() {
         return Err(errors::NO_PASSWORD_SET);
     }
     if !admit(ctx, user, password) {
@@ -118,7 +119,8 @@ fn protocol(version: &[u8]) -> CmdResult<Resp> {
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.conn.session_mut().leave_transaction(ctx.store);
     listening::stop_all(ctx.conn, ctx.hub, ctx.state);
-    ctx.conn.session_mut().reset(ctx.config.passwords.none_is_needed());
+    let default = Arc::clone(ctx.state.acl().users().default_user());
+    ctx.conn.session_mut().reset(default);
     ctx.conn.set_limits(ctx.config);
     ctx.out.set_resp(ctx.conn.session().resp());
     ctx.out.simple("RESET");
@@ -153,12 +155,13 @@ fn greet(ctx: &mut ServerCtx<'_>) {
     out.array(0);
 }
 
-/// Checks user and password; if they are right, the connection is authenticated from now on.
+/// Checks user and password; if they are right, the connection is that user's from now on.
 fn admit(ctx: &mut ServerCtx<'_>, user: &[u8], password: &[u8]) -> bool {
-    if user != b"default" || !ctx.config.passwords.admit(password) {
+    let Some(found) = ctx.state.acl().users().admit(user, password).cloned() else {
+        ctx.failed_login = Some(user.to_vec());
         return false;
-    }
-    ctx.conn.session_mut().authenticate();
+    };
+    ctx.conn.session_mut().authenticate(found);
     ctx.conn.set_limits(ctx.config);
     true
 }

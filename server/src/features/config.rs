@@ -77,7 +77,7 @@ const SET: ServerCommand = ServerCommand::new(
 
 /// `CONFIG REWRITE`
 fn rewrite(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.state.config().rewrite(false)?;
+    ctx.state.config().rewrite(false, &ctx.state.acl().lines(ctx.config))?;
     ctx.out.ok();
     Ok(After::Done)
 }
@@ -129,7 +129,13 @@ impl Effects for Running<'_> {
             if let Err(error) = enter(&new.dir, &old.dir) {
                 tracing::warn!("Going back to the working directory: {}", error.reason);
             }
-        })
+        })?;
+        // The last step, which cannot fail.
+        if new.password != old.password {
+            let acl = self.0.acl();
+            acl.change(|users| users.set_default_password(&new.password.0, &acl.context(new)));
+        }
+        Ok(())
     }
 
     fn publish(&self) {

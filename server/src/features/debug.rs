@@ -28,7 +28,7 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         (b"LOG", 3) => tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(args.get(2))),
         (b"SEGFAULT", 2) => crate::system::sys::segfault(),
         (b"PANIC", 2) => panic!("called by DEBUG PANIC"),
-        (b"CONFIG-REWRITE-FORCE-ALL", 2) => ctx.state.config().rewrite(true)?,
+        (b"CONFIG-REWRITE-FORCE-ALL", 2) => ctx.state.config().rewrite(true, &ctx.state.acl().lines(ctx.config))?,
         (b"QUICKLIST-PACKED-THRESHOLD", 3) => ctx.state.store().shapes().set_list_alone(threshold(args.get(2))?),
         (b"SMALL-BYTES", 3) => small_bytes(ctx.state.store().shapes(), args.get(2))?,
         (b"SET-ACTIVE-EXPIRE", 3) => ctx.state.store().set_active_expire(args.get(2) != b"0"),

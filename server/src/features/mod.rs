@@ -10,7 +10,7 @@
 //!
 //! Not here: arity, authentication and existence of the command, which the batch has checked.
 
-mod acl;
+pub(crate) mod acl;
 mod auth;
 pub(crate) mod clients;
 mod config;

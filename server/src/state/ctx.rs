@@ -23,6 +23,8 @@ pub(crate) struct ServerCtx<'c> {
     pub(crate) conn: &'c mut Conn,
     pub(crate) out: &'c mut Reply,
     pub(crate) now: Now,
+    /// The user's name of a login that has failed, for the log.
+    pub(crate) failed_login: Option<Vec<u8>>,
 }
 
 /// The connection's next state after a handler.

@@ -35,6 +35,7 @@ use varve_exec::{Command, CommandSet};
 use varve_store::Store;
 
 use crate::config::Live;
+use crate::features::acl::state::AccessControl;
 use crate::features::latency::state as latency;
 use crate::features::monitor::state::Monitors;
 use crate::features::pause::state::Pauses;
@@ -58,6 +59,7 @@ pub(crate) struct ServerState {
     sockets: Sockets,
     pubsub: Arc<Registry>,
     tracking: Arc<TrackingTable>,
+    acl: AccessControl,
     monitors: Monitors,
     pauses: Pauses,
     persist: Persist,
@@ -113,6 +115,7 @@ impl ServerState {
         store.set_observer(tracking.clone());
         ServerState {
             store,
+            acl: AccessControl::new(&commands, &config.snapshot()),
             config,
             commands,
             monitors: Monitors::new(workers.len()),
@@ -180,6 +183,12 @@ impl ServerState {
     #[inline]
     pub(crate) fn monitors(&self) -> &Monitors {
         &self.monitors
+    }
+
+    /// Users and what they may do.
+    #[inline]
+    pub(crate) fn acl(&self) -> &AccessControl {
+        &self.acl
     }
 
     /// CLIENT PAUSE.

@@ -3,6 +3,8 @@
 pub(crate) mod disk;
 pub(crate) mod logging;
 pub(crate) mod open_files;
+pub(crate) mod random;
+pub(crate) mod replace_file;
 pub(crate) mod sys;
 pub(crate) mod version;
 

@@ -127,7 +127,7 @@ fn admit(state: &ServerState, config: &Config, stream: Stream, ends: Ends) {
         return;
     }
     counts.accepted.add(1);
-    if config.protected_mode && config.passwords.none_is_needed() && !ends.is_local() {
+    if config.protected_mode && !ends.is_local() && state.acl().users().default_user().needs_no_password() {
         refuse(&stream, errors::PROTECTED_MODE);
         counts.rejected.add(1);
         return;

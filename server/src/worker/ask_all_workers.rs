@@ -21,7 +21,7 @@ use varve_protocol::Reply;
 use super::core::Core;
 use crate::errors;
 use crate::features::clients;
-use crate::features::clients::state::{Filter, Kill, Question};
+use crate::features::clients::state::{Filter, Kill, Question, UsersChanged};
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
 use crate::state::ask_all_workers::{Answers, Asker, Gather, Lines};
@@ -99,7 +99,7 @@ impl Core {
                 self.answered(gather, Lines::default(), killed);
             }
             Question::Paused => self.answered(gather, Lines::default(), 0),
-            Question::List(_) | Question::Kill(_) => {
+            Question::List(_) | Question::Kill(_) | Question::Users(_) => {
                 let gather = Arc::clone(gather);
                 self.questions.0.push_back(Step::Walk(Walk { gather, next: 0, lines: Lines::default(), killed: 0 }));
             }
@@ -157,6 +157,7 @@ impl Core {
             match &gather.question {
                 Question::List(filter) => self.list(who, filter, &mut walk.lines),
                 Question::Kill(kill) => walk.killed += u64::from(self.kill(who, kill, gather.asker.conn.client)),
+                Question::Users(_) => self.take_rights_or_end(who, gather.asker.conn.client),
                 Question::Paused | Question::Unblock { .. } => unreachable!("answered at once"),
             }
             looked += 1;
@@ -296,7 +297,8 @@ impl Answer<'_> {
                 out.raw(b"\r\n");
             }
             Question::Unblock { .. } => out.integer(self.killed as i64),
-            Question::Paused => out.ok(),
+            Question::Paused | Question::Users(UsersChanged::Ok) => out.ok(),
+            Question::Users(UsersChanged::Deleted(count)) => out.integer(*count),
             Question::Kill(kill) if !kill.old_form => out.integer(self.killed as i64),
             Question::Kill(_) if self.killed > 0 => out.simple("OK"),
             Question::Kill(_) => return Err(errors::NO_CLIENT),

@@ -25,6 +25,7 @@ mod serve;
 mod sums;
 mod tick;
 mod transaction;
+mod users;
 
 #[cfg(test)]
 mod tests;
@@ -165,6 +166,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         aof,
     }));
     persist::aof::set_journal(&state);
+    state.acl().start(&state.config().declared_users(), &state.config().snapshot()).map_err(io::Error::other)?;
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
         let resolver = Arc::clone(&state);
@@ -392,7 +394,8 @@ impl Worker {
     fn adopt(&mut self, newcomer: Newcomer) {
         let core = &mut self.core;
         let id = core.conns.next_id();
-        let mut conn = Conn::new(id, newcomer, &core.config, core.now.unix_ms);
+        let default = Arc::clone(core.state.acl().users().default_user());
+        let mut conn = Conn::new(id, newcomer, &core.config, default, core.now.unix_ms);
         let registered = conn.register(self.poll.registry(), Token(id.0));
         core.state.pubsub().arrive(conn.session().id(), Home { worker: core.index, conn: id });
         core.conns.add(conn);

@@ -78,6 +78,9 @@ impl Core {
         self.batch.resume(early);
         let (mut done, mut clock) = (0, VisitClock::default());
         loop {
+            if !self.follow_users(id) {
+                return (done, Stop::Close);
+            }
             let turn = self.turn(id, &mut data[done..], out);
             self.conns[id].end_parts(out);
             let part = &data[done..done + turn.consumed];
@@ -171,6 +174,9 @@ impl Core {
     /// Slow commands go into the log, lines to monitors.
     fn report(&mut self, id: ConnId) {
         self.note_slow(id);
+        if let Some(denials) = self.batch.take_denials() {
+            self.log_denials(id, denials);
+        }
         if let Some(seen) = self.batch.take_monitored() {
             let address = self.conns[id].socket().ends().peer();
             self.state.monitors().send(self.state.pubsub(), self.index, &address, &seen);
@@ -217,12 +223,17 @@ impl Core {
             conn,
             out,
             now: self.now,
+            failed_login: None,
         };
         let (after, result) = match features::run(command, &mut ctx) {
             Ok(after) => (after, Ok(())),
             Err(error) => (After::Done, Err(error)),
         };
+        let failed_login = ctx.failed_login.take();
         let took = start.elapsed();
+        if let Some(user) = failed_login {
+            self.log_login(id, user, args);
+        }
         // Whether a CONFIG SET of the slow log's threshold is slow goes by the new one.
         self.follow_config();
         let is_pending = matches!(after, After::Ask(_) | After::Wait);

@@ -17,6 +17,7 @@ mod strangers;
 mod timeouts;
 mod tracking;
 mod transactions;
+mod users;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

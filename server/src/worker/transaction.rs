@@ -42,7 +42,10 @@ impl Core {
             let request = OwnRequest { command, args, bytes: args.bytes(), exec_muted };
             messages.set_resp(current.resp());
             self.deliver_before_own(id, &mut messages);
-            match self.run_own(id, request, current) {
+            let after = self.run_own(id, request, current);
+            // A connection whose user is gone runs the rest as one that may do nothing, and ends behind its reply.
+            let _ = self.follow_users(id);
+            match after {
                 After::Done => {}
                 After::Close => self.conns[id].session_mut().end_after_reply(),
                 After::Wait => unreachable!("a command whose reply comes later is refused inside MULTI"),

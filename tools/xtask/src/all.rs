@@ -17,6 +17,7 @@ const CRATES: &[&str] = &[
     "varve-rdb",
     "varve-aof",
     "varve-catalog",
+    "varve-acl",
     "varve-exec",
     "varve-commands",
     "varve-server",

@@ -136,10 +136,14 @@ impl<'a> Plan<'a> {
                 at += 1;
             } else if is(word, "BY") && left >= 1 {
                 let pattern = args.get(at);
+                if has_star(pattern) {
+                    permit_patterns(ctx, errors::SORT_BY_DENIED)?;
+                }
                 plan.by = Some(Pattern::parse(pattern));
                 plan.as_is |= !has_star(pattern);
                 at += 1;
             } else if is(word, "GET") && left >= 1 {
+                permit_patterns(ctx, errors::SORT_GET_DENIED)?;
                 plan.get.push(Pattern::parse(args.get(at)));
                 at += 1;
             } else {
@@ -173,6 +177,11 @@ impl<'a> Plan<'a> {
     fn orders_set(&self, ty: Type) -> bool {
         ty == Type::Set && self.as_is && self.store.is_some()
     }
+}
+
+/// Patterns lead to any key: the user has to have the right to read all.
+fn permit_patterns(ctx: &Ctx<'_, '_>, denied: CommandError) -> CmdResult {
+    if ctx.session.user().may_read_all_keys(ctx.row, ctx.args) { Ok(()) } else { Err(denied) }
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {

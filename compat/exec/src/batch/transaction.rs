@@ -81,10 +81,12 @@ impl Running<'_> {
         if d.flags.has(Flags::NO_MULTI) {
             return Some(Err(CommandError::IN_TRANSACTION));
         }
-        if let Err(refusal) = checks::allowed(d, self.session, self.batch.denied) {
+        let request = &self.batch.work.requests[self.next];
+        let args = self.batch.work.args(request, self.input, self.outside);
+        let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
+        if let Err(refusal) = checks::admitted(d, args, self.session, denied, denials) {
             return Some(Err(refusal));
         }
-        let request = &self.batch.work.requests[self.next];
         let bytes = (request.end - request.start) as u64;
         let admitted = !self.bodies.denied() && try_admit(self.worker, bytes as usize)?;
         Some(if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) })
@@ -123,7 +125,10 @@ impl Running<'_> {
         let Ok(d) = self.batch.work.requests[self.next].command else { unreachable!("the step is a command's") };
         let denied = self.batch.denied;
         let queued = || if step == Step::Exec { checks::queued_allowed(self.session, denied) } else { Ok(()) };
-        if let Err(refusal) = checks::allowed(d, self.session, denied).and_then(|()| queued()) {
+        let args = self.batch.work.args(&self.batch.work.requests[self.next], self.input, self.outside);
+        let denials = &mut self.batch.observers.denials;
+        let admitted = checks::admitted(d, args, self.session, denied, denials);
+        if let Err(refusal) = admitted.and_then(|()| queued()) {
             if step == Step::Exec {
                 self.session.leave_transaction(self.worker);
                 return self.reject(d, CommandError::exec_abort(&refusal));
@@ -381,6 +386,10 @@ impl Transaction {
             let queued = self.queue.get(self.next)?;
             self.next += 1;
             let d = table.of(queued.row);
+            if let Err(denial) = checks::permitted(d, queued.args(), session) {
+                batch.observers.deny_queued((d, queued.args()), denial, (session, self.muted), out);
+                continue;
+            }
             if !matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_)) {
                 return Some((d, &self.queue[self.next - 1]));
             }
@@ -411,6 +420,12 @@ impl Transaction {
             let Some(queued) = self.queue.get(self.next) else { break };
             let mark = ctx.out.mark();
             let command = table.of(queued.row);
+            if let Err(denial) = checks::permitted(command, queued.args(), ctx.session) {
+                let observers = &mut batch.observers;
+                observers.deny_queued((command, queued.args()), denial, (ctx.session, self.muted), ctx.out);
+                self.next += 1;
+                continue;
+            }
             ctx.set_call(command, queued.args(), &keys.keys[range.clone()]);
             if self.alone && matches!(command.exec, Exec::Keys(_)) {
                 super::list_shards(&ctx, &mut shards);

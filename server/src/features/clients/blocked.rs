@@ -12,6 +12,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use varve_acl::{Denial, User};
 use varve_exec::Blocked;
 use varve_protocol::{Mark, Reply};
 use varve_store::StoreWorker;
@@ -102,6 +103,12 @@ impl BlockedClients {
     /// True if this client waits, and nobody serves it any more.
     pub(crate) fn cancel(&self, client: u64) -> bool {
         self.waiting.get(&client).is_some_and(|wait| wait.blocked.cancel())
+    }
+
+    /// The part of its request to which this client has lost the right, if it waits for that and nobody serves it any more.
+    pub(crate) fn cancel_denied(&self, client: u64, user: &User) -> Option<Denial> {
+        let blocked = &self.waiting.get(&client)?.blocked;
+        blocked.denial(user).filter(|_| blocked.cancel())
     }
 
     /// A connection is about to close: nobody is to serve it any more. What was taken for it already is lost with it.

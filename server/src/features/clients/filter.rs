@@ -27,7 +27,7 @@ impl Filter {
         };
         self.ids.as_ref().is_none_or(|ids| ids.contains(&conn.session().id()))
             && self.class.is_none_or(|class| ClientClass::of(conn) == class)
-            && self.user.as_ref().is_none_or(|user| user.as_slice() == conn.session().user().as_bytes())
+            && self.user.as_ref().is_none_or(|user| user.as_slice() == conn.session().user().name())
             && is(&self.addr, &|| conn.socket().ends().peer())
             && is(&self.local_addr, &|| conn.socket().ends().local())
     }

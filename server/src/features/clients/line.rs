@@ -39,6 +39,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     let age = |since: i64| (now_ms - since).max(0) / 1000;
     let mut out = String::with_capacity(320);
     let name = String::from_utf8_lossy(session.name());
+    let user = String::from_utf8_lossy(session.user().name());
     let command = session.last_command().map_or("NULL", |descriptor| descriptor.full_name);
     let argument_bytes = if conn.requests().is_running() { session.argument_bytes() } else { 0 };
     let (sending, by_reference) = (conn.output().held_bytes(), conn.output().pinned_bytes());
@@ -63,7 +64,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
             write!(out, " obl=0 oll={} omem={}", u8::from(!conn.output().is_empty()), sending + by_reference)
         })
         .and_then(|()| write!(out, " tot-mem={} events={}", weight(conn) + argument_bytes, events(conn)))
-        .and_then(|()| write!(out, " cmd={command} user={} redir={redirect}", session.user()))
+        .and_then(|()| write!(out, " cmd={command} user={user} redir={redirect}"))
         .and_then(|()| write!(out, " resp={}", if session.resp() == Resp::V3 { 3 } else { 2 }))
         .expect("a String takes all that is written");
     out

@@ -329,7 +329,7 @@ fn parse_kill(ctx: &ServerCtx<'_>) -> CmdResult<Kill> {
         } else if args.is(at, "LADDR") {
             filter.local_addr = Some(value.to_vec());
         } else if args.is(at, "USER") {
-            if value != b"default" {
+            if ctx.state.acl().users().get(value).is_none() {
                 return Err(errors::no_user(value));
             }
             filter.user = Some(value.to_vec());

@@ -170,13 +170,18 @@ fn give(conn: &mut Conn, what: What<'_>, out: &mut Reply, by: &By<'_>) {
     }
 }
 
-/// Sends stale keys (None: all keys) to a tracking connection, or to the connection that it redirects to.
+/// Sends stale keys (None: all keys) to a tracking connection, or to the connection that it redirects to. A user who may not
+/// read a key does not learn of it: a connection that broadcasts is given all keys of its prefixes.
 fn pass_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, by: &By<'_>) {
     let tracking = *conn.session().tracking();
     let all = Arc::new(Stale::All);
     let stale = stale.unwrap_or(&all);
     let own_left_out = if tracking.no_loop { stale.without(conn.session().id()).map(Arc::new) } else { None };
     let stale = own_left_out.as_ref().unwrap_or(stale);
+    let user = conn.session().user();
+    let hides = tracking.bcast && !user.is_full();
+    let hidden_left_out = hides.then(|| Arc::new(stale.of_keys(|key| user.may_read(key))));
+    let stale = hidden_left_out.as_ref().unwrap_or(stale);
     if stale.is_empty() {
         return;
     }

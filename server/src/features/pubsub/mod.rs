@@ -10,7 +10,7 @@ pub(crate) mod publishers;
 pub(crate) mod receivers;
 pub(crate) mod state;
 
-use varve_catalog::{ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, block};
+use varve_catalog::{ArgKind, Behaviour, Channels, Flags, Group, KeyFlags, KeySpec, Row, arg, block};
 use varve_commands::grammar::help as reply_help;
 use varve_exec::CmdResult;
 use varve_protocol::Reply;
@@ -47,6 +47,7 @@ const SUBSCRIBE: ServerCommand = ServerCommand::new(
         .about("Listens to channels.", "O(N) in the channels given")
         .flags(LISTENING)
         .args(&[arg("channel", ArgKind::String).multiple()])
+        .channels(Channels::Listened)
         .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
 );
 
@@ -61,6 +62,7 @@ const PSUBSCRIBE: ServerCommand = ServerCommand::new(
         .about("Listens to the channels whose names match.", "O(N) in the patterns given")
         .flags(LISTENING)
         .args(&[block("pattern", &[arg("pattern", ArgKind::Pattern)]).multiple()])
+        .channels(Channels::Patterns)
         .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
 );
 
@@ -76,6 +78,7 @@ const SSUBSCRIBE: ServerCommand = ServerCommand::new(
         .flags(LISTENING)
         .keys(&[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)])
         .args(&[arg("shardchannel", ArgKind::String).multiple()])
+        .channels(Channels::Listened)
         .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
 );
 

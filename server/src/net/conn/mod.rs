@@ -27,10 +27,12 @@ pub(crate) use requests::Requests;
 pub(crate) use socket::{Ends, Newcomer, Socket, Stream};
 pub(crate) use wait::WaitReasons;
 
+use std::sync::Arc;
 use std::{fmt, io, mem};
 
 use mio::event::Event;
 use mio::{Registry, Token};
+use varve_acl::User;
 use varve_exec::{LargeArguments, Session};
 use varve_protocol::{Mark, Parser, Reply};
 
@@ -87,13 +89,12 @@ impl fmt::Debug for Conn {
 }
 
 impl Conn {
-    /// A connection that has said nothing yet, and will have the number `id` in its worker.
-    pub(crate) fn new(id: ConnId, newcomer: Newcomer, config: &Config, now_ms: i64) -> Conn {
-        let authenticated = config.passwords.none_is_needed();
+    /// A connection of the `default` user that has said nothing yet, and will have the number `id` in its worker.
+    pub(crate) fn new(id: ConnId, newcomer: Newcomer, config: &Config, default: Arc<User>, now_ms: i64) -> Conn {
         let mut conn = Conn {
             id,
             socket: Socket::new(newcomer.stream, newcomer.ends),
-            session: Session::new(newcomer.client, now_ms, authenticated),
+            session: Session::of_client(newcomer.client, now_ms, default),
             requests: Requests::new(),
             output: Reply::new(),
             behind: None,
@@ -128,12 +129,11 @@ impl Conn {
         &mut self.session
     }
 
-    /// Gives the session and the parser what the configuration says: whether a password is needed, and limits, those of
-    /// clients that are not authenticated yet among them.
+    /// Gives the session and the parser the limits of the configuration, those of clients that are not authenticated yet
+    /// among them.
     pub(crate) fn set_limits(&mut self, config: &Config) {
         let bulk_max = (config.bulk_bytes_max as usize).min(varve_store::VALUE_BYTES_MAX);
         self.session.limit_strings(bulk_max);
-        self.session.set_open(config.passwords.none_is_needed());
         self.requests.set_limits(bulk_max, !self.session.is_authenticated());
     }
 

@@ -58,8 +58,20 @@ pub(crate) enum Question {
     Kill(Kill),
     /// CLIENT PAUSE: come to the end of your turn.
     Paused,
+    /// Users have changed: close the connections whose user is gone, or that listen without the right to it, and end the
+    /// waits for keys to which the right is lost.
+    Users(UsersChanged),
     /// CLIENT UNBLOCK: end the wait of this client, with an error or as if its time were up.
     Unblock { client: u64, error: bool },
+}
+
+/// The reply of a command that has changed users.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UsersChanged {
+    /// OK.
+    Ok,
+    /// The number of users that were deleted.
+    Deleted(i64),
 }
 
 /// CLIENT KILL.

@@ -22,6 +22,14 @@ impl Stale {
         }
     }
 
+    /// The changes of those keys for which `is_told` is true.
+    pub(crate) fn of_keys(&self, is_told: impl Fn(&[u8]) -> bool) -> Stale {
+        match self {
+            Stale::Keys(keys) => Stale::Keys(keys.iter().filter(|(key, _)| is_told(key)).cloned().collect()),
+            Stale::All => Stale::All,
+        }
+    }
+
     /// About the memory that the keys take.
     pub(crate) fn bytes(&self) -> usize {
         match self {

@@ -1,0 +1,210 @@
+//! Users over a small set of commands. The expected texts were read off redis-server 7.0.15.
+
+use varve_catalog::{Acl, Channels, Flags, Group, KeyFlags, KeySpec, Row};
+use varve_protocol::OwnedArgs;
+
+use crate::{Denial, KnownCommands, RuleContext, User, UserLine, Users};
+
+const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+const WRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+
+fn known() -> KnownCommands {
+    let new = |name, arity| Row::new(name, Group::Generic, arity, "1.0.0");
+    let sub = |full, name| Row::sub(full, name, Group::Server, -2, "1.0.0");
+    let admin: &'static [Flags] = &[Flags::ADMIN];
+    let rows = [
+        new("get", 2)
+            .flags(&[Flags::READONLY, Flags::FAST])
+            .acl(&[Acl::STRING])
+            .keys(const { &[KeySpec::one(1, READ)] }),
+        new("set", -3).flags(&[Flags::WRITE]).acl(&[Acl::STRING]).keys(const { &[KeySpec::one(1, WRITE)] }),
+        new("copy", 3)
+            .flags(&[Flags::WRITE])
+            .acl(&[Acl::KEYSPACE])
+            .keys(const { &[KeySpec::one(1, READ), KeySpec::one(2, WRITE)] }),
+        new("exists", -2)
+            .flags(&[Flags::READONLY, Flags::FAST])
+            .acl(&[Acl::KEYSPACE])
+            .keys(const { &[KeySpec::range(1, -1, 1, KeyFlags::RO)] }),
+        new("select", 2).flags(&[Flags::FAST]).acl(&[Acl::CONNECTION]),
+        new("auth", -2).flags(&[Flags::FAST, Flags::NO_AUTH]).acl(&[Acl::CONNECTION]),
+        new("publish", 3).flags(&[Flags::PUBSUB, Flags::FAST]).channels(Channels::Published),
+        new("subscribe", -2).flags(&[Flags::PUBSUB]).channels(Channels::Listened),
+        new("psubscribe", -2).flags(&[Flags::PUBSUB]).channels(Channels::Patterns),
+        new("save", 1).flags(admin),
+        new("bgsave", 1).flags(admin),
+        new("shutdown", 1).flags(admin),
+        new("config", -2),
+        sub("config|get", "get").flags(admin),
+        sub("config|set", "set").flags(admin),
+    ];
+    let rows = rows.into_iter().enumerate().map(|(id, row)| &*Box::leak(Box::new(row.derive(id as u16, false))));
+    KnownCommands::new(rows.collect::<Vec<&'static Row>>().into_iter())
+}
+
+fn user(known: &KnownCommands, rules: &str) -> User {
+    let users = Users::new(b"", &RuleContext { commands: known, all_channels: false });
+    let rules: Vec<Vec<u8>> = rules.split(' ').map(|rule| rule.as_bytes().to_vec()).collect();
+    let context = RuleContext { commands: known, all_channels: false };
+    users.changed(b"u", &rules, &context).unwrap_or_else(|error| panic!("{}", String::from_utf8_lossy(&error)))
+}
+
+/// The line of the user that these rules make, behind its name.
+fn line(known: &KnownCommands, rules: &str) -> String {
+    let context = RuleContext { commands: known, all_channels: false };
+    let mut users = Users::new(b"", &context);
+    users.put(user(known, rules), &context);
+    let line = users.get(b"u").expect("it was put").line();
+    String::from_utf8_lossy(line).strip_prefix("user u ").expect("its name").to_owned()
+}
+
+fn check(known: &KnownCommands, user: &User, request: &str) -> Result<(), Denial> {
+    let owned = OwnedArgs::from_parts(request.split(' '));
+    let args = owned.args();
+    let container = known.find(args.get(0)).expect("a command of the test");
+    let full = [args.get(0), b"|", args.opt(1).unwrap_or_default()].concat();
+    user.check(known.find(&full).unwrap_or(container), args)
+}
+
+#[test]
+fn lines_are_the_shortest_rules() {
+    let known = known();
+    for (rules, expected) in [
+        ("on", "on resetchannels -@all"),
+        ("reset", "off sanitize-payload resetchannels -@all"),
+        ("nopass skip-sanitize-payload +@all", "off nopass skip-sanitize-payload resetchannels +@all"),
+        ("+@all -get +get", "off resetchannels +@all"),
+        ("+get +set -get", "off resetchannels -@all +set"),
+        ("+config|get +config", "off resetchannels -@all +config"),
+        ("+@all -config +config|get", "off resetchannels +@all -config +config|get"),
+        ("+@all -config|set", "off resetchannels +@all -config|set"),
+        ("+select|0 +SELECT|1 +select|0", "off resetchannels -@all +select|0 +select|1"),
+        ("+select|0 +select", "off resetchannels -@all +select"),
+        ("~a %R~a %W~b %rW~c &x", "off ~a %W~b ~c resetchannels &x -@all"),
+        ("~* &* +get", "off ~* &* -@all +get"),
+        ("(~a +get) (%R~b", "off resetchannels -@all (~a resetchannels -@all +get) (%R~b resetchannels -@all)"),
+    ] {
+        let rules = if rules.ends_with("(%R~b") { format!("{rules} )") } else { rules.to_owned() };
+        assert_eq!(line(&known, &rules), expected, "{rules}");
+    }
+}
+
+#[test]
+fn lines_make_the_same_user_again() {
+    let known = known();
+    for rules in [
+        "on >a >b ~a* %R~b &c +@all -@string -config +config|get",
+        "nopass allkeys allchannels +@read -get +select|3 (+@keyspace ~x)",
+        "reset +@connection -auth",
+    ] {
+        let line = line(&known, rules);
+        assert_eq!(self::line(&known, &line), line, "{rules}");
+    }
+}
+
+#[test]
+fn rights_are_those_of_one_selector() {
+    let known = known();
+    for (rules, request, expected) in [
+        ("+get ~a*", "get a1", Ok(())),
+        ("+get ~a*", "get b", Err(Denial::Key(1))),
+        ("+get ~a*", "set a 1", Err(Denial::Command)),
+        ("+@all %R~r %W~w", "copy r w", Ok(())),
+        ("+@all %R~r %W~w", "copy w r", Err(Denial::Key(1))),
+        ("+@all %R~r %W~w", "copy r r", Err(Denial::Key(2))),
+        ("+@all %R~r %W~w", "exists r w", Ok(())),
+        ("+@all %R~r %W~w", "exists r x", Err(Denial::Key(2))),
+        ("(+@all %R~r) (+@all %W~w)", "copy r w", Err(Denial::Key(2))),
+        ("(+@all %R~r) (+@all %W~w)", "get r", Ok(())),
+        ("+select|0", "select 0", Ok(())),
+        ("+select|0", "select 1", Err(Denial::Command)),
+        ("-@all", "auth x", Ok(())),
+        ("+config|get", "config get x", Ok(())),
+        ("+config|get", "config set x y", Err(Denial::Command)),
+        ("+@pubsub &a*", "publish a1 b", Ok(())),
+        ("+@pubsub &a*", "publish b a", Err(Denial::Channel(1))),
+        ("+@pubsub &a*", "subscribe a b", Err(Denial::Channel(2))),
+        ("+@pubsub &a*", "psubscribe a*", Ok(())),
+        ("+@pubsub &a*", "psubscribe ab*", Err(Denial::Channel(1))),
+    ] {
+        assert_eq!(check(&known, &user(&known, rules), request), expected, "{rules}: {request}");
+    }
+}
+
+#[test]
+fn a_user_that_may_do_everything_is_full_however_it_was_said() {
+    let known = known();
+    for (rules, full) in [
+        ("allcommands allkeys allchannels", true),
+        ("+@all -get +get ~* &*", true),
+        ("(+@all ~* &*)", true),
+        ("+@all ~* &* -get", false),
+        ("+@all &* %R~*", false),
+        ("+@all ~*", false),
+    ] {
+        assert_eq!(user(&known, rules).is_full(), full, "{rules}");
+    }
+    assert!(
+        user(&known, "+get %R~*")
+            .may_read_all_keys(known.find(b"get").unwrap(), OwnedArgs::from_parts(["get", "a"]).args())
+    );
+    assert!(
+        !user(&known, "+get ~a")
+            .may_read_all_keys(known.find(b"get").unwrap(), OwnedArgs::from_parts(["get", "a"]).args())
+    );
+}
+
+#[test]
+fn a_deleted_user_is_not_the_next_one_of_its_name() {
+    let known = known();
+    let context = RuleContext { commands: &known, all_channels: false };
+    let mut users = Users::new(b"pw", &context);
+    users.put(users.changed(b"u", &[b"on".to_vec(), b">x".to_vec()], &context).unwrap(), &context);
+    let first = users.admit(b"u", b"x").expect("its password").clone();
+    users.put(users.changed(b"u", &[b"+get".to_vec()], &context).unwrap(), &context);
+    assert!(users.current(&first).is_some_and(|now| now.line() != first.line()));
+    assert!(users.remove(b"u") && !users.remove(b"u"));
+    users.put(users.changed(b"u", &[b"on".to_vec(), b"nopass".to_vec()], &context).unwrap(), &context);
+    assert!(users.current(&first).is_none() && users.admit(b"u", b"anything").is_some());
+    assert!(users.admit(b"default", b"pw").is_some() && users.admit(b"default", b"pW").is_none());
+    assert!(users.admit(b"nobody", b"pw").is_none());
+    // A file makes all users new but the default one.
+    let (default, u) = (users.default_user().clone(), users.get(b"u").unwrap().clone());
+    let loaded = users.from_file(&users.file_text(), "f", &context).unwrap();
+    assert_eq!(loaded.file_text(), users.file_text());
+    assert!(loaded.current(&default).is_some() && loaded.current(&u).is_none());
+}
+
+#[test]
+fn files_are_taken_whole_or_not_at_all() {
+    let known = known();
+    let context = RuleContext { commands: &known, all_channels: false };
+    let users = Users::new(b"", &context);
+    let error = |text: &str| users.from_file(text.as_bytes(), "f", &context).expect_err(text);
+    for (text, expected) in [
+        ("user a on\nuser a off\n", "WARNING: Duplicate user 'a' found on line 2. "),
+        ("# comment", "f:1 should start with user keyword followed by the username. "),
+        (
+            "\nuser a +nosuch +@nosuch foo bar",
+            "f:2: Error in applying operation '+nosuch': Unknown command or category name in ACL. f:2: Error in applying operation '+@nosuch': Unknown command or category name in ACL. f:2: Syntax error. ",
+        ),
+        ("user a (+get", "f:1: Unmatched parenthesis in selector definition."),
+    ] {
+        let end = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
+        assert_eq!(error(text), format!("{expected}{end}"));
+    }
+    let line = |name: &[u8], rules: &[&[u8]]| UserLine {
+        name: name.to_vec(),
+        rules: rules.iter().map(|r| r.to_vec()).collect(),
+    };
+    let made =
+        Users::configured(&[line(b"default", &[b"on", b">x", b"+get"]), line(b"a", &[])], b"pw", &context).unwrap();
+    assert_eq!(made.iter().len(), 2);
+    assert!(made.default_user().line().ends_with(b" resetchannels -@all +get"), "a declared user begins anew");
+    assert!(!made.are_plain(b"pw", &context) && Users::new(b"pw", &context).are_plain(b"pw", &context));
+    let unknown = Users::configured(&[line(b"a", &[b"+nosuch"])], b"", &context).expect_err("no such command");
+    assert_eq!(
+        unknown,
+        "Error loading ACL rule '+nosuch' for the user named 'a': Unknown command or category name in ACL"
+    );
+}

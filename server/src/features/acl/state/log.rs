@@ -1,0 +1,119 @@
+//! ACL LOG: requests and logins that were denied, the newest first.
+//!
+//! ```text
+//!   newest                                              oldest
+//!   | 3 x get, alice | key a, bob | login, carol | ... |        at most acllog-max-len entries
+//! ```
+//! A denial like one of the newest ten of the last minute counts with it. Behind a leaf lock that is taken for denials only.
+
+use std::collections::VecDeque;
+
+use varve_acl::Denial;
+use varve_exec::denials::Origin;
+
+/// Why something was denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    Command,
+    Key,
+    Channel,
+    /// A login with a wrong password, or of nobody.
+    Login,
+}
+
+impl From<Denial> for Reason {
+    fn from(denial: Denial) -> Reason {
+        match denial {
+            Denial::Command => Reason::Command,
+            Denial::Key(_) => Reason::Key,
+            Denial::Channel(_) => Reason::Channel,
+        }
+    }
+}
+
+impl Reason {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Reason::Command => "command",
+            Reason::Key => "key",
+            Reason::Channel => "channel",
+            Reason::Login => "auth",
+        }
+    }
+}
+
+/// A request or a login that was denied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) reason: Reason,
+    pub(crate) origin: Origin,
+    /// The name of the command, the key or the channel.
+    pub(crate) object: Vec<u8>,
+    /// The user's name.
+    pub(crate) user: Vec<u8>,
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) event: Event,
+    /// How often it happened.
+    pub(crate) count: u64,
+    /// When it last happened, milliseconds of Unix time.
+    pub(crate) at_ms: i64,
+    /// The connection of the last time, as CLIENT LIST shows it.
+    pub(crate) client: String,
+}
+
+/// See the module's picture.
+#[derive(Debug, Default)]
+pub(crate) struct AclLog(VecDeque<Entry>);
+
+/// The newest entries that a new one may be like.
+const LOOKED_AT: usize = 10;
+/// Milliseconds within which events are alike.
+const ALIKE_MS: i64 = 60_000;
+
+impl AclLog {
+    /// Adds an event, and drops the oldest entries over `len_max`.
+    pub(crate) fn add(&mut self, event: Event, at_ms: i64, client: String, len_max: usize) {
+        let alike = |entry: &Entry| entry.event == event && (at_ms - entry.at_ms).abs() <= ALIKE_MS;
+        let known = self.0.iter().take(LOOKED_AT).position(alike).and_then(|at| self.0.remove(at));
+        let count = known.map_or(0, |entry| entry.count) + 1;
+        self.0.push_front(Entry { event, count, at_ms, client });
+        self.0.truncate(len_max);
+    }
+
+    /// The entries, newest first.
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.0.iter()
+    }
+
+    /// Forgets all entries.
+    pub(crate) fn reset(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(object: &str) -> Event {
+        Event { reason: Reason::Key, origin: Origin::Client, object: object.into(), user: b"u".to_vec() }
+    }
+
+    #[test]
+    fn like_events_count_together_within_a_minute_and_the_log_is_bounded() {
+        let mut log = AclLog::default();
+        for (object, at_ms) in [("a", 0), ("b", 1), ("a", 60_000), ("a", 120_001)] {
+            log.add(event(object), at_ms, String::new(), 3);
+        }
+        let seen = |log: &AclLog| log.iter().map(|e| (e.event.object.clone(), e.count, e.at_ms)).collect::<Vec<_>>();
+        assert_eq!(seen(&log), [(b"a".to_vec(), 1, 120_001), (b"a".to_vec(), 2, 60_000), (b"b".to_vec(), 1, 1)]);
+        log.add(event("c"), 120_002, String::new(), 3);
+        assert_eq!(seen(&log).len(), 3);
+        log.reset();
+        assert_eq!(log.iter().len(), 0);
+    }
+}

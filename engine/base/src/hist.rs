@@ -141,6 +141,18 @@ impl Counts {
         self.buckets[..bucket(ns)].iter().sum()
     }
 
+    /// [`Counts::below_ns`] of several limits, which ascend, by one pass over the buckets.
+    pub fn below_each_ns<const N: usize>(&self, limits_ns: [u64; N]) -> [u64; N] {
+        debug_assert!(limits_ns.is_sorted(), "limits ascend");
+        let (mut at, mut below) = (0, 0);
+        limits_ns.map(|limit| {
+            let to = bucket(limit);
+            below += self.buckets[at..to].iter().sum::<u64>();
+            at = to;
+            below
+        })
+    }
+
     /// Adds another reading to this one.
     pub fn merge(&mut self, other: &Counts) {
         for (sum, n) in self.buckets.iter_mut().zip(other.buckets.iter()) {
@@ -230,6 +242,8 @@ mod tests {
         assert_eq!(counts.percentile_ns(100.0), 100_000_000);
         assert!((counts.mean_ns() / 50_000_500.0 - 1.0).abs() < 0.04);
         assert_eq!((counts.below_ns(1 << 10), counts.below_ns(1 << 20), counts.below_ns(0)), (1, 1048, 0));
+        let limits = [0, 1 << 10, 1 << 10, 5000, 1 << 20, u64::MAX];
+        assert_eq!(counts.below_each_ns(limits), limits.map(|limit| counts.below_ns(limit)));
     }
 
     #[test]

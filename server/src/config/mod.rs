@@ -91,6 +91,8 @@ pub(crate) struct Config {
     pub(crate) timeout_s: u32,
     /// Seconds after which a client that has not authenticated is closed, 0 for never. It matters where there is a password.
     pub(crate) unauthenticated_timeout_s: u32,
+    /// Port of metrics and health over HTTP, 0 for none.
+    pub(crate) metrics_port: u16,
     /// Most clients at once.
     pub(crate) max_clients: u32,
     /// Without a password, only loopback addresses are served.
@@ -192,6 +194,7 @@ impl Config {
             tcp_backlog: values.number("tcp-backlog"),
             tcp_keepalive_s: values.number("tcp-keepalive"),
             timeout_s: values.number("timeout"),
+            metrics_port: values.number("metrics-port"),
             unauthenticated_timeout_s: values.number("unauthenticated-timeout"),
             max_clients: values.number("maxclients"),
             protected_mode: values.yes("protected-mode"),

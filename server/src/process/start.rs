@@ -6,6 +6,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use varve_store::{LogGeometry, Store};
 use super::daemon::{PidFile, Supervisor};
 use super::signals::{self, Asked};
 use crate::config::{Config, Live, Loaded};
-use crate::features::info;
+use crate::features::info::{self, metrics};
 use crate::features::persist;
 use crate::net::listen::{self, Listener};
 use crate::state::mail::Message;
@@ -52,6 +53,10 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
     let mut values = values;
     fit_clients(&mut config, &mut values);
     let listeners = listen(&config)?;
+    let metrics = metrics::listen(config.metrics_port).map_err(|error| {
+        tracing::warn!("Failed listening on metrics-port {}: {}", config.metrics_port, error_text(&error));
+        Failed
+    })?;
     let store = store(&config)?;
     info::start(supervisor.name(), &store);
     let setup = worker::Setup {
@@ -63,15 +68,23 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
         workers: config.workers,
         loads: true,
     };
-    run(setup, &config, &supervisor)
+    run(setup, metrics, &config, &supervisor)
 }
 
-fn run(setup: worker::Setup, config: &Config, supervisor: &Supervisor) -> Result<(), Failed> {
+fn run(
+    setup: worker::Setup,
+    metrics: Vec<TcpListener>,
+    config: &Config,
+    supervisor: &Supervisor,
+) -> Result<(), Failed> {
     let pid_file = PidFile::write(config).map(Arc::new);
     let running = worker::start(setup).map_err(|error| {
         tracing::warn!("Can't start the workers: {}", error_text(&error));
         Failed
     })?;
+    if let Err(error) = metrics::serve(metrics, &running.state) {
+        tracing::warn!("Can't serve metrics: {}", error_text(&error));
+    }
     let state = Arc::clone(&running.state);
     let shutdown = move |asked| {
         let name = match asked {

@@ -20,6 +20,7 @@ const RUNS: &[Long] = &[
     Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
+    Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "peer", about: "Redis's own suite three times", run: peer },
 ];
 
@@ -55,6 +56,10 @@ fn end_to_end(test: &str, variable: &str, value: &str) -> Tally {
 
 fn trips() -> Tally {
     end_to_end("trips", "VARVE_TRIPS", "200")
+}
+
+fn metrics() -> Tally {
+    end_to_end("metrics", "VARVE_SCRAPE_SECONDS", "60")
 }
 
 fn kills() -> Tally {

@@ -33,6 +33,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("c++", "g++"),
     ("kill", "procps"),
     ("valgrind", "valgrind"),
+    ("promtool", "prometheus"),
+    ("prometheus", "prometheus"),
+    ("prometheus-redis-exporter", "prometheus-redis-exporter"),
 ];
 
 /// Installs the packages that are missing.

@@ -5,11 +5,12 @@
 //! ```
 //! Sections and field names are those of Redis 7.0.15, which tools look for; what Varve does not do is answered with
 //! the value that is then true (no save under way, no replica, no module). CONFIG RESETSTAT is here too: it
-//! starts the counts that INFO shows.
+//! starts the counts that INFO shows. The same figures are there over HTTP (`metrics`).
 
 mod about;
 mod facts;
 mod gather;
+pub(crate) mod metrics;
 pub(crate) mod process;
 mod sections;
 
@@ -17,13 +18,14 @@ mod sections;
 mod tests;
 
 pub(crate) use about::{report_memory, start, startup_bytes};
+use facts::Facts;
+use gather::facts;
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg};
 use varve_exec::CmdResult;
 
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
-use facts::Facts;
 
 /// The commands of this matter.
 pub(super) const ROWS: ServerRows = &[INFO];
@@ -33,7 +35,7 @@ pub(super) const CONFIG: ServerRows = &[RESETSTAT];
 
 /// `INFO [section ...]`
 fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let text = render(ctx.args.skip(1).iter(), &gather::facts(ctx.state));
+    let text = render(ctx.args.skip(1).iter(), &facts(ctx.state));
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(After::Done)
 }

@@ -1,0 +1,118 @@
+//! As much of HTTP/1.1 as answering GET takes.
+//!
+//! ```text
+//!   GET /metrics HTTP/1.1\r\n Host: localhost:9121\r\n ... \r\n\r\n       up to 8 KB, within five seconds
+//!   HTTP/1.1 200 OK\r\n Content-Type, Content-Length, Connection: close \r\n\r\n text
+//! ```
+//! Every connection is closed after its answer: whoever asks once in some seconds loses nothing by that. A body that a
+//! request announces is not read. Parsing is httparse's.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Bytes of a request's head at most.
+const HEAD_MAX: usize = 8 << 10;
+/// Headers of a request at most.
+const HEADERS_MAX: usize = 64;
+/// How long a request may take to come, and its answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A client's question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Without the query.
+    pub(super) path: String,
+    /// Of the header of this name, with its port; empty without one.
+    pub(super) host: String,
+}
+
+/// The answer to one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) reason: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) body: String,
+}
+
+impl Answer {
+    pub(super) fn text(status: u16, reason: &'static str, body: impl Into<String>) -> Answer {
+        Answer { status, reason, kind: "text/plain; charset=utf-8", body: body.into() }
+    }
+}
+
+impl Request {
+    /// Whether the request names this machine by a loopback name or address, or by none as HTTP/1.0 may.
+    pub(super) fn is_for_loopback(&self) -> bool {
+        let host = self.host.as_str();
+        let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            None => host.split(':').next().unwrap_or_default(),
+        };
+        let is_address = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        host.is_empty() || is_address || name.eq_ignore_ascii_case("localhost")
+    }
+}
+
+/// Reads the head of a request.
+///
+/// # Errors
+/// The answer that refuses it: it is no HTTP, too long, too late, or no GET.
+pub(super) fn read(mut stream: &TcpStream) -> Result<Request, Answer> {
+    let late = || Answer::text(408, "Request Timeout", "The request did not come.\n");
+    let (deadline, mut head) = (Instant::now() + PATIENCE, Vec::new());
+    loop {
+        if let Some(request) = parse(&head)? {
+            return Ok(request);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return Err(late());
+        }
+        let mut bytes = [0; 1024];
+        match stream.read(&mut bytes) {
+            Ok(0) => return Err(late()),
+            Ok(got) => head.extend_from_slice(&bytes[..got]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(late()),
+        }
+    }
+}
+
+/// The request that these bytes begin with; None while its head is not whole.
+pub(super) fn parse(head: &[u8]) -> Result<Option<Request>, Answer> {
+    let refused = |text: &str| Answer::text(400, "Bad Request", text);
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(head) {
+        Err(_) => return Err(refused("This is no request of HTTP.\n")),
+        Ok(httparse::Status::Partial) if head.len() >= HEAD_MAX => return Err(refused("The request is too long.\n")),
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Ok(httparse::Status::Complete(_)) => {}
+    }
+    if request.method != Some("GET") {
+        return Err(Answer::text(405, "Method Not Allowed", "Figures are read by GET.\n"));
+    }
+    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
+    let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+    let host = host.map(|header| String::from_utf8_lossy(header.value).trim().to_owned()).unwrap_or_default();
+    Ok(Some(Request { path, host }))
+}
+
+/// Writes an answer and ends the connection.
+///
+/// # Errors
+/// When the client does not take it in time, or is gone.
+pub(super) fn write(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let Answer { status, reason, kind, body } = answer;
+    let head = format!(
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())?;
+    stream.shutdown(Shutdown::Write)
+}

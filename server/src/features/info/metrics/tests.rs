@@ -1,0 +1,117 @@
+//! Requests of HTTP, and the names of metrics.
+
+use std::collections::HashSet;
+
+use super::super::facts::Facts;
+use super::super::render;
+use super::http::{Request, parse};
+use super::names::NAMES;
+
+fn request(head: &str) -> Result<Option<Request>, u16> {
+    parse(head.as_bytes()).map_err(|answer| answer.status)
+}
+
+#[test]
+fn a_request_is_read_when_its_head_is_whole() {
+    let whole = "GET /metrics?x=1 HTTP/1.1\r\nAccept: */*\r\nhOst:  localhost:9121 \r\n\r\n";
+    for end in 0..whole.len() {
+        assert_eq!(request(&whole[..end]), Ok(None), "{end} bytes");
+    }
+    let expected = Request { path: "/metrics".into(), host: "localhost:9121".into() };
+    assert_eq!(request(whole), Ok(Some(expected)));
+    let none = Request { path: "/".into(), host: String::new() };
+    assert_eq!(request("GET / HTTP/1.0\r\n\r\n"), Ok(Some(none)));
+}
+
+#[test]
+fn what_is_no_short_get_is_refused() {
+    assert_eq!(request("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"), Err(405));
+    assert_eq!(request("*1\r\n$4\r\nPING\r\n"), Err(400));
+    assert_eq!(request("\0\0\0"), Err(400));
+    let long = format!("GET /{} HTTP/1.1\r\n", "x".repeat(9000));
+    assert_eq!(request(&long), Err(400));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100));
+    assert_eq!(request(&many), Err(400));
+}
+
+#[test]
+fn only_names_of_the_loopback_are_answered() {
+    let is_for_loopback = |host: &str| Request { path: String::new(), host: host.into() }.is_for_loopback();
+    for host in ["", "localhost", "LOCALHOST:9121", "127.0.0.1:80", "127.8.9.1", "[::1]:9121", "[::1]"] {
+        assert!(is_for_loopback(host), "{host}");
+    }
+    for host in
+        ["example.com", "localhost.example.com:9121", "192.168.0.1", "[::2]", "[", "127.0.0.1.example.com", ":80"]
+    {
+        assert!(!is_for_loopback(host), "{host}");
+    }
+}
+
+/// Fields of INFO that are numbers and no metric: what they say is shown in another way, or is nothing to be drawn.
+const WITHOUT: &[&str] = &[
+    // Of the instance.
+    "redis_git_sha1",
+    "redis_git_dirty",
+    "arch_bits",
+    "tcp_port",
+    "server_time_usec",
+    "uptime_in_days",
+    "hz",
+    "configured_hz",
+    "lru_clock",
+    "master_replid2",
+    // Known in other units, or the sum of two others.
+    "used_memory_peak_perc",
+    "used_memory_dataset_perc",
+    "used_memory_vm_total",
+    "rss_overhead_ratio",
+    "rss_overhead_bytes",
+    "instantaneous_input_repl_kbps",
+    "instantaneous_output_repl_kbps",
+    // Always 0 here: nothing is forked, and buffers do not shrink by a timer.
+    "current_cow_peak",
+    "current_cow_size",
+    "current_cow_size_age",
+    "current_fork_perc",
+    "total_forks",
+    "reply_buffer_shrinks",
+    "reply_buffer_expands",
+    "mem_replication_backlog",
+    "mem_total_replication_buffers",
+    "mem_cluster_links",
+    "mem_aof_buffer",
+    // Shown by `rdb_last_save_timestamp_seconds` and the counts of keys.
+    "current_save_keys_processed",
+    "current_save_keys_total",
+    "aof_rewrites",
+    "aof_rewrites_consecutive_failures",
+    "total_active_defrag_time",
+    "current_active_defrag_time",
+    "current_eviction_exceeded_time",
+];
+
+#[test]
+fn every_number_of_info_is_a_metric_or_named_here() {
+    let facts = Facts::default();
+    let text = render([b"default".as_slice()].into_iter(), &facts);
+    let fields: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once(':')).collect();
+    let named: HashSet<&str> = NAMES.iter().map(|(field, ..)| *field).chain(WITHOUT.iter().copied()).collect();
+    let is_number = |value: &str| value.trim_end_matches('%').parse::<f64>().is_ok();
+    let missing: Vec<&str> = fields
+        .iter()
+        .filter(|(name, value)| is_number(value) && !named.contains(name))
+        .map(|(name, _)| *name)
+        .collect();
+    assert_eq!(missing, [""; 0], "numbers of INFO without a metric");
+    let shown: HashSet<&str> = fields.iter().map(|(name, _)| *name).collect();
+    let gone: Vec<&&str> = WITHOUT.iter().filter(|name| !shown.contains(**name)).collect();
+    assert!(gone.is_empty(), "INFO does not show {gone:?}");
+}
+
+#[test]
+fn a_name_stands_for_one_figure() {
+    let mut seen = HashSet::new();
+    for (_, name, _) in NAMES {
+        assert!(seen.insert(name), "{name} is there twice");
+    }
+}

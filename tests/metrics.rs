@@ -1,0 +1,293 @@
+//! The metrics port: what Prometheus, its tools and redis_exporter's dashboards make of it.
+//!
+//! Debian's promtool, prometheus and prometheus-redis-exporter judge; each test says that it skips where its program is not
+//! there.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use varve_testkit::server::{free_port, workspace};
+use varve_testkit::{Launch, Server};
+
+/// A server with a metrics port.
+fn server() -> (Server, u16) {
+    let port = free_port().expect("a free port");
+    let server = Launch::varve().config(format!("metrics-port {port}")).start().expect("a server");
+    (server, port)
+}
+
+/// Sends these bytes and reads to the end.
+fn send(port: u16, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the metrics port");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    stream.write_all(bytes).expect("it takes the request");
+    let mut answer = Vec::new();
+    // A connection that is closed with bytes unread is reset: what came before that counts.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8(answer).expect("text")
+}
+
+fn get(port: u16, path: &str) -> (String, String) {
+    let answer = send(port, format!("GET {path} HTTP/1.0\r\nHost: localhost:{port}\r\n\r\n").as_bytes());
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+    (head.to_owned(), body.to_owned())
+}
+
+/// Runs some commands of several kinds.
+fn work(server: &Server) {
+    let mut client = server.client();
+    for round in 0..20 {
+        let _ = client.call(&["SET", &format!("key:{round}"), "value"]);
+        let _ = client.call(&["SET", &format!("soon:{round}"), "value", "EX", "1000"]);
+        let _ = client.call(&["GET", &format!("key:{}", round * 2)]);
+        let _ = client.call(&["NOTHING\"\\like it"]);
+    }
+    let _ = client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    let _ = client.call(&["PING"]);
+}
+
+fn has(program: &str) -> bool {
+    let found = ["/usr/bin", "/usr/local/bin"].iter().any(|dir| PathBuf::from(dir).join(program).exists());
+    if !found {
+        println!("skipped: there is no {program}");
+    }
+    found
+}
+
+/// A program that is killed when the test ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The value of a line that begins with this.
+fn value(text: &str, metric: &str) -> f64 {
+    let line = text.lines().find(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with(' ')));
+    let line = line.unwrap_or_else(|| panic!("no {metric} in {text}"));
+    line.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{line}"))
+}
+
+#[test]
+fn figures_are_what_happened() {
+    let (server, port) = server();
+    work(&server);
+    let (head, text) = get(port, "/metrics");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("Content-Type: text/plain; version=0.0.4"), "{head}");
+    assert_eq!(value(&text, "redis_up"), 1.0);
+    assert_eq!(value(&text, "redis_db_keys{db=\"db0\"}"), 40.0);
+    assert_eq!(value(&text, "redis_db_keys_expiring{db=\"db0\"}"), 20.0);
+    assert_eq!(value(&text, "redis_db_keys{db=\"db15\"}"), 0.0);
+    assert_eq!(value(&text, "redis_commands_total{cmd=\"set\"}"), 40.0);
+    assert_eq!(value(&text, "redis_commands_latencies_usec_count{cmd=\"set\"}"), 40.0);
+    assert_eq!(value(&text, "redis_commands_latencies_usec_bucket{cmd=\"set\",le=\"+Inf\"}"), 40.0);
+    assert_eq!(value(&text, "redis_keyspace_hits_total"), 1.0);
+    assert_eq!(value(&text, "redis_keyspace_misses_total"), 19.0);
+    assert_eq!(value(&text, "redis_errors_total{err=\"ERR\"}"), 20.0);
+    assert_eq!(value(&text, "redis_rdb_last_bgsave_status"), 1.0);
+    assert!(value(&text, "redis_slowlog_length") >= 1.0);
+    assert!(value(&text, "varve_segments{state=\"open\"}") >= 1.0);
+    assert!(value(&text, "varve_lock_hold_seconds_count") > 0.0);
+    let (_, again) = get(port, "/metrics");
+    assert_eq!(value(&again, "redis_commands_processed_total"), value(&text, "redis_commands_processed_total"));
+}
+
+#[test]
+fn health_and_refusals() {
+    let (server, port) = server();
+    assert_eq!(get(port, "/healthz").1, "ok\n");
+    assert_eq!(get(port, "/readyz").1, "ok\n");
+    assert!(get(port, "/other").0.starts_with("HTTP/1.1 404 "));
+    let refused = |bytes: &[u8], status: &str| {
+        let answer = send(port, bytes);
+        assert!(answer.starts_with(status), "{answer}");
+    };
+    refused(b"GET /metrics HTTP/1.1\r\nHost: example.com\r\n\r\n", "HTTP/1.1 403 ");
+    refused(b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 405 ");
+    refused(b"*1\r\n$4\r\nPING\r\n", "HTTP/1.1 400 ");
+    refused(b"GET /metrics HT", "HTTP/1.1 408 ");
+    // Connections that say nothing take the four places for five seconds; the next ones are closed at once.
+    let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(("127.0.0.1", port)).expect("a socket")).collect();
+    let closed = |mut stream: &TcpStream| {
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text
+    };
+    let answers: Vec<String> = silent.iter().map(closed).collect();
+    assert_eq!(answers.iter().filter(|answer| answer.starts_with("HTTP/1.1 408 ")).count(), 4, "{answers:?}");
+    assert_eq!(answers.iter().filter(|answer| answer.is_empty()).count(), 4, "{answers:?}");
+    assert_eq!(get(port, "/healthz").1, "ok\n");
+    drop(server);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_at_the_start() {
+    let (_first, port) = server();
+    assert!(Launch::varve().config(format!("metrics-port {port}")).start().is_err());
+}
+
+#[test]
+fn promtool_finds_no_fault() {
+    if !has("promtool") {
+        return;
+    }
+    let (server, port) = server();
+    work(&server);
+    let (_, text) = get(port, "/metrics");
+    let mut tool = Command::new("promtool");
+    tool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut tool = tool.spawn().expect("promtool");
+    tool.stdin.take().unwrap().write_all(text.as_bytes()).expect("it reads");
+    let output = tool.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    // Names that are redis_exporter's break some rules of style; what cannot be parsed is another status.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
+    let own: Vec<&str> = said.lines().filter(|line| line.starts_with("varve_")).collect();
+    assert_eq!(own, [""; 0]);
+}
+
+/// The names before `{` or a blank of all lines that are no comments.
+fn names(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter(|line| line.starts_with("redis_"));
+    lines.map(|line| line.split(['{', ' ']).next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Asks until the program answers.
+fn until_it_answers(port: u16, path: &str) -> String {
+    let end = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < end {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return get(port, path).1;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nobody listens on port {port}");
+}
+
+#[test]
+fn all_that_the_exporter_shows_is_there() {
+    if !has("prometheus-redis-exporter") {
+        return;
+    }
+    let (server, port) = server();
+    work(&server);
+    let exporter_port = free_port().expect("a free port");
+    let mut exporter = Command::new("prometheus-redis-exporter");
+    exporter.args(["-redis.addr", &format!("redis://127.0.0.1:{}", server.port())]);
+    exporter.args(["-web.listen-address", &format!("127.0.0.1:{exporter_port}")]);
+    let running = Running(exporter.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the exporter"));
+    let theirs = until_it_answers(exporter_port, "/metrics");
+    drop(running);
+    let (_, ours) = get(port, "/metrics");
+    // Figures of the exporter itself and of its own questions.
+    let of_itself = ["redis_exporter_", "redis_target_scrape", "redis_last_key_groups_scrape"];
+    let missing: Vec<String> = names(&theirs)
+        .difference(&names(&ours))
+        .filter(|name| !of_itself.iter().any(|own| name.starts_with(own)))
+        .cloned()
+        .collect();
+    assert_eq!(missing, [""; 0]);
+    assert!(theirs.contains("redis_exporter_last_scrape_error{err=\"\"} 0"), "{theirs}");
+    for metric in ["redis_db_keys{db=\"db0\"}", "redis_commands_total{cmd=\"set\"}", "redis_keyspace_hits_total"] {
+        assert_eq!(value(&theirs, metric), value(&ours, metric), "{metric}");
+    }
+}
+
+/// Seconds that a real Prometheus scrapes; the long form takes a minute.
+fn scrape_seconds() -> u64 {
+    std::env::var("VARVE_SCRAPE_SECONDS").ok().map_or(6, |seconds| seconds.parse().expect("VARVE_SCRAPE_SECONDS"))
+}
+
+/// The expressions of the panels of a dashboard of Grafana, with its variables filled in.
+fn expressions(dashboard: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for part in dashboard.split("\"expr\": \"").skip(1) {
+        let mut text = String::new();
+        let mut chars = part.chars();
+        while let Some(next) = chars.next() {
+            match next {
+                '"' => break,
+                '\\' => match chars.next() {
+                    Some('n') => text.push(' '),
+                    Some(other) => text.push(other),
+                    None => break,
+                },
+                other => text.push(other),
+            }
+        }
+        let variables = [("$namespace", ".*"), ("$instance", ".*"), ("$__rate_interval", "1m"), ("$__interval", "1m")];
+        found.push(variables.iter().fold(text, |text, (name, value)| text.replace(name, value)));
+    }
+    found
+}
+
+/// A primary has no primary of its own: this panel is as empty for redis-server.
+const EMPTY_PANELS: [&str; 1] = ["redis_master_last_io_seconds_ago{instance=~\".*\"}"];
+
+#[test]
+fn every_panel_of_the_dashboards_has_something_to_show() {
+    let archive = workspace().join("../shared/suites/redis_exporter-contrib.tar.gz");
+    if !archive.exists() {
+        println!("skipped: the dashboards are not there");
+        return;
+    }
+    if !has("prometheus") || !has("promtool") {
+        return;
+    }
+    let (server, port) = server();
+    let dir = server.dir().join("prometheus");
+    std::fs::create_dir(&dir).expect("a folder");
+    let unpacked = Command::new("tar").arg("xzf").arg(&archive).arg("-C").arg(&dir).status();
+    assert!(unpacked.is_ok_and(|status| status.success()), "tar");
+    let config = format!(
+        "global:\n  scrape_interval: 1s\nscrape_configs:\n  - job_name: redis\n    static_configs:\n      \
+         - targets: ['127.0.0.1:{port}']\n        labels: {{namespace: tests}}\n"
+    );
+    std::fs::write(dir.join("prometheus.yml"), config).expect("a file");
+    let web = free_port().expect("a free port");
+    let mut prometheus = Command::new("prometheus");
+    prometheus.arg(format!("--config.file={}", dir.join("prometheus.yml").display()));
+    prometheus.arg(format!("--storage.tsdb.path={}", dir.join("data").display()));
+    prometheus.arg(format!("--web.listen-address=127.0.0.1:{web}"));
+    let _running = Running(prometheus.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("prometheus"));
+    let end = Instant::now() + Duration::from_secs(scrape_seconds());
+    while Instant::now() < end {
+        work(&server);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let query = |expression: &str| {
+        let mut tool = Command::new("promtool");
+        tool.args(["query", "instant", &format!("http://127.0.0.1:{web}"), expression]);
+        let output = tool.output().expect("promtool");
+        assert!(output.status.success(), "{expression}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    // A scrape or two may have to come yet, on a machine that does other things as well.
+    let patience = Instant::now() + Duration::from_secs(60);
+    let boards = ["grafana_prometheus_redis_dashboard.json", "redis-mixin/dashboards/redis-overview.json"];
+    let mut panels = 0;
+    for board in boards {
+        let text = std::fs::read_to_string(dir.join("redis_exporter/contrib").join(board)).expect("a dashboard");
+        for expression in expressions(&text) {
+            panels += 1;
+            while query(&expression).is_empty() && !EMPTY_PANELS.contains(&expression.as_str()) {
+                assert!(Instant::now() < patience, "{board}: nothing to show for {expression}");
+                work(&server);
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        }
+    }
+    assert!(panels > 30, "{panels} panels");
+    assert_eq!(query("redis_up").split("=>").nth(1).map(|value| value.trim().starts_with('1')), Some(true));
+}

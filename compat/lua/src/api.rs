@@ -7,6 +7,7 @@ use crate::errors::{
 };
 use crate::fault::{Fault, error_table};
 use crate::host::{LogLevel, Replicate};
+use crate::library::register;
 use crate::sandbox::of_table;
 use crate::shared::Shared;
 use crate::values::{Reader, Unlimited, error_text};
@@ -26,30 +27,48 @@ const REPL_ALL: i64 = REPL_AOF | REPL_REPLICA;
 
 /// The table `redis`.
 pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
-    let redis = lua.create_table()?;
+    let redis = base(lua, shared)?;
     add(lua, &redis, shared, "call", |lua, shared, args| call(lua, shared, args, true))?;
     add(lua, &redis, shared, "pcall", |lua, shared, args| call(lua, shared, args, false))?;
-    add(lua, &redis, shared, "log", |_, shared, args| log(shared, args))?;
     add(lua, &redis, shared, "setresp", |_, shared, args| set_resp(shared, args))?;
     add(lua, &redis, shared, "set_repl", |_, shared, args| set_repl(shared, args))?;
     add(lua, &redis, shared, "acl_check_cmd", |_, shared, args| acl_check_cmd(shared, args))?;
     add(lua, &redis, shared, "sha1hex", |lua, _, args| sha1hex(lua, args))?;
     add(lua, &redis, shared, "error_reply", |lua, _, args| single_field(lua, args, "err"))?;
     add(lua, &redis, shared, "status_reply", |lua, _, args| single_field(lua, args, "ok"))?;
-    add(lua, &redis, shared, "replicate_commands", |_, _, _| Ok(Value::Boolean(true)))?;
-    // Both belong to redis-server's debugger, and do nothing outside of it.
-    add(lua, &redis, shared, "breakpoint", |_, _, _| Ok(Value::Boolean(false)))?;
-    add(lua, &redis, shared, "debug", |_, _, _| Ok(Value::Nil))?;
+    if !shared.settings.for_functions {
+        add(lua, &redis, shared, "replicate_commands", |_, _, _| Ok(Value::Boolean(true)))?;
+        // Both belong to redis-server's debugger, and do nothing outside of it.
+        add(lua, &redis, shared, "breakpoint", |_, _, _| Ok(Value::Boolean(false)))?;
+        add(lua, &redis, shared, "debug", |_, _, _| Ok(Value::Nil))?;
+    }
     let numbers = [
-        ("LOG_DEBUG", 0),
-        ("LOG_VERBOSE", 1),
-        ("LOG_NOTICE", 2),
-        ("LOG_WARNING", 3),
         ("REPL_NONE", REPL_NONE),
         ("REPL_AOF", REPL_AOF),
         ("REPL_SLAVE", REPL_REPLICA),
         ("REPL_REPLICA", REPL_REPLICA),
         ("REPL_ALL", REPL_ALL),
+    ];
+    numbers.into_iter().try_for_each(|(name, n)| redis.raw_set(name, n))?;
+    Ok(redis)
+}
+
+/// The table `redis` of a library that is being loaded.
+pub(crate) fn loading_table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
+    let redis = base(lua, shared)?;
+    add(lua, &redis, shared, "register_function", |_, shared, args| register(shared, &args))?;
+    Ok(redis)
+}
+
+/// The part of `redis` that is always there.
+fn base(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
+    let redis = lua.create_table()?;
+    add(lua, &redis, shared, "log", |_, shared, args| log(shared, args))?;
+    let numbers = [
+        ("LOG_DEBUG", 0),
+        ("LOG_VERBOSE", 1),
+        ("LOG_NOTICE", 2),
+        ("LOG_WARNING", 3),
         ("REDIS_VERSION_NUM", i64::from(shared.settings.version_number)),
     ];
     numbers.into_iter().try_for_each(|(name, n)| redis.raw_set(name, n))?;

@@ -45,3 +45,24 @@ pub(crate) const REPL_ARGUMENTS: &str = "ERR redis.set_repl() requires two argum
 pub(crate) const REPL_FLAGS: &str = "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
 pub(crate) const ACL_COMMAND: &str = "ERR Invalid command passed to redis.acl_check_cmd()";
 pub(crate) const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
+pub(crate) const COMPILING_LIBRARY: &[u8] = b"ERR Error compiling function: ";
+pub(crate) const REGISTERING: &[u8] = b"ERR Error registering functions: ";
+pub(crate) const NO_FUNCTIONS: &str = "ERR No functions registered";
+pub(crate) const REGISTER_ARGUMENTS: &str = "ERR wrong number of arguments to redis.register_function";
+pub(crate) const ONLY_TABLE: &str = "ERR calling redis.register_function with a single argument is only applicable to Lua \
+                                     table (representing named arguments).";
+pub(crate) const FIRST_ARGUMENT: &str = "ERR first argument to redis.register_function must be a string";
+pub(crate) const SECOND_ARGUMENT: &str = "ERR second argument to redis.register_function must be a function";
+pub(crate) const NAMED_KEY: &str = "ERR named argument key given to redis.register_function is not a string";
+pub(crate) const NAMED_NAME: &str = "ERR function_name argument given to redis.register_function must be a string";
+pub(crate) const NAMED_DESCRIPTION: &str = "ERR description argument given to redis.register_function must be a string";
+pub(crate) const NAMED_CALLBACK: &str = "ERR callback argument given to redis.register_function must be a function";
+pub(crate) const NAMED_UNKNOWN: &str = "ERR unknown argument given to redis.register_function";
+pub(crate) const FLAGS_TABLE: &str =
+    "ERR flags argument to redis.register_function must be a table representing function flags";
+pub(crate) const FLAG_UNKNOWN: &str = "ERR unknown flag given";
+pub(crate) const NO_NAME: &str = "ERR redis.register_function must get a function name argument";
+pub(crate) const NO_CALLBACK: &str = "ERR redis.register_function must get a callback argument";
+pub(crate) const FUNCTION_NAME: &str = "ERR Library names can only contain letters, numbers, or underscores(_) and must \
+                                        be at least one character long";
+pub(crate) const FUNCTION_TWICE: &str = "ERR Function already exists in the library";

@@ -32,8 +32,7 @@ pub(crate) enum Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Fault::Reply { text, .. } | Fault::Text(text) | Fault::Fatal(text)) = self;
-        f.write_str(&String::from_utf8_lossy(text))
+        f.write_str(&String::from_utf8_lossy(self.text_of()))
     }
 }
 
@@ -46,6 +45,12 @@ impl From<Fault> for Error {
 }
 
 impl Fault {
+    /// Code and text, or the text alone.
+    pub(crate) fn text_of(&self) -> &[u8] {
+        let (Fault::Reply { text, .. } | Fault::Text(text) | Fault::Fatal(text)) = self;
+        text
+    }
+
     /// The table `{err = text}`, which nothing has counted.
     pub(crate) fn reply(text: impl Into<Vec<u8>>) -> Error {
         Fault::Reply { text: text.into(), counted: false }.into()

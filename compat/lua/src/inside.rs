@@ -1,38 +1,30 @@
 //! The Lua state itself, and what its functions share with it.
 
-use crate::errors::{NO_MEMORY, ScriptError};
+use crate::errors::{COMPILING_LIBRARY, NO_FUNCTIONS, NO_MEMORY, REGISTERING, ScriptError};
 use crate::fault::{Fault, Place};
 use crate::host::{Control, Host};
 use crate::lent::Lent;
+
 use crate::replies::{Writer, error_of};
 use crate::sandbox::{self, Doors};
+use crate::script::{LibraryFunction, LuaChunk, Registered, ScriptInput};
 use crate::shared::{Settings, Shared};
 use crate::values::{Unlimited, list};
 use crate::{api, bits};
-use mlua::{HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_protocol::{Reply, Resp};
 
 /// The source name of scripts, as messages show it behind the `@`.
 const SCRIPT_NAME: &[u8] = b"@user_script";
+/// The source name of libraries.
+const LIBRARY_NAME: &[u8] = b"@user_function";
 /// Libraries of Lua beside its base, which has coroutines. Of `os` the sandbox keeps `clock`.
 const LIBRARIES: [StdLib; 4] = [StdLib::TABLE, StdLib::STRING, StdLib::MATH, StdLib::OS];
 
-/// A compiled script of one state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LuaChunk(u32);
-
-/// The name and the arguments with which a script is run.
-#[derive(Clone, Copy, Debug)]
-pub struct ScriptInput<'a> {
-    /// Named in errors; for EVAL it is the digest.
-    pub name: &'a [u8],
-    /// KEYS.
-    pub keys: &'a [&'a [u8]],
-    /// ARGV.
-    pub argv: &'a [&'a [u8]],
-}
+/// A result, or the error reply.
+type Outcome<T> = std::result::Result<T, ScriptError>;
 
 /// A Lua state and its scripts.
 pub(crate) struct Inside {
@@ -55,13 +47,15 @@ impl Inside {
             resp: Cell::default(),
             reply: RefCell::default(),
             ended: RefCell::default(),
+            registered: RefCell::default(),
+            loading: Cell::default(),
             stopped: Cell::default(),
         });
         let doors = sandbox::prepare(&lua, &shared)?;
         let ours = lua.create_table()?;
         ours.raw_set("redis", api::table(&lua, &shared)?)?;
         ours.raw_set("bit", bits::table(&lua)?)?;
-        doors.seal(&lua, ours)?;
+        doors.seal(&lua, ours, api::loading_table(&lua, &shared)?)?;
         lua.set_memory_limit(settings.memory_bytes_max)?;
         watch(&lua, &shared)?;
         Ok(Inside { lua, doors, shared, free: Vec::new(), next: 0 })
@@ -77,10 +71,45 @@ impl Inside {
     pub(crate) fn compile(&mut self, body: &[u8]) -> Result<LuaChunk> {
         self.tidy_up()?;
         let function = sandbox::compile(&self.lua, body, SCRIPT_NAME)?;
+        self.keep(&function)
+    }
+
+    fn keep(&mut self, function: &Function) -> Result<LuaChunk> {
         let number = self.free.pop().unwrap_or(self.next);
         self.doors.keep.call::<()>((number, function))?;
         self.next = self.next.max(number + 1);
         Ok(LuaChunk(number))
+    }
+
+    /// Runs the code of a library, and keeps the functions that it registers.
+    pub(crate) fn load(&mut self, code: &[u8], host: &mut dyn Host) -> Outcome<Vec<LibraryFunction>> {
+        let chunk = self.tidy_up().and_then(|()| sandbox::compile(&self.lua, code, LIBRARY_NAME));
+        let chunk = chunk.and_then(|function| self.keep(&function));
+        let chunk = chunk.map_err(|error| compile_error(COMPILING_LIBRARY, &error))?;
+        self.shared.registered.borrow_mut().clear();
+        self.shared.loading.set(true);
+        let ran = self.guarded(host, |inside| {
+            inside.doors.loading.call::<()>(true)?;
+            inside.doors.enter.call((chunk.0, Value::Nil, Value::Nil))
+        });
+        self.shared.loading.set(false);
+        // This takes the hook of a stopped run away, so it comes first.
+        let outcome = self.outcome(ran).map_err(|(fault, _)| fault);
+        let reset = self.doors.loading.call::<()>(false).map_err(|error| Fault::of(&error));
+        let registered = self.shared.registered.take();
+        self.forget(chunk);
+        if let Err(fault) = outcome.and(reset) {
+            return Err(ScriptError::new([REGISTERING, fault.text_of()].concat()));
+        }
+        if registered.is_empty() {
+            return Err(ScriptError::new(NO_FUNCTIONS));
+        }
+        registered.into_iter().map(|one| self.keep_function(one)).collect()
+    }
+
+    fn keep_function(&mut self, one: Registered) -> Outcome<LibraryFunction> {
+        let chunk = self.keep(&one.function).map_err(|error| ScriptError::new(Fault::of(&error).text_of()))?;
+        Ok(LibraryFunction { name: one.name, description: one.description, flags: one.flags, chunk })
     }
 
     /// Lets go of a script.
@@ -95,52 +124,28 @@ impl Inside {
         self.lua.used_memory()
     }
 
-    /// Runs a script and writes its reply, or gives its error.
+    /// Runs a script, or a function of a library, and writes its reply or gives its error.
     pub(crate) fn run(
         &mut self,
         chunk: LuaChunk,
         input: ScriptInput<'_>,
         host: &mut dyn Host,
         out: &mut Reply,
-    ) -> std::result::Result<(), ScriptError> {
-        self.shared.resp.set(Resp::V2);
-        self.shared.ended.replace(None);
-        let ran = self.shared.host.lend(host, || {
-            self.tidy_up()?;
+    ) -> Outcome<()> {
+        let ran = self.guarded(host, |inside| {
+            inside.tidy_up()?;
             let (keys, argv) = {
-                let room = Unlimited::new(&self.lua);
-                (list(&self.lua, &room, input.keys)?, list(&self.lua, &room, input.argv)?)
+                let room = Unlimited::new(&inside.lua);
+                (list(&inside.lua, &room, input.keys)?, list(&inside.lua, &room, input.argv)?)
             };
-            self.doors.enter.call::<(bool, Value)>((chunk.0, keys, argv))
+            let Doors { enter, call, .. } = &inside.doors;
+            let door = if inside.shared.settings.for_functions { call } else { enter };
+            door.call((chunk.0, keys, argv))
         });
-        if let Some(text) = self.shared.stopped.take() {
-            // The hook that raises at each instruction must not meet the next script.
-            watch(&self.lua, &self.shared).map_err(|error| ScriptError::new(Fault::of(&error).to_string()))?;
-            let place = self.shared.ended.take().and_then(|(_, place)| place);
-            return Err(script_error(Fault::Fatal(text.into()), place, input.name));
-        }
-        self.finish(ran, input.name, out)
-    }
-
-    /// Writes the reply of a run, or makes its error.
-    fn finish(
-        &mut self,
-        ran: Result<(bool, Value)>,
-        name: &[u8],
-        out: &mut Reply,
-    ) -> std::result::Result<(), ScriptError> {
-        let fail = |error: mlua::Error| script_error(Fault::of(&error), None, name);
-        let value = match ran {
-            Ok((true, value)) => value,
-            Ok((false, _)) => {
-                // Without an entry, the handler itself had no memory or no stack.
-                let (fault, place) = self.shared.ended.take().unwrap_or((Fault::Fatal(NO_MEMORY.into()), None));
-                return Err(script_error(fault, place, name));
-            }
-            Err(error) => return Err(fail(error)),
-        };
+        let value = self.outcome(ran).map_err(|(fault, place)| script_error(fault, place, input.name))?;
+        let fail = |error: mlua::Error| script_error(Fault::of(&error), None, input.name);
         if let Some(fault) = error_of(&value).map_err(fail)? {
-            return Err(script_error(fault, None, name));
+            return Err(script_error(fault, None, input.name));
         }
         let _room = Unlimited::new(&self.lua);
         let mark = out.mark();
@@ -150,6 +155,43 @@ impl Inside {
             fail(error)
         })
     }
+
+    /// Runs code with the host at hand, in a state that remembers nothing of the run before.
+    fn guarded(
+        &mut self,
+        host: &mut dyn Host,
+        run: impl FnOnce(&Inside) -> Result<(bool, Value)>,
+    ) -> Result<(bool, Value)> {
+        self.shared.resp.set(Resp::V2);
+        self.shared.ended.replace(None);
+        self.shared.host.lend(host, || run(self))
+    }
+
+    /// The result of a run, or its error and the place.
+    fn outcome(&self, ran: Result<(bool, Value)>) -> std::result::Result<Value, (Fault, Option<Place>)> {
+        if let Some(text) = self.shared.stopped.take() {
+            // The hook that raises at each instruction must not meet the next script.
+            watch(&self.lua, &self.shared).map_err(|error| (Fault::of(&error), None))?;
+            let place = self.shared.ended.take().and_then(|(_, place)| place);
+            return Err((Fault::Fatal(text.into()), place));
+        }
+        match ran {
+            Ok((true, value)) => Ok(value),
+            // Without an entry, the handler itself had no memory or no stack.
+            Ok((false, _)) => Err(self.shared.ended.take().unwrap_or((Fault::Fatal(NO_MEMORY.into()), None))),
+            Err(error) => Err((Fault::of(&error), None)),
+        }
+    }
+}
+
+/// The error of code that could not be compiled.
+pub(crate) fn compile_error(kind: &[u8], error: &mlua::Error) -> ScriptError {
+    let text = match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
+        other => other.to_string(),
+    };
+    ScriptError::new([kind, text.as_bytes()].concat())
 }
 
 /// Asks the host at each tick whether the script goes on: every `instructions_per_tick` instructions. The hook holds for coroutines too.
@@ -181,8 +223,7 @@ fn stop_error(text: &str) -> mlua::Error {
 
 /// The reply of an error; with its place, if it was raised in a script.
 fn script_error(fault: Fault, place: Option<Place>, name: &[u8]) -> ScriptError {
-    let (Fault::Reply { text, .. } | Fault::Text(text) | Fault::Fatal(text)) = &fault;
-    let mut full = text.clone();
+    let mut full = fault.text_of().to_vec();
     if let Some(place) = place {
         full.extend_from_slice(b" script: ");
         full.extend_from_slice(name);

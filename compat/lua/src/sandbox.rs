@@ -24,6 +24,10 @@ const BYTECODE: u8 = 0x1b;
 pub(crate) struct Doors {
     /// Runs a chunk: number, KEYS, ARGV to (true, result) or (false, message).
     pub(crate) enter: Function,
+    /// Runs a function of a library: number, keys, arguments to (true, result) or (false, message).
+    pub(crate) call: Function,
+    /// Says whether a library is being loaded, which sees other globals.
+    pub(crate) loading: Function,
     /// Keeps a chunk under a number; nil forgets it.
     pub(crate) keep: Function,
     /// Hides the libraries; gives what scripts see as `_G`.
@@ -42,14 +46,14 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>) -> Result<Doors> {
     native.raw_set("ended", lua.create_function(move |lua, value: Value| ended(lua, &ours, value))?)?;
     native.raw_set("compile", lua.create_function(compile_for_script)?)?;
     let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).into_function()?;
-    let (seal, enter, keep) = prelude.call((globals, native, Value::NULL))?;
-    Ok(Doors { enter, keep, seal })
+    let (seal, enter, call, keep, loading) = prelude.call((globals, native, Value::NULL))?;
+    Ok(Doors { enter, call, loading, keep, seal })
 }
 
 impl Doors {
     /// Hides the globals and these libraries, and makes the stand-in the globals of all code that is compiled from now on.
-    pub(crate) fn seal(&self, lua: &Lua, libraries: Table) -> Result<()> {
-        let seen: Table = self.seal.call(libraries)?;
+    pub(crate) fn seal(&self, lua: &Lua, libraries: Table, loading: Table) -> Result<()> {
+        let seen: Table = self.seal.call((libraries, loading))?;
         lua.set_globals(seen)
     }
 }
@@ -109,19 +113,20 @@ fn placed(lua: &Lua, message: &[u8]) -> Vec<u8> {
 fn ended(lua: &Lua, shared: &Shared, value: Value) -> Result<()> {
     let fault = match value {
         Value::Error(error) => match Fault::of(&error) {
-            Fault::Text(text) => plain(&text),
+            Fault::Text(text) => plain(shared, &text),
             fault => fault,
         },
         Value::Table(table) => of_table(&table)?,
-        other => plain(&mended(lua, other)?.to_string().map(String::into_bytes)?),
+        other => plain(shared, &mended(lua, other)?.to_string().map(String::into_bytes)?),
     };
     *shared.ended.borrow_mut() = Some((fault, place(lua, 1)));
     Ok(())
 }
 
-/// An error without a code.
-fn plain(text: &[u8]) -> Fault {
-    Fault::Reply { text: with_code(text), counted: false }
+/// An error without a code. Those of functions that run are given none.
+fn plain(shared: &Shared, text: &[u8]) -> Fault {
+    let bare = shared.settings.for_functions && !shared.loading.get();
+    Fault::Reply { text: if bare { text.to_vec() } else { with_code(text) }, counted: false }
 }
 
 /// The error of a table that was raised or returned: its field `err`, and whether it is counted already.

@@ -2,6 +2,7 @@
 
 use crate::fault::{Fault, Place};
 use crate::lent::Lent;
+use crate::script::Registered;
 use std::cell::{Cell, RefCell};
 use varve_protocol::{Reply, Resp};
 
@@ -14,6 +15,8 @@ pub struct Settings {
     pub instructions_per_tick: u32,
     /// `lua-enable-deprecated-api`: gives scripts `getfenv`, `setfenv` and `newproxy`.
     pub deprecated_api: bool,
+    /// The state is for libraries of functions, not for scripts.
+    pub for_functions: bool,
     /// `redis.REDIS_VERSION`.
     pub version: &'static str,
     /// `redis.REDIS_VERSION_NUM`.
@@ -26,6 +29,7 @@ impl Default for Settings {
             memory_bytes_max: 256 << 20,
             instructions_per_tick: 10_000,
             deprecated_api: false,
+            for_functions: false,
             version: "7.0.15",
             version_number: 0x0007_000f,
         }
@@ -42,6 +46,10 @@ pub(crate) struct Shared {
     pub(crate) reply: RefCell<Reply>,
     /// The error that ended the script, and where.
     pub(crate) ended: RefCell<Option<(Fault, Option<Place>)>>,
+    /// Functions that the library being loaded has registered.
+    pub(crate) registered: RefCell<Vec<Registered>>,
+    /// A library is being loaded.
+    pub(crate) loading: Cell<bool>,
     /// The error with which the host has stopped the script.
     pub(crate) stopped: Cell<Option<&'static str>>,
 }

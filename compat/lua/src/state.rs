@@ -11,7 +11,8 @@
 use crate::errors::{COMPILING, ScriptError};
 use crate::fault::Fault;
 use crate::host::Host;
-use crate::inside::{Inside, LuaChunk, ScriptInput};
+use crate::inside::{Inside, compile_error};
+use crate::script::{LibraryFunction, LuaChunk, ScriptInput};
 use crate::shared::Settings;
 use varve_protocol::Reply;
 
@@ -37,14 +38,16 @@ impl State {
     /// # Errors
     /// The code is wrong, or the state's memory does not suffice.
     pub fn compile(&mut self, body: &[u8]) -> Result<LuaChunk, ScriptError> {
-        self.0.compile(body).map_err(|error| {
-            let text = match &error {
-                mlua::Error::SyntaxError { message, .. } => message.clone().into_bytes(),
-                mlua::Error::MemoryError(_) => b"not enough memory".to_vec(),
-                other => other.to_string().into_bytes(),
-            };
-            ScriptError::new([COMPILING, &text].concat())
-        })
+        self.0.compile(body).map_err(|error| compile_error(COMPILING, &error))
+    }
+
+    /// Runs the code of a library once, behind its shebang. The functions that it registers run with [`State::run`], which
+    /// gives them keys and arguments as two tables. The state's settings say that it is for functions.
+    ///
+    /// # Errors
+    /// The code is wrong, raised an error, was stopped, or registered nothing. None of its functions stays.
+    pub fn load_library(&mut self, code: &[u8], host: &mut dyn Host) -> Result<Vec<LibraryFunction>, ScriptError> {
+        self.0.load(code, host)
     }
 
     /// Lets go of a compiled script; its number may be used again.

@@ -30,9 +30,10 @@ end
 
 -- A stand-in for `table`; `shown` is what getmetatable answers for it.
 local function stand_in(table, shown)
-    local proxy = setmetatable({}, { __index = table, __newindex = refuse, __metatable = shown or NONE })
+    local about = { __index = table, __newindex = refuse, __metatable = shown or NONE }
+    local proxy = setmetatable({}, about)
     behind[proxy] = table
-    return proxy
+    return proxy, about
 end
 
 local function missing(_, name)
@@ -308,9 +309,12 @@ end
 
 -- The globals ------------------------------------------------------------------------------------------------------------
 
--- Hides all of this behind stand-ins; `libraries` are the tables that come from Rust.
-local function seal(libraries)
-    local string_library
+-- What scripts see as _G, and the two tables behind it.
+local seen, about_seen, globals_of_libraries
+
+-- Hides all of this behind stand-ins; `libraries` are the tables that come from Rust. `loading` is the table `redis` of a
+-- library that is being loaded, which sees nothing else.
+local function seal(libraries, loading)
     for _, name in ipairs({ 'coroutine', 'math', 'string', 'table' }) do
         libraries[name] = globals[name]
     end
@@ -322,8 +326,11 @@ local function seal(libraries)
     of_strings.__metatable = stand_in({ __index = globals.string })
     local of_globals = { __index = missing }
     setmetatable(globals, of_globals)
-    globals._G = stand_in(globals, stand_in({ __index = missing }))
-    return globals._G
+    seen, about_seen = stand_in(globals, (stand_in({ __index = missing })))
+    globals._G = seen
+    local redis = stand_in(setmetatable(loading, of_globals))
+    globals_of_libraries = setmetatable({ redis = redis }, of_globals)
+    return seen
 end
 
 -- Runs -------------------------------------------------------------------------------------------------------------------
@@ -340,8 +347,28 @@ local function enter(id, keys, argv)
     return left(xpcall(chunks[id], ended))
 end
 
+-- The function of a library, and its arguments, on their way through `go`.
+local running, first, second
+
+local function go()
+    local f, keys, argv = running, first, second
+    running, first, second = nil, nil, nil
+    return f(keys, argv)
+end
+
+local function call(id, keys, argv)
+    running, first, second = chunks[id], keys, argv
+    return xpcall(go, ended)
+end
+
+-- While a library is loaded, it and what it calls see little.
+local function loading(on)
+    local visible = on and globals_of_libraries or globals
+    about_seen.__index, behind[seen] = visible, visible
+end
+
 local function keep(id, chunk)
     chunks[id] = chunk
 end
 
-return seal, enter, keep
+return seal, enter, call, keep, loading

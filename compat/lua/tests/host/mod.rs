@@ -1,5 +1,7 @@
 //! A host for tests: a few commands over a map, and a budget of ticks.
 
+#![allow(dead_code, reason = "each of the tests uses a part of it")]
+
 use std::collections::HashMap;
 use varve_base::sha1::sha1;
 use varve_lua::{Control, Host, LogLevel, Replicate, ScriptInput, Settings, State};

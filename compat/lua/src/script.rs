@@ -1,0 +1,79 @@
+//! Scripts and functions as whoever runs them sees them.
+
+use mlua::Function;
+
+/// A compiled script of one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LuaChunk(pub(crate) u32);
+
+/// The name and the arguments with which a script is run.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptInput<'a> {
+    /// Named in errors; for EVAL it is the digest.
+    pub name: &'a [u8],
+    /// KEYS.
+    pub keys: &'a [&'a [u8]],
+    /// ARGV.
+    pub argv: &'a [&'a [u8]],
+}
+
+/// The flags that a script or a function declares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScriptFlags {
+    /// It runs on replicas and where writes are refused.
+    pub no_writes: bool,
+    /// It runs beyond the memory limit.
+    pub allow_oom: bool,
+    /// It runs on a replica that is not in step with its master.
+    pub allow_stale: bool,
+    /// It is refused in a cluster.
+    pub no_cluster: bool,
+    /// Its keys may lie in several slots.
+    pub allow_cross_slot_keys: bool,
+}
+
+impl ScriptFlags {
+    /// The names, in the order in which FUNCTION LIST shows them.
+    pub const NAMES: [&'static str; 5] =
+        ["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
+
+    /// Sets the flag of this name; false if there is none.
+    pub fn set(&mut self, name: &[u8]) -> bool {
+        let flags = [
+            &mut self.no_writes,
+            &mut self.allow_oom,
+            &mut self.allow_stale,
+            &mut self.no_cluster,
+            &mut self.allow_cross_slot_keys,
+        ];
+        let found = Self::NAMES.iter().zip(flags).find(|(known, _)| known.as_bytes() == name);
+        found.map(|(_, flag)| *flag = true).is_some()
+    }
+
+    /// The names of the flags that are set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let flags = [self.no_writes, self.allow_oom, self.allow_stale, self.no_cluster, self.allow_cross_slot_keys];
+        Self::NAMES.into_iter().zip(flags).filter_map(|(name, set)| set.then_some(name))
+    }
+}
+
+/// A function of a library.
+#[derive(Clone, Debug)]
+pub struct LibraryFunction {
+    /// Letters, digits and underscores.
+    pub name: Vec<u8>,
+    /// Any text.
+    pub description: Option<Vec<u8>>,
+    /// Its flags.
+    pub flags: ScriptFlags,
+    /// Runs it.
+    pub chunk: LuaChunk,
+}
+
+/// A function that the library being loaded has registered.
+pub(crate) struct Registered {
+    pub(crate) name: Vec<u8>,
+    pub(crate) description: Option<Vec<u8>>,
+    pub(crate) flags: ScriptFlags,
+    pub(crate) function: Function,
+}

@@ -98,7 +98,10 @@ fn our_effects_are_those_of_the_table() {
         let found = play_ours(&mut ours, &case);
         wrong.extend(compare(&case, found));
         let (bytes, digest) = (ours.stream(), ours.digest());
-        if copy.apply(&bytes) != digest {
+        // redis-server 7.0.15 has no words for some effects of newer commands.
+        if case.reason.as_ref().is_none_or(|reason| !reason.starts_with("newer effects"))
+            && copy.apply(&bytes) != digest
+        {
             wrong.push(format!("{}, {}: the effects do not lead to what there is", case.command, case.title));
         }
     }

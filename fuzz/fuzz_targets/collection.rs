@@ -165,7 +165,7 @@ impl World {
             }
             (Collection::Hash(table) | Collection::Set(table), Model::Fields(model)) => {
                 let mut shown = BTreeMap::new();
-                table.for_each(ctx, |field, value| {
+                table.for_each(ctx, |field, value, _| {
                     assert!(shown.insert(text(field), text(value)).is_none(), "a field twice");
                 });
                 assert_eq!(&shown, model);

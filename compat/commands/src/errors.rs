@@ -32,11 +32,8 @@ pub(crate) const EXPIRE_GT_LT: CommandError =
     CommandError::new(&"ERR GT and LT options at the same time are not compatible");
 pub(crate) const EXPIRE_NX: CommandError =
     CommandError::new(&"ERR NX and XX, GT or LT options at the same time are not compatible");
-pub(crate) const FIELDS_MISSING: CommandError =
-    CommandError::new(&"ERR Mandatory argument FIELDS is missing or not at the right position");
 pub(crate) const FIELDS_NUMBER: CommandError =
-    CommandError::new(&"ERR The `numfields` parameter must match the number of arguments");
-pub(crate) const FIELDS_POSITIVE: CommandError = CommandError::new(&"ERR Number of fields must be a positive integer");
+    CommandError::new(&"ERR numfields should be greater than 0 and match the provided number of fields");
 pub(crate) const FIELD_NO_FLOAT: CommandError = CommandError::new(&"ERR hash value is not a float");
 pub(crate) const FIELD_NO_INTEGER: CommandError = CommandError::new(&"ERR hash value is not an integer");
 pub(crate) const FIELD_READ_ONLY: CommandError = CommandError::new(&"ERR BITFIELD_RO only supports the GET subcommand");

@@ -440,7 +440,7 @@ impl Running<'_> {
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
         let plain = self.session.is_plain() && (pause, denied) == (Pause::None, Denied::NONE) && observers.are_idle();
         let (each, insists) = (observers.slow.times_each(), self.session.busy_tries() >= TRIES_MAX);
-        let tx = Tx::new(store, local, self.session.db());
+        let tx = Tx::new(store, local, self.session.db()).patient();
         let (out, session, (input, outside)) = (&mut *self.out, &mut *self.session, (self.input, self.outside));
         let mut ctx = Ctx { row: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
         prefetcher.requests(&mut ctx.tx, work, self.next, |request| work.args(request, input, outside));
@@ -468,8 +468,7 @@ impl Running<'_> {
                 stop = Some(Stop::Busy);
                 break;
             }
-            self.next += 1;
-            ctx.row = d;
+            (self.next, ctx.row) = (self.next + 1, d);
             let apart = d.timed || each;
             if apart {
                 clock.settle(&observers.stats);
@@ -477,8 +476,9 @@ impl Running<'_> {
             let result = run(&mut ctx);
             ctx.tx.assert_reported();
             end_command(&mut ctx);
-            if !plain || result.is_err() {
-                after(&mut ctx, result, mark, observers);
+            if (!plain || result.is_err()) && !after(&mut ctx, result, mark, observers) {
+                (self.next, stop) = (self.next - 1, Some(Stop::Busy));
+                break;
             }
             clock.ran(d);
             if apart {
@@ -612,20 +612,25 @@ fn stands_back(
     }
 }
 
-/// Ends a client's command on keys, like [`Observers::after`].
+/// Ends a client's command on keys, like [`Observers::after`]; false, and nothing is left of it, if it is put back.
 #[cold]
-fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut Observers) {
+fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut Observers) -> bool {
+    if ctx.tx.take_put_back() {
+        ctx.out.truncate(mark);
+        return false;
+    }
     let Ctx { row, args, tx, session, out, .. } = ctx;
     if result.is_ok() && observers.monitored.is_none() && session.ends_quietly() {
         // Of all that follows a command, only this is left: a session that tracks comes here with each of its commands.
         if session.tracking().remembers() {
             tracking::remember(row, *args, session.id(), tx);
         }
-        return;
+        return true;
     }
     let now_ms = tx.now_ms();
     let ran = Ran { row, args: *args, result, mark, nanos: None, now_ms, is_pending: false };
     observers.after(ran, Caller::Client(session), Some(tx), out);
+    true
 }
 
 /// Hands on what a command has reported, if anything, the shards of its keys still held.

@@ -11,6 +11,8 @@
 
 /// The version that is written: redis-server 7.0 loads it, and everything later.
 pub const VERSION: u16 = 10;
+/// The version that is written where fields of hashes expire: redis-server 7.4 loads it, and everything later.
+pub const FIELD_EXPIRY_VERSION: u16 = 12;
 /// Newest version of Redis of which some types are read.
 pub const REDIS_VERSION_MAX: u16 = 15;
 /// Oldest version that only Valkey writes.
@@ -43,6 +45,8 @@ pub(crate) mod ty {
     pub(crate) const HASH: u8 = 4;
     pub(crate) const ZSET: u8 = 5;
     pub(crate) const STREAM: u8 = 19;
+    /// A hash with fields that expire.
+    pub(crate) const HASH_FIELDS: u8 = 24;
 }
 
 /// A string's length prefix, its first two bits.

@@ -175,6 +175,11 @@ pub enum Collection {
 }
 
 impl Collection {
+    /// A hash without fields.
+    pub fn empty_hash() -> Collection {
+        Collection::Hash(LeafTable::fields())
+    }
+
     /// The list; the key's object says that this is one.
     #[inline]
     pub fn list(&self) -> &Quicklist {
@@ -367,6 +372,12 @@ impl Collection {
             Collection::Zset(z) => z.end_reading(ctx, number),
             Collection::Stream(s) => s.end_reading(number),
         }
+    }
+
+    /// A time before which no field of a hash expires, in milliseconds of Unix time; `None` if none does, and for all else.
+    #[inline]
+    pub fn next_due_ms(&self) -> Option<i64> {
+        if let Collection::Hash(fields) = self { fields.next_due_ms() } else { None }
     }
 
     /// Whether somebody reads the collection over several holds of the shard. What somebody reads is not freed.

@@ -53,6 +53,7 @@ pub use state::walker::{Before, PartSink, ValuePart, Walker};
 pub use state::watch::{self, Watcher};
 pub use state::wheel;
 pub use varve_collection::KeptBytes;
+pub use varve_collection::leaf_table::FIELD_EXPIRY_MS_MAX;
 pub use varve_collection::list::End as ListEnd;
 pub use varve_collection::stream::{
     NodeLimits, StreamEntry, StreamFacts, StreamFields, StreamId, StreamNode, StreamPart, StreamReader, StreamState,

@@ -21,6 +21,8 @@ const VERIFY_EVERY: u64 = 50;
 #[derive(Clone, Default)]
 struct Hash {
     fields: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// When fields expire.
+    dates: BTreeMap<Vec<u8>, i64>,
     big: bool,
     expiry: Option<i64>,
 }
@@ -122,6 +124,16 @@ impl Pair {
         {
             self.model.remove(&(db, n));
         }
+        if let Some(Value::Hash(hash)) = self.model.get_mut(&(db, n)) {
+            let Hash { fields, dates, .. } = hash;
+            dates.retain(|field, date| {
+                if *date <= now {
+                    fields.remove(field);
+                }
+                *date > now
+            });
+        }
+        self.prune(db, n);
     }
 
     /// Drops the model's hash if it is empty.
@@ -133,7 +145,7 @@ impl Pair {
 
     fn step(&mut self) {
         let (db, n) = (self.rng.below(DATABASES.into()) as u32, self.rng.below(KEYS));
-        match self.rng.below(40) {
+        match self.rng.below(44) {
             0..=9 => self.set(db, n),
             10 | 11 => self.set_new(db, n),
             12..=15 => self.remove(db, n),
@@ -147,6 +159,8 @@ impl Pair {
             29 => self.copy(db, n),
             30 => self.expiry(db, n),
             31 => self.take(db, n),
+            40 | 41 => self.set_dated(db, n),
+            42 | 43 => self.date(db, n),
             32 if self.rng.below(8) == 0 => self.string(db, n),
             33 if self.rng.below(4) == 0 => self.shape(),
             34 => self.now += self.rng.below(50) as i64,
@@ -193,6 +207,7 @@ impl Pair {
                 .any(|(field, value)| field.len().max(value.len()) as u64 > limits.small[Type::Hash].value_bytes);
             for (field, value) in pairs {
                 new += usize::from(hash.fields.insert(field.clone(), value.clone()).is_none());
+                hash.dates.remove(field);
                 hash.big |= hash.fields.len() as u64 > limits.small[Type::Hash].entries;
             }
             new
@@ -200,6 +215,39 @@ impl Pair {
         self.prune(db, n);
         let done = self.on(db, n, set);
         assert_eq!(done, expected.ok_or(WrongType));
+    }
+
+    /// Sets pairs that expire.
+    fn set_dated(&mut self, db: u32, n: u64) {
+        let pairs: Vec<_> = (0..1 + self.rng.below(5)).map(|_| (self.field(), self.text())).collect();
+        let date = self.now + 1 + self.rng.below(200) as i64;
+        self.put(db, n, &pairs, |tx, key| {
+            tx.hash_set_dated(key, pairs.iter().map(|(field, value)| (&field[..], &value[..], Some(date))))
+        });
+        if let Some(Value::Hash(hash)) = self.model.get_mut(&(db, n)) {
+            hash.big = true;
+            hash.dates.extend(pairs.into_iter().map(|(field, _)| (field, date)));
+        }
+    }
+
+    /// Sets when a field expires, or that it does not, and asks for it.
+    fn date(&mut self, db: u32, n: u64) {
+        let field = self.field();
+        let date = (self.rng.below(3) > 0).then(|| self.now + 1 + self.rng.below(200) as i64);
+        let expected = self.hash(db, n).map(|hash| {
+            let is_there = hash.fields.contains_key(&field);
+            if is_there {
+                hash.big |= date.is_some();
+                hash.dates.remove(&field);
+                hash.dates.extend(date.map(|date| (field.clone(), date)));
+            }
+            is_there
+        });
+        self.prune(db, n);
+        let done = self.on(db, n, |tx, key| tx.hash_set_expiry(key, &field, date));
+        assert_eq!(done, expected.ok_or(WrongType));
+        let said = self.on(db, n, |tx, key| tx.hash_expiry(key, &field));
+        assert_eq!(said, expected.map(|is_there| is_there.then_some(date)).ok_or(WrongType));
     }
 
     fn set_new(&mut self, db: u32, n: u64) {
@@ -217,7 +265,10 @@ impl Pair {
     fn remove(&mut self, db: u32, n: u64) {
         let fields: Vec<_> = (0..self.rng.below(12)).map(|_| self.field()).collect();
         let hash = self.hash(db, n);
-        let expected = hash.map(|hash| fields.iter().filter(|field| hash.fields.remove(*field).is_some()).count());
+        let expected = hash.map(|hash| {
+            fields.iter().for_each(|field| _ = hash.dates.remove(field));
+            fields.iter().filter(|field| hash.fields.remove(*field).is_some()).count()
+        });
         self.prune(db, n);
         let removed = self.on(db, n, |tx, key| tx.hash_remove(key, fields.iter().map(Vec::as_slice)));
         assert_eq!(removed, expected.ok_or(WrongType));
@@ -225,12 +276,16 @@ impl Pair {
 
     fn take(&mut self, db: u32, n: u64) {
         let fields: Vec<_> = (0..self.rng.below(5)).map(|_| self.field()).collect();
-        let expected: Option<Vec<_>> =
-            self.hash(db, n).map(|hash| fields.iter().map(|field| hash.fields.remove(field)).collect());
+        let expected: Option<Vec<_>> = self.hash(db, n).map(|hash| {
+            fields.iter().for_each(|field| _ = hash.dates.remove(field));
+            fields.iter().map(|field| hash.fields.remove(field)).collect()
+        });
         self.prune(db, n);
         let mut shown = Vec::new();
         let done = self.on(db, n, |tx, key| {
-            tx.hash_take(key, fields.iter().map(Vec::as_slice), |value| shown.push(value.map(<[u8]>::to_vec)))
+            fields.iter().try_for_each(|field| {
+                tx.hash_take_or_get(key, field, true, |value| shown.push(value.map(<[u8]>::to_vec)))
+            })
         });
         match expected {
             Some(expected) => assert_eq!(shown, expected),
@@ -248,9 +303,11 @@ impl Pair {
         match sum.unwrap_or(Err(AddError::WrongType)) {
             Ok(sum) => {
                 let pair = [(field.clone(), sum.to_string().into_bytes())];
+                let date = self.date_of(db, n, &field);
                 self.put_one_more(db, n, &pair, |tx, key| {
                     assert_eq!(tx.hash_add(key, &field, by), Ok(sum));
                 });
+                self.keep_date(db, n, field, date);
             }
             error => assert_eq!(self.on(db, n, |tx, key| tx.hash_add(key, &field, by)), error),
         }
@@ -269,15 +326,32 @@ impl Pair {
         let mut text = Vec::new();
         match sum.unwrap_or(Err(AddError::WrongType)) {
             Ok(sum) => {
+                let date = self.date_of(db, n, &field);
                 self.put_one_more(db, n, &[(field.clone(), sum.clone())], |tx, key| {
-                    assert_eq!(tx.hash_add_float(key, &field, by, &mut text), Ok(()));
+                    assert_eq!(tx.hash_add_float(key, &field, by, &mut text), Ok(date));
                 });
+                self.keep_date(db, n, field, date);
                 assert_eq!(text, sum);
             }
             Err(error) => {
                 let done = self.on(db, n, |tx, key| tx.hash_add_float(key, &field, by, &mut text));
                 assert_eq!((done, text), (Err(error), Vec::new()));
             }
+        }
+    }
+
+    /// When a field expires.
+    fn date_of(&self, db: u32, n: u64, field: &[u8]) -> Option<i64> {
+        match self.model.get(&(db, n)) {
+            Some(Value::Hash(hash)) => hash.dates.get(field).copied(),
+            _ => None,
+        }
+    }
+
+    /// An operation has left a field's date as it was.
+    fn keep_date(&mut self, db: u32, n: u64, field: Vec<u8>, date: Option<i64>) {
+        if let Some(Value::Hash(hash)) = self.model.get_mut(&(db, n)) {
+            hash.dates.extend(date.map(|date| (field, date)));
         }
     }
 
@@ -482,6 +556,67 @@ fn hashes_are_those_of_the_model() {
     assert!(moved_bytes_seen > 100, "reclaim came across the hashes: {moved_bytes_seen} objects moved");
     pair.store.flush_all(&mut pair.worker);
     while pair.worker.background(pair.now, Duration::from_millis(5)) == Some(0) {}
+    pair.worker.park();
+    pair.store.verify();
+}
+
+/// A field goes by itself: also the second time that the same hash has one, and under the name that RENAME gave it.
+#[test]
+fn fields_go_by_themselves_again_and_again() {
+    let mut pair = Pair::new(7);
+    for round in 0..4 {
+        let until = pair.now + 30;
+        pair.on(0, round, |tx, key| tx.hash_set(key, [(&b"stays"[..], &b"1"[..]), (b"goes", b"2")].into_iter()))
+            .expect("a hash");
+        assert_eq!(pair.on(0, round, |tx, key| tx.hash_set_expiry(key, b"goes", Some(until))), Ok(true));
+        let (from, to) = (name(round), name(round + 1));
+        assert!(pair.with(0, &[(0, round), (0, round + 1)], |tx| {
+            let (from, to) = (tx.key(&from), tx.key(&to));
+            tx.rename(&from, &to)
+        }));
+        pair.now += 100;
+        let before = pair.store.totals().expired_fields;
+        for _ in 0..100 {
+            pair.worker.background(pair.now, Duration::from_millis(1));
+        }
+        assert_eq!(pair.store.totals().expired_fields, before + 1, "round {round}");
+        assert_eq!(pair.on(0, round + 1, |tx, key| tx.hash_len(key)), Ok(1));
+    }
+    pair.worker.park();
+    pair.store.verify();
+}
+
+/// More fields are due than one hold removes: a command that may wait is put back, all others see none of them.
+#[test]
+fn a_command_that_meets_many_due_fields_is_put_back() {
+    let mut pair = Pair::new(8);
+    pair.store.set_limit(64 << 20, Policy::NoEviction);
+    let until = pair.now + 10;
+    let names: Vec<_> = (0..20_000).map(|n| format!("field:{n}").into_bytes()).collect();
+    let fill = |pair: &mut Pair, n| {
+        pair.on(0, n, |tx, key| {
+            tx.hash_set(key, std::iter::once((&b"stays"[..], &b"1"[..]))).expect("a hash");
+            tx.hash_set_dated(key, names.iter().map(|name| (&name[..], &b"v"[..], Some(until))))
+        })
+    };
+    assert_eq!(fill(&mut pair, 0), Ok(names.len()));
+    assert_eq!(fill(&mut pair, 1), Ok(names.len()));
+    pair.now += 20;
+    assert_eq!(pair.on(0, 0, |tx, key| tx.hash_len(key)), Ok(1));
+    let mut tries = 0;
+    loop {
+        let (len, again) = pair.on(0, 1, |tx, key| {
+            tx.set_patient(true);
+            (tx.hash_len(key), tx.take_put_back())
+        });
+        tries += 1;
+        if !again {
+            assert_eq!(len, Ok(1));
+            break;
+        }
+        assert!(len.is_err() && tries < 1000);
+    }
+    assert!(tries > 3, "{tries} holds for {} fields", names.len());
     pair.worker.park();
     pair.store.verify();
 }

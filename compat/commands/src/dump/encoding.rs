@@ -12,7 +12,7 @@ use varve_protocol::Reply;
 use varve_rdb::Payload;
 use varve_store::{EntryReader, Key, Pin, StreamFacts, StreamId, StreamPart, Tx, Type, ValuePart, WholeReader};
 
-use super::value::{kind_of, put_part, put_value};
+use super::value::{begin_payload, put_count, put_part, put_value};
 
 /// Bytes of a long string that are taken over at once.
 const TEXT_PART_BYTES: usize = 512 << 10;
@@ -23,7 +23,7 @@ const PINNED_MIN_BYTES: usize = 256 << 10;
 /// A value as a payload; None without the key. No hit or miss is counted.
 pub(crate) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
     let payload = tx.look(key, |value| {
-        let mut payload = Payload::new(kind_of(value.ty()));
+        let mut payload = begin_payload(value);
         put_value(value, payload.encoded());
         payload
     });
@@ -43,12 +43,18 @@ enum Source {
 pub(crate) struct LongDump {
     source: Source,
     payload: Payload,
+    /// A time before which no field of a hash expires.
+    least_ms: Option<i64>,
 }
 
 impl LongDump {
     /// Begins the payload of a key's value, if it is long. No hit or miss is counted.
     pub(crate) fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<LongDump> {
-        let (ty, len, pin, stream) = tx.look(key, |value| (value.ty(), value.len(), value.pin(), value.stream()))?;
+        let (ty, pin, stream, least_ms, mut payload) = tx.look(key, |value| {
+            let mut payload = begin_payload(value);
+            put_count(value, payload.encoded());
+            (value.ty(), value.pin(), value.stream(), value.fields_due_ms(), payload)
+        })?;
         let source = match ty {
             Type::String => Source::Text(pin?, 0),
             _ if !tx.is_long(key) => return None,
@@ -59,33 +65,29 @@ impl LongDump {
             }
             _ => Source::Elements(tx.begin_reading_whole(key, ty).expect("the key has this type")?),
         };
-        let mut payload = Payload::new(kind_of(ty));
-        let count = match (&source, stream) {
-            (Source::Text(pin, _), _) => pin.len() as u64,
-            (_, Some((nodes, _))) => nodes as u64,
-            _ => len,
-        };
-        payload.encoded().count(count);
+        if let Source::Text(pin, _) = &source {
+            payload.encoded().count(pin.len() as u64);
+        }
         payload.settle();
-        Some(LongDump { source, payload })
+        Some(LongDump { source, payload, least_ms })
     }
 }
 
 impl LongDump {
     /// Reads some more of the value, and lets go of its shard; `Done` when the payload has all of it.
     pub(crate) fn read_on(&mut self, tx: &mut Tx<'_>) -> Progress {
-        let LongDump { source, payload } = self;
+        let LongDump { source, payload, least_ms } = self;
         let progress: Progress = match source {
             Source::Elements(reader) => {
                 let encoded = payload.encoded();
-                tx.read_whole_on(reader, |part| put_part(part, encoded)).into()
+                tx.read_whole_on(reader, |part| put_part(part, *least_ms, encoded)).into()
             }
             Source::Entries(reader, facts) => {
                 let encoded = payload.encoded();
-                let show = |part: StreamPart<'_>| put_part(ValuePart::Entries(part.node), encoded);
+                let show = |part: StreamPart<'_>| put_part(ValuePart::Entries(part.node), None, encoded);
                 let progress: Progress = tx.read_entries_on(reader, show).into();
                 if matches!(progress, Progress::Done) {
-                    put_part(ValuePart::Facts(*facts), payload.encoded());
+                    put_part(ValuePart::Facts(*facts), None, payload.encoded());
                 }
                 progress
             }

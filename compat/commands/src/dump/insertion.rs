@@ -9,7 +9,8 @@
 
 use varve_rdb::{Kind, Part, ReadFault};
 use varve_store::{
-    Key, ListEnd, StreamWriter, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded,
+    FIELD_EXPIRY_MS_MAX, Key, ListEnd, StreamWriter, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX, WrongType,
+    ZAdd, ZAdded,
 };
 
 use super::stream::Batch;
@@ -30,6 +31,8 @@ pub struct Insertion {
     ends: Vec<usize>,
     /// Scores of the batch's members.
     scores: Vec<f64>,
+    /// When each field of the batch expires; empty while none does.
+    dates: Vec<Option<i64>>,
     /// The entries that a stream's batch adds.
     entries: Batch,
     parts: u64,
@@ -42,6 +45,7 @@ impl Default for Insertion {
             bytes: Vec::new(),
             ends: Vec::new(),
             scores: Vec::new(),
+            dates: Vec::new(),
             entries: Batch::default(),
             parts: 0,
         }
@@ -90,8 +94,19 @@ impl Insertion {
             Part::Pair(field, value) => {
                 self.push(field)?;
                 self.push(value)?;
+                if !self.dates.is_empty() {
+                    self.dates.push(None);
+                }
             }
-            Part::DatedPair(..) => return Err(ReadFault::Unsupported("hash whose fields expire")),
+            Part::DatedPair(field, value, expiry_ms) => {
+                if expiry_ms > FIELD_EXPIRY_MS_MAX {
+                    return Err(ReadFault::Odd("a field expires beyond all times"));
+                }
+                self.dates.resize(self.ends.len() / 2, None);
+                self.push(field)?;
+                self.push(value)?;
+                self.dates.push(Some(expiry_ms));
+            }
             Part::Scored(member, score) => {
                 self.push(member)?;
                 self.scores.push(score);
@@ -135,7 +150,8 @@ impl Insertion {
             _ if count == 0 => return Ok(true),
             Kind::List => tx.unpublished_push(to, texts),
             Kind::Set => tx.unpublished_add(to, texts),
-            Kind::Hash => tx.unpublished_set(to, self.pairs()).map(|new| 2 * new),
+            Kind::Hash if self.dates.is_empty() => tx.unpublished_set(to, self.pairs()).map(|new| 2 * new),
+            Kind::Hash => tx.unpublished_set_dated(to, self.dated_pairs()).map(|new| 2 * new),
             Kind::Zset => tx.unpublished_score(to, self.members()),
             Kind::String | Kind::Module => unreachable!("its parts do not wait"),
         };
@@ -146,6 +162,10 @@ impl Insertion {
 
     fn pairs(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         (0..self.ends.len() / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)))
+    }
+
+    fn dated_pairs(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<i64>)> {
+        self.pairs().zip(&self.dates).map(|((field, value), &expiry_ms)| (field, value, expiry_ms))
     }
 
     fn members(&self) -> impl Iterator<Item = (&[u8], f64)> + Clone {
@@ -168,7 +188,8 @@ impl Insertion {
         let new = match self.kind {
             Kind::List => tx.list_push(key, ListEnd::Back, texts, false).map(|_| count),
             Kind::Set => tx.set_add(key, texts),
-            Kind::Hash => tx.hash_set(key, self.pairs()).map(|new| 2 * new),
+            Kind::Hash if self.dates.is_empty() => tx.hash_set(key, self.pairs()).map(|new| 2 * new),
+            Kind::Hash => tx.hash_set_dated(key, self.dated_pairs()).map(|new| 2 * new),
             Kind::Zset => self.flush_members(tx, key),
             Kind::Stream => {
                 if !tx.exists(key) {
@@ -219,6 +240,7 @@ impl Insertion {
         self.bytes.shrink_to(4 * BATCH_BYTES);
         self.ends.clear();
         self.scores.clear();
+        self.dates.clear();
         self.entries = Batch::default();
     }
 }

@@ -15,7 +15,7 @@ mod value;
 
 pub(crate) use encoding::{LongDump, whole};
 pub use insertion::Insertion;
-pub use value::{kind_of, put_count, put_part, put_value};
+pub use value::{begin_entry, kind_of, put_count, put_part, put_value};
 
 use varve_exec::FileRows;
 

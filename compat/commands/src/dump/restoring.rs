@@ -110,10 +110,10 @@ impl<R: Read> Measure<R> {
         while let Some(part) = self.reader.next_part().map_err(|_| errors::DUMP_FORMAT)? {
             let text = match part {
                 Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
-                Part::Pair(field, value) => field.len() + value.len(),
+                Part::Pair(field, value) | Part::DatedPair(field, value, _) => field.len() + value.len(),
                 Part::Entry(..) | Part::Tail(_) => 0,
-                // Fields that expire are not there yet, nor are groups of streams.
-                Part::DatedPair(..) | Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => {
+                // Groups of streams are not there yet.
+                Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => {
                     return Err(errors::DUMP_FORMAT);
                 }
             };

@@ -1,6 +1,6 @@
 //! From the store's values to RDB's.
 
-use varve_rdb::{Kind, Listpack, RdbBuffer, StreamTail};
+use varve_rdb::{Kind, LastUse, Listpack, Payload, RdbBuffer, StreamTail};
 use varve_store::{Before, StreamFacts, StreamId, StreamNode, Type, ValuePart};
 
 /// The type in an RDB file that a type of the store is.
@@ -15,26 +15,45 @@ pub fn kind_of(ty: Type) -> Kind {
     }
 }
 
+/// Begins the entry of a key: its expiry, its last use, the type of its value, its name.
+pub fn begin_entry(value: &Before<'_>, last_use: Option<LastUse>, to: &mut RdbBuffer) {
+    match value.fields_due_ms() {
+        Some(_) => to.begin_dated_hash(value.key(), value.expiry_ms(), last_use),
+        None => to.begin(kind_of(value.ty()), value.key(), value.expiry_ms(), last_use),
+    }
+}
+
+/// Begins the payload of a value.
+pub(super) fn begin_payload(value: &Before<'_>) -> Payload {
+    if value.fields_due_ms().is_some() { Payload::dated_hash() } else { Payload::new(kind_of(value.ty())) }
+}
+
 /// Appends a value as it stands behind its type and key: the number of its elements, and these.
 pub fn put_value(value: &Before<'_>, to: &mut RdbBuffer) {
     put_count(value, to);
-    value.for_each(&mut |part| put_part(part, to));
+    let least_ms = value.fields_due_ms();
+    value.for_each(&mut |part| put_part(part, least_ms, to));
 }
 
 /// Appends the number of parts of a value, which stands before them: of a stream its nodes. A string has none.
 pub fn put_count(value: &Before<'_>, to: &mut RdbBuffer) {
     if let Some((nodes, _)) = value.stream() {
         to.count(nodes as u64);
+    } else if let Some(least_ms) = value.fields_due_ms() {
+        to.count_dated(least_ms, value.len());
     } else if value.ty() != Type::String {
         to.count(value.len());
     }
 }
 
-/// Appends a part of a value.
-pub fn put_part(part: ValuePart<'_>, to: &mut RdbBuffer) {
+/// Appends a part of a value; of a hash with fields that expire, `least_ms` is what [`Before::fields_due_ms`] was.
+pub fn put_part(part: ValuePart<'_>, least_ms: Option<i64>, to: &mut RdbBuffer) {
     match part {
         ValuePart::Whole(text) | ValuePart::Element(text) => to.string(text),
-        ValuePart::Pair(field, value) => to.pair(field, value),
+        ValuePart::Pair(field, value, expiry_ms) => match least_ms {
+            Some(least_ms) => to.dated_pair(least_ms, expiry_ms, field, value),
+            None => to.pair(field, value),
+        },
         ValuePart::Scored(member, score) => to.scored(member, score),
         ValuePart::Entries(node) => to.entries(pair(node.first()), &listpack_of(node)),
         ValuePart::Facts(facts) => to.stream_tail(&tail_of(facts), 0),

@@ -50,6 +50,8 @@ struct Batch {
     /// Fields and values by turns in a hash.
     places: Vec<Place>,
     scores: Vec<f64>,
+    /// When each field of a hash expires.
+    dates: Vec<Option<i64>>,
 }
 
 impl Batch {
@@ -149,8 +151,9 @@ impl Building {
     }
 
     /// Adds a new field of a hash.
-    pub(crate) fn push_pair(&mut self, field: &[u8], value: &[u8]) {
+    fn push_pair(&mut self, field: &[u8], value: &[u8], expiry_ms: Option<i64>) {
         self.push(field);
+        self.batch.dates.push(expiry_ms);
         let place = self.batch.texts.push(value);
         self.batch.places.push(place);
     }
@@ -160,7 +163,7 @@ impl Building {
         match part {
             ValuePart::Element(element) => self.push(element),
             ValuePart::Scored(member, score) => self.push_scored(member, score),
-            ValuePart::Pair(field, value) => self.push_pair(field, value),
+            ValuePart::Pair(field, value, expiry_ms) => self.push_pair(field, value, expiry_ms),
             ValuePart::Whole(_) | ValuePart::Entries(_) | ValuePart::Facts(_) => {
                 unreachable!("no string and no stream is copied in parts")
             }
@@ -194,7 +197,16 @@ impl Building {
         let new = match self.ty {
             Type::List => tx.unpublished_push(built, texts()),
             Type::Set => tx.unpublished_add(built, texts()),
-            Type::Hash => tx.unpublished_set(built, pairs()).map(|new| 2 * new),
+            Type::Hash => {
+                let dates = &batch.dates[from / 2..end / 2];
+                let new = if dates.iter().all(Option::is_none) {
+                    tx.unpublished_set(built, pairs())
+                } else {
+                    let dated = pairs().zip(dates).map(|((field, value), &expiry_ms)| (field, value, expiry_ms));
+                    tx.unpublished_set_dated(built, dated)
+                };
+                new.map(|new| 2 * new)
+            }
             _ => tx.unpublished_score(built, texts().zip(batch.scores[from..end].iter().copied())),
         };
         // The shard stays held: the executor counts for how long.
@@ -268,8 +280,11 @@ impl Building {
 
     /// Bytes that wait.
     pub(crate) fn held_bytes(&self) -> usize {
-        let Batch { texts, places, scores } = &self.batch;
-        let batch = texts.held_bytes() + places.capacity() * size_of::<Place>() + scores.capacity() * size_of::<f64>();
+        let Batch { texts, places, scores, dates } = &self.batch;
+        let batch = texts.held_bytes()
+            + places.capacity() * size_of::<Place>()
+            + scores.capacity() * size_of::<f64>()
+            + dates.capacity() * size_of::<Option<i64>>();
         self.args.heap_bytes() + batch
     }
 }

@@ -1,5 +1,7 @@
 //! Time to live: EXPIRE and its kin set it, TTL and its kin tell it, PERSIST ends it.
 
+use std::ops::Range;
+
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
@@ -22,7 +24,7 @@ const fn expiring(name: &'static str, since: &'static str, summary: &'static str
 }
 
 /// The argument behind the time.
-const CONDITION: Argument =
+pub(crate) const CONDITION: Argument =
     one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
         .since("7.0.0")
         .optional();
@@ -87,7 +89,7 @@ const PEXPIREAT: Command = Command::new(
 
 /// The conditions that may stand behind the time.
 #[derive(Default)]
-struct Conditions {
+pub(crate) struct Conditions {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -95,9 +97,10 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(args: &Args<'_>) -> CmdResult<Conditions> {
+    /// Reads the arguments of a range.
+    pub(crate) fn parse(args: &Args<'_>, range: Range<usize>) -> CmdResult<Conditions> {
         let mut c = Conditions::default();
-        for at in 3..args.len() {
+        for at in range {
             let word = args.get(at);
             let known = [("NX", &mut c.nx), ("XX", &mut c.xx), ("GT", &mut c.gt), ("LT", &mut c.lt)]
                 .into_iter()
@@ -114,8 +117,8 @@ impl Conditions {
         }
     }
 
-    /// Whether a key with the expiry `old` may get `new`. No expiry counts as one that is infinitely late.
-    fn hold(&self, old: Option<i64>, new: i64) -> bool {
+    /// Whether a key or a field with the expiry `old` may get `new`. No expiry counts as one that is infinitely late.
+    pub(crate) fn hold(&self, old: Option<i64>, new: i64) -> bool {
         let barred = (self.nx && old.is_some())
             || (self.xx && old.is_none())
             || (self.gt && old.is_none_or(|old| new <= old))
@@ -125,7 +128,7 @@ impl Conditions {
 }
 
 fn set_expiry(ctx: &mut Ctx<'_, '_>, scale: i64, origin_ms: i64, command: &str) -> CmdResult {
-    let conditions = Conditions::parse(&ctx.args)?;
+    let conditions = Conditions::parse(&ctx.args, 3..ctx.args.len())?;
     let value = integer(ctx.args.get(2))?;
     let at = value.checked_mul(scale).and_then(|ms| ms.checked_add(origin_ms));
     let at = at.ok_or_else(|| CommandError::expire_time(command))?;

@@ -6,10 +6,11 @@
 //! them, `building` is the result of one that stores it.
 
 pub(crate) mod building;
-mod expiry;
+pub(crate) mod expiry;
 mod keys;
 mod moving;
 mod object;
+pub(crate) mod options;
 pub(crate) mod order;
 pub(crate) mod scan;
 mod sort;

@@ -86,7 +86,11 @@ impl<'a> Pattern<'a> {
         };
         let mut show = Some(show);
         let mut once = |value: Option<&[u8]>| (show.take().expect("shown once"))(value);
-        match tx.hash_get(&key, field, &mut once) {
+        // The command has read other keys, and cannot be put back here.
+        let patient = tx.set_patient(false);
+        let shown = tx.hash_get(&key, field, &mut once);
+        tx.set_patient(patient);
+        match shown {
             Ok(shown) => shown,
             Err(_) => once(None),
         }

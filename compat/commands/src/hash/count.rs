@@ -44,12 +44,18 @@ fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     let (key, field) = (ctx.key(1), ctx.args.get(2));
     let mut text = Vec::with_capacity(32);
-    ctx.tx.hash_add_float(&key, field, by, &mut text).map_err(|error| match error {
+    let kept = ctx.tx.hash_add_float(&key, field, by, &mut text).map_err(|error| match error {
         AddError::WrongType => CommandError::WRONG_TYPE,
         AddError::NoNumber => errors::FIELD_NO_FLOAT,
         AddError::Overflow => errors::INCREMENT_NOT_FINITE,
     })?;
-    let words = |words: &mut Words<'_>| _ = words.add(b"HSET").add(key.bytes).add(field).add(&text);
+    let words = |words: &mut Words<'_>| {
+        match kept {
+            Some(_) => words.add(b"HSETEX").add(key.bytes).add(b"KEEPTTL").add(b"FIELDS").add(b"1"),
+            None => words.add(b"HSET").add(key.bytes),
+        };
+        words.add(field).add(&text);
+    };
     ctx.did(&key, Effect::words(Class::Hash, "hincrbyfloat", 1, &words));
     ctx.out.bulk(&text);
     Ok(())

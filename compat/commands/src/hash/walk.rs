@@ -91,7 +91,7 @@ struct RestOfPairs {
 impl Ongoing for RestOfPairs {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let reply = self.reply;
-        let read = tx.read_elements_on(&mut self.reader, |field, value| {
+        let read = tx.read_elements_on(&mut self.reader, |field, value, _| {
             reply(out, field.text(&mut [0; 20]), value.text(&mut [0; 20]));
         });
         read.into()

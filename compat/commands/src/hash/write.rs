@@ -1,16 +1,12 @@
-//! HSET, HMSET, HSETNX, HDEL, HGETDEL: fields set and removed.
+//! HSET, HMSET, HSETNX, HDEL: fields set and removed.
 
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key};
-use varve_exec::notify::{Class, Effect, Words};
+use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
-use super::read::bulk_or_null;
-use crate::errors;
-use crate::grammar::{integer, is};
+pub(super) const ROWS: FileRows = &[HSET, HMSET, HSETNX, HDEL];
 
-pub(super) const ROWS: FileRows = &[HSET, HMSET, HSETNX, HDEL, HGETDEL];
-
-const PAIRS: Argument =
+pub(super) const PAIRS: Argument =
     block("field_value", &[arg("field", ArgKind::String), arg("value", ArgKind::String)]).multiple();
 
 /// HSET key field value [field value ...]
@@ -101,46 +97,4 @@ const HDEL: Command = Command::new(
         .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::DELETE))])
         .history(&[("2.4.0", "Several fields.")])
         .args(&[key("key", 0), arg("field", ArgKind::String).multiple()]),
-);
-
-/// HGETDEL key FIELDS numfields field [field ...]
-fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let (key, fields) = (ctx.key(1), ctx.args.skip(4));
-    ctx.tx.hash_check(&key)?;
-    if !is(ctx.args.get(2), "FIELDS") {
-        return Err(errors::FIELDS_MISSING);
-    }
-    let count = integer(ctx.args.get(3)).ok().filter(|n| *n > 0).ok_or(errors::FIELDS_POSITIVE)?;
-    if count != fields.len() as i64 {
-        return Err(errors::FIELDS_NUMBER);
-    }
-    let out = &mut *ctx.out;
-    out.array(fields.len());
-    let mut taken = 0;
-    ctx.tx.hash_take(&key, fields.iter(), |value| {
-        taken += u64::from(value.is_some());
-        bulk_or_null(out, value);
-    })?;
-    if taken > 0 {
-        let words = |words: &mut Words<'_>| {
-            words.add(b"HDEL").add(key.bytes);
-            fields.iter().for_each(|field| _ = words.add(field));
-        };
-        ctx.did_taken(&key, Effect::words(Class::Hash, "hdel", taken, &words));
-    }
-    Ok(())
-}
-
-const HGETDEL: Command = Command::new(
-    Exec::Keys(hgetdel),
-    Row::new("hgetdel", Group::Hash, -5, "9.1.0")
-        .about("Answers the values of fields and removes these.", "O(N) in the fields named")
-        .flags(&[Flags::WRITE, Flags::FAST])
-        .acl(&[Acl::HASH])
-        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
-        .args(&[
-            key("key", 0),
-            block("fields", &[arg("numfields", ArgKind::Integer), arg("field", ArgKind::String).multiple()])
-                .token("FIELDS"),
-        ]),
 );

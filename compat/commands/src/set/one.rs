@@ -143,7 +143,7 @@ struct RestOfMembers(CollectionReader);
 
 impl Ongoing for RestOfMembers {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
-        tx.read_elements_on(&mut self.0, |member, _| reply_member(out, member)).into()
+        tx.read_elements_on(&mut self.0, |member, _, _| reply_member(out, member)).into()
     }
 
     fn kept_bytes(&self) -> usize {

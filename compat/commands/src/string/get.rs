@@ -5,8 +5,8 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 
-use super::options::{Family, Life, Options, deadline};
 use super::value::{reply_value, write_as_set};
+use crate::generic::options::{Family, Life, Options, deadline};
 use varve_store::{Key, Removal, Ttl};
 
 pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN, DIGEST];
@@ -69,7 +69,7 @@ const GETSET: Command = Command::new(
 
 /// GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]
 fn getex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let options = Options::parse(&ctx.args, 2, Family::Getex)?;
+    let options = Options::parse(&ctx.args, 2..ctx.args.len(), Family::Getex)?;
     let key = ctx.key(1);
     let now_ms = ctx.tx.now_ms();
     let large = ctx.tx.pin_min();

@@ -5,9 +5,9 @@ use varve_exec::notify::Again;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::Ttl;
 
-use super::options::{Family, Options, When};
 use super::value::{reply_value, write, write_as_set};
 use crate::errors;
+use crate::generic::options::{Family, Options, When};
 
 pub(super) const ROWS: FileRows = &[MGET, MSET, MSETNX, MSETEX];
 
@@ -101,7 +101,7 @@ fn write_pairs(ctx: &mut Ctx<'_, '_>) {
 /// MSETEX numkeys key value [key value ...] [NX | XX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
 fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let end = 2 + 2 * number_of_pairs(ctx.args.get(1), ctx.args.len() - 2)?;
-    let options = Options::parse(&ctx.args, end, Family::Msetex)?;
+    let options = Options::parse(&ctx.args, end..ctx.args.len(), Family::Msetex)?;
     let ttl = options.life.ttl(ctx.tx.now_ms(), "msetex")?;
     let barred = match options.when {
         When::Absent => any_key(ctx, 2, end, true),

@@ -11,7 +11,6 @@ mod count;
 mod get;
 mod lcs;
 mod many;
-mod options;
 mod range;
 mod set;
 mod value;

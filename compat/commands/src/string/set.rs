@@ -5,8 +5,8 @@ use varve_exec::notify::{Again, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_store::{Key, Removal, Ttl};
 
-use super::options::{Family, Life, Options, Unit, When};
 use super::value::{reply_value, write, write_as_set};
+use crate::generic::options::{Family, Life, Options, Unit, When};
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ];
@@ -61,7 +61,7 @@ const SET: Command = Command::new(
 );
 
 fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let options = Options::parse(&ctx.args, 3, Family::Set)?;
+    let options = Options::parse(&ctx.args, 3..ctx.args.len(), Family::Set)?;
     let ttl = options.life.ttl(ctx.tx.now_ms(), "set")?;
     let key = ctx.key(1);
     if options.get {

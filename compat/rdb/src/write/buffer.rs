@@ -123,6 +123,21 @@ impl RdbBuffer {
     /// # Panics
     /// For values of modules, which are not written.
     pub fn begin(&mut self, kind: Kind, key: &[u8], expiry_ms: Option<i64>, access: Option<LastUse>) {
+        self.facts(expiry_ms, access);
+        self.kind(kind);
+        self.string(key);
+    }
+
+    /// Begins the entry of a hash with fields that expire, in a file of [`crate::format::FIELD_EXPIRY_VERSION`] or later.
+    /// [`RdbBuffer::count_dated`] follows.
+    pub fn begin_dated_hash(&mut self, key: &[u8], expiry_ms: Option<i64>, access: Option<LastUse>) {
+        self.facts(expiry_ms, access);
+        self.dated_hash();
+        self.string(key);
+    }
+
+    /// The facts about a key that stand in front of the type.
+    fn facts(&mut self, expiry_ms: Option<i64>, access: Option<LastUse>) {
         if let Some(expiry_ms) = expiry_ms {
             self.bytes.push(op::EXPIRE_MS);
             self.bytes.extend_from_slice(&expiry_ms.to_le_bytes());
@@ -135,8 +150,6 @@ impl RdbBuffer {
             }
             Some(LastUse::Freq(counter)) => self.bytes.extend_from_slice(&[op::FREQ, counter]),
         }
-        self.kind(kind);
-        self.string(key);
     }
 
     /// The type of a value, in front of it; an entry has its key between the two, DUMP's payload has none.
@@ -153,6 +166,17 @@ impl RdbBuffer {
             Kind::Stream => ty::STREAM,
             Kind::Module => panic!("no module's value is written"),
         });
+    }
+
+    /// The type of a hash with fields that expire, as [`RdbBuffer::kind`].
+    pub fn dated_hash(&mut self) {
+        self.bytes.push(ty::HASH_FIELDS);
+    }
+
+    /// The number of fields that follow of a hash with fields that expire; none of these expires before `least_ms`.
+    pub fn count_dated(&mut self, least_ms: i64, count: u64) {
+        self.bytes.extend_from_slice(&least_ms.to_le_bytes());
+        self.count(count);
     }
 
     /// The number of elements, fields or members that follow, or of a string's bytes that follow as they are.
@@ -178,6 +202,13 @@ impl RdbBuffer {
     pub fn pair(&mut self, field: &[u8], value: &[u8]) {
         self.string(field);
         self.string(value);
+    }
+
+    /// A field of a hash with fields that expire, its value, and when it expires, if it does: not before `least_ms`.
+    pub fn dated_pair(&mut self, least_ms: i64, expiry_ms: Option<i64>, field: &[u8], value: &[u8]) {
+        debug_assert!(expiry_ms.is_none_or(|expiry_ms| expiry_ms >= least_ms), "the least is not the least");
+        self.count(expiry_ms.map_or(0, |expiry_ms| (expiry_ms - least_ms) as u64 + 1));
+        self.pair(field, value);
     }
 
     /// A member of a sorted set and its score.

@@ -9,7 +9,7 @@ use std::convert::Infallible;
 
 use super::RdbBuffer;
 use crate::crc::Crc64;
-use crate::format::{Kind, VERSION};
+use crate::format::{FIELD_EXPIRY_VERSION, Kind, VERSION};
 use crate::lzf::Table;
 
 /// A payload in the making.
@@ -21,6 +21,7 @@ pub struct Payload {
     /// Bytes that are summed.
     summed: usize,
     table: Table,
+    version: u16,
 }
 
 impl Payload {
@@ -31,7 +32,18 @@ impl Payload {
     pub fn new(kind: Kind) -> Payload {
         let mut encoded = RdbBuffer::new(true);
         encoded.kind(kind);
-        Payload { encoded, bytes: Vec::new(), crc: Crc64::new(), summed: 0, table: Table::default() }
+        Payload::of(encoded, VERSION)
+    }
+
+    /// A payload of a hash with fields that expire, of which nothing is encoded yet.
+    pub fn dated_hash() -> Payload {
+        let mut encoded = RdbBuffer::new(true);
+        encoded.dated_hash();
+        Payload::of(encoded, FIELD_EXPIRY_VERSION)
+    }
+
+    fn of(encoded: RdbBuffer, version: u16) -> Payload {
+        Payload { encoded, bytes: Vec::new(), crc: Crc64::new(), summed: 0, table: Table::default(), version }
     }
 
     /// Where the next part of the value goes.
@@ -69,7 +81,7 @@ impl Payload {
     /// The whole payload, when all of the value is encoded.
     pub fn seal(mut self) -> Vec<u8> {
         self.settle();
-        let version = VERSION.to_le_bytes();
+        let version = self.version.to_le_bytes();
         self.crc.add(&version);
         self.bytes.extend_from_slice(&version);
         self.bytes.extend_from_slice(&self.crc.get().to_le_bytes());

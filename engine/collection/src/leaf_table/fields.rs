@@ -30,7 +30,7 @@ impl LeafTable {
     #[inline]
     pub fn set(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8], value: &[u8]) -> bool {
         debug_assert_eq!(self.form, ElementForm::Pair, "a set has no values");
-        let mut hash = self.hash_of(ctx.seed, field);
+        let hash = self.hash_of(ctx.seed, field);
         let found = self.find_field(ctx.read(), hash, field);
         let is_new = found.is_none();
         if field.len() + value.len() > ELEMENT_MAX {
@@ -38,17 +38,29 @@ impl LeafTable {
             return is_new;
         }
         LeafField::of(field).with_value(value, |parts| {
-            if let Some(found) = found {
-                if self.replace(ctx, hash, found, parts) {
-                    return;
-                }
-                self.take_out(ctx, hash, found);
-                hash = self.hash_of(ctx.seed, field);
-            }
-            let size = parts.iter().map(|part| part.len()).sum();
-            self.put_named(ctx, (hash, field), size, |leaf, tag| leaf.push(tag, parts));
+            self.put_parts(ctx, (hash, field), found, parts_size(parts), parts);
         });
         is_new
+    }
+
+    /// Puts an element in its leaf, in the place of the one that was found.
+    #[inline(always)]
+    pub(super) fn put_parts(
+        &mut self,
+        ctx: &mut WriteCtx<'_>,
+        (mut hash, field): (u64, &[u8]),
+        found: Option<Found>,
+        size: usize,
+        parts: &[&[u8]],
+    ) {
+        if let Some(found) = found {
+            if self.replace(ctx, hash, found, parts) {
+                return;
+            }
+            self.take_out(ctx, hash, found);
+            hash = self.hash_of(ctx.seed, field);
+        }
+        self.put_named(ctx, (hash, field), size, |leaf, tag| leaf.push(tag, parts));
     }
 
     /// Sets fields in order; how many are new. Of many fields each is written about once.
@@ -92,6 +104,7 @@ impl LeafTable {
         if let Some(found) = found {
             self.before(ctx.read(), hash);
             if let Some(r) = self.own_object(ctx, found)
+                && ctx.access.open(ctx.log, r).expiry_ms().is_none()
                 && self.readers.as_ref().is_none_or(|readers| !readers.leaves.needs(r))
                 && self.change_object(ctx, r, |object| object.set_value(value))
             {
@@ -115,13 +128,19 @@ impl LeafTable {
         }
     }
 
-    /// Shows every field and value.
-    pub fn for_each<'a>(&self, ctx: ReadCtx<'a>, mut show: impl FnMut(PackedEntry<'a>, PackedEntry<'a>)) {
+    /// Shows every field, its value, and when it expires, in milliseconds of Unix time.
+    pub fn for_each<'a>(&self, ctx: ReadCtx<'a>, mut show: impl FnMut(PackedEntry<'a>, PackedEntry<'a>, Option<i64>)) {
         self.leaves(ctx, |leaf| {
             for (_, element) in leaf.iter() {
                 let (field, value) = self.form.parts(ctx, element);
-                show(field, value);
+                show(field, value, self.form.expiry_ms(ctx, element));
             }
         });
     }
+}
+
+/// Bytes of an element of these parts.
+#[inline(always)]
+pub(super) fn parts_size(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
 }

@@ -18,12 +18,14 @@
 //! | `reshape` | leaves that grow, shrink, split and are joined |
 //! | `members`, `fields` | the operations of sets, and of hashes |
 //! | `draw` | elements by number, and at random |
+//! | `dues` | fields that expire |
 //! | `crowded` | elements that find no place by their hash |
 //! | `reading` | readers over several holds of the shard, who see the table as it was when they began |
 
 mod crowded;
 mod directory;
 mod draw;
+mod dues;
 mod fields;
 mod members;
 mod reading;
@@ -45,9 +47,12 @@ use crate::kinds;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 use crowded::Crowded;
 use directory::{DEPTH_MAX, Directory};
+use dues::Dues;
 use reading::Readers;
 use reshape::Expected;
 
+/// The last time at which a field may expire, in milliseconds of Unix time: in the year 10889.
+pub const FIELD_EXPIRY_MS_MAX: i64 = pair::PAIR_EXPIRY_MAX;
 /// An element of more bytes than this has an object of its own.
 pub const ELEMENT_MAX: usize = 1024;
 /// Bytes of a leaf's objects, at most, for elements up to 40, up to 80, and of more bytes on average.
@@ -73,6 +78,8 @@ pub struct LeafTable {
     freed: u64,
     /// Those that are shown the table as it was; none nearly always.
     readers: Option<Box<Readers>>,
+    /// When fields expire; none in a hash without such fields, and in a set.
+    dues: Option<Box<Dues>>,
 }
 
 /// The parts of an element.
@@ -206,6 +213,7 @@ impl LeafTable {
             crowded: None,
             freed: 0,
             readers: None,
+            dues: None,
         }
     }
 
@@ -222,10 +230,11 @@ impl LeafTable {
         self.object_bytes
     }
 
-    /// Bytes of the directory, of the places of elements that lie by another hash, and of what was handed over to readers.
+    /// Bytes of the directory, of the places of elements that lie by another hash, of the times at which leaves are to be
+    /// looked at, and of what was handed over to readers.
     #[inline]
     pub fn table_bytes(&self) -> usize {
-        self.directory.bytes() + self.crowded_bytes() + self.handed_bytes()
+        self.directory.bytes() + self.crowded_bytes() + self.dues_bytes() + self.handed_bytes()
     }
 
     /// Figures of the directory: its cells count as buckets.
@@ -481,6 +490,7 @@ impl LeafTable {
             directory: self.directory.clone(),
             len: self.len,
             crowded: self.crowded.clone(),
+            dues: self.dues.clone(),
             ..LeafTable::new(self.form)
         };
         let mut value = Vec::new();
@@ -518,6 +528,7 @@ impl LeafTable {
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         self.directory.verify();
         self.verify_readers(ctx, live);
+        self.verify_dues(ctx);
         let (mut bytes, mut len) = (0, 0);
         let mut own = |r, kind| {
             let object = ctx.access.open(ctx.log, r);

@@ -66,7 +66,7 @@ struct Handed {
 type HashRange = (u64, u64);
 
 /// The first and the last hash that has its first `depth` bits in common with `hash`.
-fn range_of(hash: u64, depth: u8) -> HashRange {
+pub(super) fn range_of(hash: u64, depth: u8) -> HashRange {
     let free = if depth == 0 { u64::MAX } else { (1 << (64 - depth)) - 1 };
     (hash & !free, hash | free)
 }
@@ -226,7 +226,7 @@ impl LeafTable {
         Some(leaves.make(ctx.log, bytes.into_boxed_slice(), some.iter().filter_map(|&(_, element)| number(element))))
     }
 
-    /// Shows a reader the elements of the next leaves, as they were when it began, until `show` says at the end of a leaf, or
+    /// Shows a reader the elements of the next leaves, and when they expire, as they were when it began, until `show` says at the end of a leaf, or
     /// behind an element that has an object of its own, that it wants no more, or `most` leaves were looked at. All elements
     /// with hashes below the one that is returned have been shown, and no other if no element has an object of its own.
     /// `None` is returned when all were, and the reader is forgotten.
@@ -235,15 +235,15 @@ impl LeafTable {
         ctx: &mut WriteCtx<'_>,
         number: ReaderNumber,
         most: usize,
-        mut show: impl FnMut(PackedEntry<'_>, PackedEntry<'_>) -> bool,
+        mut show: impl FnMut(PackedEntry<'_>, PackedEntry<'_>, Option<i64>) -> bool,
     ) -> Option<u64> {
         let mut readers = self.readers.take().expect("a reader that has begun");
         let Readers { readings, leaves } = &mut *readers;
         let at = readings.iter().position(|reading| reading.number == number);
         let reading = &mut readings[at.expect("a reader that has begun")];
         let (mut wants_more, mut looked, mut next) = (true, 0, Some(reading.cursor));
-        let mut show = |name: PackedEntry<'_>, value: PackedEntry<'_>| {
-            wants_more &= show(name, value);
+        let mut show = |name: PackedEntry<'_>, value: PackedEntry<'_>, expiry_ms: Option<i64>| {
+            wants_more &= show(name, value, expiry_ms);
             wants_more
         };
         let mut goes_on = true;
@@ -274,7 +274,7 @@ impl LeafTable {
         reading: &mut Reading,
         last: u64,
         leaves: &mut HandedLeaves,
-        show: &mut impl FnMut(PackedEntry<'_>, PackedEntry<'_>) -> bool,
+        show: &mut impl FnMut(PackedEntry<'_>, PackedEntry<'_>, Option<i64>) -> bool,
     ) -> (Option<u64>, bool) {
         let Some((&first, _)) = reading.handed.range(reading.cursor..=last).next() else {
             return (last.checked_add(1), true);
@@ -286,11 +286,12 @@ impl LeafTable {
             handed.shown += 1;
             let LeafElement::Elsewhere(number) = element else {
                 let (name, value) = self.form.parts(ctx, element);
-                wants_more = show(name, value);
+                wants_more = show(name, value, self.form.expiry_ms(ctx, element));
                 continue;
             };
-            let (name, value) = self.form.own_parts(ctx, leaves.object(&handed.leaf, number));
-            wants_more = show(name, value);
+            let r = leaves.object(&handed.leaf, number);
+            let (name, value) = self.form.own_parts(ctx, r);
+            wants_more = show(name, value, ctx.access.open(ctx.log, r).expiry_ms());
             if !wants_more && handed.shown < leaf.len() {
                 reading.handed.insert(first, handed);
                 return (Some(first), false);
@@ -310,7 +311,7 @@ impl LeafTable {
         ctx: ReadCtx<'_>,
         reading: &mut Reading,
         leaves: &mut HandedLeaves,
-        show: &mut impl FnMut(PackedEntry<'_>, PackedEntry<'_>) -> bool,
+        show: &mut impl FnMut(PackedEntry<'_>, PackedEntry<'_>, Option<i64>) -> bool,
     ) -> (Option<u64>, bool) {
         let cursor = reading.cursor;
         let cell = self.directory.get(cursor);
@@ -330,7 +331,7 @@ impl LeafTable {
         for (_, element) in leaf.iter() {
             if whole || (cursor..=last).contains(&self.hash_of_element(ctx, element)) {
                 let (name, value) = self.form.parts(ctx, element);
-                wants_more = show(name, value);
+                wants_more = show(name, value, self.form.expiry_ms(ctx, element));
             }
         }
         (last.checked_add(1), wants_more)

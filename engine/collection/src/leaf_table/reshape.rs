@@ -168,6 +168,7 @@ impl LeafTable {
             let (hash, size) = (self.hash_of_element(ctx.read(), element), element_size(element).0);
             let fits = self.put(ctx, hash, size, |leaf| leaf.push_element(tag, element));
             assert!(fits, "what lay in one leaf has room in several");
+            self.follow_due(ctx.read(), hash, element);
         }
     }
 
@@ -243,6 +244,7 @@ impl LeafTable {
             }
         };
         self.directory.split(hash, [(refs[0], counts[0]), (refs[1], counts[1])]);
+        self.split_dues(hash, depth);
     }
 
     /// Writes a leaf of some elements.
@@ -329,6 +331,7 @@ impl LeafTable {
             (Some(own), Some(other)) => (own, other),
             (own, other) => {
                 self.directory.join(hash, own.or(other), count + buddy.count());
+                self.join_dues(hash);
                 return true;
             }
         };
@@ -357,6 +360,7 @@ impl LeafTable {
         };
         self.kill(ctx, dead);
         self.directory.join(hash, Some(new), count);
+        self.join_dues(hash);
         true
     }
 }

@@ -128,11 +128,27 @@ impl World {
             ElementForm::Member => self.table.for_each_member(self.read(), |m| {
                 assert!(all.insert(m.to_vec(), Vec::new()).is_none(), "a member is shown once");
             }),
-            ElementForm::Pair => self.table.for_each(self.read(), |f, v| {
+            ElementForm::Pair => self.table.for_each(self.read(), |f, v, _| {
                 assert!(all.insert(text(f), text(v)).is_none(), "a field is shown once");
             }),
         }
         all
+    }
+
+    /// When the fields of a copy expire.
+    fn dates_of_copy(&mut self) -> BTreeMap<Vec<u8>, i64> {
+        let (mut appender, other) = (Appender::new(), CollectionId::new(8));
+        let mut copy = self.table.copy(self.read(), &mut appender, other);
+        appender.park(&self.log);
+        copy.verify(self.read(), other, &mut HashSet::new());
+        let mut dates = BTreeMap::new();
+        copy.for_each(self.read(), |name, _, date| {
+            dates.extend(date.map(|date| (name.text(&mut [0; 20]).to_vec(), date)));
+        });
+        let World { log, access, appender, .. } = self;
+        let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: other };
+        while !copy.free_step(&mut ctx, 100) {}
+        dates
     }
 
     fn verify(&self) {
@@ -186,6 +202,91 @@ fn leaf_tables_do_as_maps_do() {
         assert_eq!(world.all(), world.model);
         assert_eq!(world.table.len(), world.model.len());
     }
+}
+
+/// Fields that expire beside a map of their times: set, persisted, removed, moved, split, joined, and removed when they are
+/// due, some leaves at a time.
+#[test]
+fn fields_expire_as_in_a_map() {
+    let seed = seed(23);
+    for run in 0..6 {
+        let mut world = World::new(LeafTable::fields(), seed + run);
+        let mut dates: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
+        let (shape, names, mut now) = ([0, 1, 3][run as usize % 3], [60, 3000][run as usize / 3], 1000);
+        for step in 0..6000 {
+            let name = name(shape, world.rng.below(names));
+            let date = now + world.rng.below(500) as i64;
+            match world.rng.below(12) {
+                0..=3 => {
+                    let value = vec![b'v'; world.rng.below(if shape == 3 { 1400 } else { 30 }) as usize];
+                    let is_new = world.model.insert(name.clone(), value.clone()).is_none();
+                    assert_eq!(world.change(|table, ctx| table.set_expiring(ctx, &name, &value, date)), is_new);
+                    dates.insert(name, date);
+                }
+                4 => {
+                    world.put(&name, b"stays");
+                    dates.remove(&name);
+                }
+                5 | 6 => {
+                    let until = (step % 3 > 0).then_some(date);
+                    let is_there = world.model.contains_key(&name);
+                    assert_eq!(world.change(|table, ctx| table.set_expiry_ms(ctx, &name, until)), is_there);
+                    match until.filter(|_| is_there) {
+                        Some(date) => _ = dates.insert(name, date),
+                        None => _ = dates.remove(&name),
+                    }
+                }
+                7 => {
+                    world.remove(&name);
+                    dates.remove(&name);
+                }
+                8 => world.reclaim(),
+                9 => {
+                    now += world.rng.below(60) as i64;
+                    let mut gone = Vec::new();
+                    let leaves = 1 + world.rng.below(5) as usize;
+                    world.change(|table, ctx| table.remove_due(ctx, now, leaves, |name| gone.push(name.to_vec())));
+                    for name in gone {
+                        assert!(dates.remove(&name).is_some_and(|date| date <= now), "a field goes when it is due");
+                        world.model.remove(&name);
+                    }
+                    if world.table.next_due_ms().is_none_or(|due| due > now) {
+                        assert!(dates.values().all(|&date| date > now), "none that is due is left");
+                    }
+                }
+                _ => {
+                    let said = world.table.expiry_ms(world.read(), &name);
+                    assert_eq!(said, world.model.contains_key(&name).then(|| dates.get(&name).copied()));
+                }
+            }
+            if step % 500 == 0 {
+                world.verify();
+                assert_eq!(world.all(), world.model);
+                assert_eq!(world.dates_of_copy(), dates);
+            }
+        }
+        world.change(|table, ctx| table.remove_due(ctx, i64::MAX, usize::MAX, |_| {}));
+        assert_eq!(world.table.len(), world.model.len() - dates.len());
+        assert_eq!((world.table.next_due_ms(), world.table.dues_bytes()), (None, 0), "no entry is left");
+        world.verify();
+    }
+}
+
+#[test]
+fn a_field_that_expires_costs_few_bytes() {
+    let bytes = |dated: bool| {
+        let mut world = World::new(LeafTable::fields(), 1);
+        for n in 0..50_000i64 {
+            let name = format!("field:{n:09}").into_bytes();
+            world.change(|table, ctx| match dated {
+                true => table.set_expiring(ctx, &name, b"value", (1 << 40) + n * 7919 % 50_000),
+                false => table.set(ctx, &name, b"value"),
+            });
+        }
+        (world.table.object_bytes() as usize + world.table.table_bytes()) as f64 / 50_000.0
+    };
+    let more = bytes(true) - bytes(false);
+    assert!(more < 10.0, "{more} bytes more a field");
 }
 
 #[test]
@@ -452,7 +553,7 @@ impl World {
         let World { log, access, appender, table, rng, hash_seed, .. } = self;
         let mut ctx = WriteCtx { log, access, appender, seed: *hash_seed, id: ID };
         let mut hashes = Vec::new();
-        let next = table.read_on(&mut ctx, reader.number, 1, |name, value| {
+        let next = table.read_on(&mut ctx, reader.number, 1, |name, value, _| {
             let (name, value) = (name.text(&mut [0; 20]).to_vec(), value.text(&mut [0; 20]).to_vec());
             hashes.push(hash64(SEED, &name));
             reader.has_own |= name.len() + value.len() > ELEMENT_MAX;

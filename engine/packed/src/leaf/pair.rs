@@ -1,9 +1,9 @@
 //! The elements of a hash's leaf: a field and its value.
 //!
 //! ```text
-//!   | head 1 byte | length of the field, 0 to 2 bytes | field | value |
+//!   | head 1 byte | length of the field, 0 to 2 bytes | field | value | expiry, 0 or 6 bytes |
 //!   head    bits 0-4: length of the field, 0 to 29 bytes; 30: the length is in the next byte, 31: in the next two
-//!           bit 5 unused
+//!           bit 5: the field expires; the time, in milliseconds of Unix time, stands behind the value
 //!           bit 6: the value is an integer in 1, 2, 4 or 8 bytes
 //!           bit 7: the field is an integer in 1, 2, 4 or 8 bytes
 //! ```
@@ -19,8 +19,14 @@ use crate::node::PackedEntry;
 const LENGTH_BITS: u8 = 0x1f;
 const IN_NEXT: u8 = 30;
 const IN_NEXT_TWO: u8 = 31;
+const EXPIRES: u8 = 1 << 5;
 const VALUE_IS_INT: u8 = 1 << 6;
 const FIELD_IS_INT: u8 = 1 << 7;
+
+/// Bytes of the time at which a field expires.
+const EXPIRY_BYTES: usize = 6;
+/// The last time at which a field may expire, in milliseconds of Unix time: in the year 10889.
+pub const PAIR_EXPIRY_MAX: i64 = (1 << (8 * EXPIRY_BYTES)) - 1;
 
 /// A text as an element keeps it.
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +124,23 @@ impl<'a> LeafField<'a> {
         let head_len = usize::from(self.head_len);
         let bytes = self.field.bytes();
         let Some((head, rest)) = element.split_at_checked(head_len) else { return false };
-        let is_head = head[0] & !VALUE_IS_INT == self.head[0] && head[1..] == self.head[1..head_len];
+        let is_head = head[0] & !(VALUE_IS_INT | EXPIRES) == self.head[0] && head[1..] == self.head[1..head_len];
         is_head && rest.get(..bytes.len()).is_some_and(|field| equal(field, bytes))
+    }
+
+    /// Shows the parts of the element of this field, a value, and the time at which the field expires, in milliseconds of
+    /// Unix time.
+    ///
+    /// # Panics
+    /// If the time is negative or beyond [`PAIR_EXPIRY_MAX`].
+    pub fn with_expiring<R>(&self, value: &[u8], expiry_ms: i64, show: impl FnOnce(&[&[u8]]) -> R) -> R {
+        assert!((0..=PAIR_EXPIRY_MAX).contains(&expiry_ms), "a field that expires at {expiry_ms}");
+        self.with_value(value, |parts| {
+            let mut head = self.head;
+            head[0] = parts[0][0] | EXPIRES;
+            let expiry = expiry_ms.to_le_bytes();
+            show(&[&head[..self.head_len.into()], parts[1], parts[2], &expiry[..EXPIRY_BYTES]])
+        })
     }
 
     /// Shows the parts of the element of this field and a value.
@@ -145,10 +166,24 @@ pub fn pair_size(field: &[u8], value: &[u8]) -> usize {
     LeafField::of(field).size_with(value)
 }
 
+/// The time at which the field of an element expires, in milliseconds of Unix time.
+#[inline]
+pub fn expiry_ms(element: &[u8]) -> Option<i64> {
+    if element[0] & EXPIRES == 0 {
+        return None;
+    }
+    let mut bytes = [0; 8];
+    bytes[..EXPIRY_BYTES].copy_from_slice(&element[element.len() - EXPIRY_BYTES..]);
+    Some(i64::from_le_bytes(bytes))
+}
+
 /// Field and value of an element.
 #[inline]
-pub fn split(element: &[u8]) -> (PackedEntry<'_>, PackedEntry<'_>) {
+pub fn split(mut element: &[u8]) -> (PackedEntry<'_>, PackedEntry<'_>) {
     let head = element[0];
+    if head & EXPIRES != 0 {
+        element = &element[..element.len() - EXPIRY_BYTES];
+    }
     let (at, len) = match head & LENGTH_BITS {
         IN_NEXT => (2, element[1].into()),
         IN_NEXT_TWO => (3, u16::from_le_bytes([element[1], element[2]]).into()),
@@ -168,8 +203,13 @@ fn entry(bytes: &[u8], is_int: bool) -> PackedEntry<'_> {
 ///
 /// # Errors
 /// The fault, in words.
-pub fn check(element: &[u8]) -> Result<(), &'static str> {
+pub fn check(mut element: &[u8]) -> Result<(), &'static str> {
+    let whole = element;
     let head = *element.first().ok_or("an element without a head")?;
+    if head & EXPIRES != 0 {
+        let len = element.len().checked_sub(EXPIRY_BYTES).ok_or("an expiry that reaches past the element")?;
+        element = &element[..len];
+    }
     let head_len = match head & LENGTH_BITS {
         IN_NEXT => 2,
         IN_NEXT_TWO => 3,
@@ -189,9 +229,9 @@ pub fn check(element: &[u8]) -> Result<(), &'static str> {
     for (bytes, is_int) in [(field, head & FIELD_IS_INT != 0), (value, head & VALUE_IS_INT != 0)] {
         check_text(bytes, is_int)?;
     }
-    let (field, _) = split(element);
+    let (field, _) = split(whole);
     let again = LeafField::of(field.text(&mut [0; 20])).head;
-    if head & !VALUE_IS_INT != again[0] || element[1..head_len] != again[1..head_len] {
+    if head & !(VALUE_IS_INT | EXPIRES) != again[0] || element[1..head_len] != again[1..head_len] {
         return Err("not the shortest head");
     }
     Ok(())

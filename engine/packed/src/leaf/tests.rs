@@ -2,7 +2,7 @@
 
 use varve_base::rng::Rng;
 
-use super::pair::{LeafField, check as check_pair, pair_size, split};
+use super::pair::{LeafField, PAIR_EXPIRY_MAX, check as check_pair, expiry_ms, pair_size, split};
 use super::{LEAF_ELEMENTS_MAX, PackedLeafMut};
 use crate::Full;
 
@@ -42,8 +42,14 @@ fn pairs_read_back() {
         check_pair(&element).expect("a pair as it is written");
         let (f, v) = split(&element);
         assert_eq!((f.text(&mut [0; 20]), v.text(&mut [0; 20])), (&field[..], &value[..]));
+        let until = [0, 1, 1 << 40, PAIR_EXPIRY_MAX][n % 4];
+        let dated = coded.with_expiring(value, until, |parts| parts.concat());
+        check_pair(&dated).expect("a pair that expires as it is written");
+        assert_eq!((split(&dated), dated.len()), ((f, v), element.len() + 6));
+        assert_eq!((expiry_ms(&element), expiry_ms(&dated)), (None, Some(until)));
         for (m, other) in texts.iter().enumerate() {
             assert_eq!(LeafField::of(other).is_of(&element), other == field, "{n} and {m}");
+            assert_eq!(LeafField::of(other).is_of(&dated), other == field, "{n} and {m}");
         }
         assert!(field.len() + value.len() + 3 >= element.len(), "no text is longer than it was");
     }

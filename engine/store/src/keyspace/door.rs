@@ -224,6 +224,7 @@ impl Shard {
     /// Marks a key object dead that nothing leads to any more; a big collection is left to the background to free.
     fn kill_key(&mut self, ground: &Ground, r: Ref) {
         if let Some(link) = self.link_of(ground.log(), r) {
+            self.set_dated(ground, link.place, false);
             self.roots.get_mut(link.place).dying = true;
             ground.pending().mark_dying(link.id);
         }
@@ -243,6 +244,8 @@ impl Shard {
         debug_assert!(self.walking.is_none(), "the walk has ended");
         self.touch_present(ground);
         self.counts = Counts::default();
+        ground.count_dated(-(std::mem::take(&mut self.dated) as i64));
+        self.overdue.clear();
         (self.index.take(), std::mem::take(&mut self.roots), self.wheel.take())
     }
 }

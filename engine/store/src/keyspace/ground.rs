@@ -24,6 +24,8 @@ pub(crate) struct Ground {
     table_bytes: SharedU64,
     /// One bit a shard: its index has growth or shrinking under way.
     growing: Box<[SharedU64]>,
+    /// Hashes with fields that expire, in all databases.
+    dated: SharedU64,
 }
 
 impl Ground {
@@ -37,7 +39,18 @@ impl Ground {
             readers: ReaderList::new(),
             table_bytes: SharedU64::new(0),
             growing: (0..shards.div_ceil(64)).map(|_| SharedU64::new(0)).collect(),
+            dated: SharedU64::new(0),
         }
+    }
+
+    /// Number of hashes with fields that expire, in all databases.
+    pub(crate) fn dated(&self) -> u64 {
+        self.dated.load(Relaxed)
+    }
+
+    /// Counts hashes with fields that expire: this number more.
+    pub(crate) fn count_dated(&self, more: i64) {
+        self.dated.fetch_add(more as u64, Relaxed);
     }
 
     /// The segments.

@@ -107,10 +107,10 @@ fn show_some(
     let is_hash = matches!(collection, Collection::Hash(_));
     match collection {
         Collection::Hash(elements) | Collection::Set(elements) => {
-            let next = elements.read_on(ctx, number, STEP_LEAVES, |name, value| {
+            let next = elements.read_on(ctx, number, STEP_LEAVES, |name, value, expiry_ms| {
                 let (name_text, value_text) = (&mut [0; 20], &mut [0; 20]);
                 let (name, value) = (name.text(name_text), value.text(value_text));
-                sink.part(if is_hash { ValuePart::Pair(name, value) } else { ValuePart::Element(name) });
+                sink.part(if is_hash { ValuePart::Pair(name, value, expiry_ms) } else { ValuePart::Element(name) });
                 budget.takes(name.len() + value.len())
             });
             next.is_some()

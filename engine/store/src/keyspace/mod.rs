@@ -15,7 +15,7 @@
 mod clocks;
 pub(crate) mod databases;
 pub(crate) mod door;
-mod expiry;
+pub(crate) mod expiry;
 pub mod gate;
 pub(crate) mod ground;
 pub(crate) mod guards;

@@ -6,7 +6,7 @@ use varve_collection::{Collection, CollectionId, Forgotten, ReaderBytes, ReaderN
 use varve_segment::Appender;
 
 use super::ground::Ground;
-use super::shard::Shard;
+use super::shard::{NEVER, Shard, ShardCell};
 use crate::state::collections::RootLocation;
 use crate::state::link::{Link, Root};
 use crate::state::readers::CollectionReader;
@@ -72,6 +72,8 @@ impl Shard {
             kept_for_readers: false,
             unpublished: false,
             restless: false,
+            dated: false,
+            filed_ms: NEVER,
             reported: 0,
             body,
         }));
@@ -81,8 +83,44 @@ impl Shard {
     }
 
     /// Takes a root out, to bring it to another shard or since it is empty.
-    pub(crate) fn take_root(&mut self, place: u32) -> Box<Root> {
+    pub(crate) fn take_root(&mut self, ground: &Ground, place: u32) -> Box<Root> {
+        self.set_dated(ground, place, false);
         self.roots.take(place)
+    }
+
+    /// Follows the times at which the fields of a hash expire, to whose root at `place` the key of this hash leads: files
+    /// the key by the first of them, unless an entry that is not later is on the wheel. Of a key that is `new` there is none.
+    pub(crate) fn follow_fields(
+        &mut self,
+        ground: &Ground,
+        cell: &ShardCell,
+        (hash, place): (u64, u32),
+        new: bool,
+        now_ms: i64,
+    ) {
+        let root = self.roots.get(place);
+        debug_assert!(!root.dying && !root.unpublished, "a key leads to it");
+        let (due, filed_ms) = (root.body.next_due_ms(), if new { NEVER } else { root.filed_ms });
+        self.set_dated(ground, place, due.is_some());
+        if let Some(due) = due {
+            self.file_expiry(cell, hash, Some(filed_ms), due, now_ms);
+            self.roots.get_mut(place).filed_ms = filed_ms.min(due);
+        }
+    }
+
+    /// The wheel has given out the entry of the hash at a place, and has another one from now on, at this time.
+    pub(crate) fn note_filed(&mut self, place: u32, at_ms: i64) {
+        self.roots.get_mut(place).filed_ms = at_ms;
+    }
+
+    /// Counts the root at a place among those that have fields which expire, or no more.
+    pub(super) fn set_dated(&mut self, ground: &Ground, place: u32, dated: bool) {
+        let root = self.roots.get_mut(place);
+        if root.dated != dated {
+            root.dated = dated;
+            self.dated = if dated { self.dated + 1 } else { self.dated - 1 };
+            ground.count_dated(if dated { 1 } else { -1 });
+        }
     }
 
     /// Puts a root that comes from another shard among the roots of this one, whose number is `shard`.

@@ -23,6 +23,7 @@ use crate::state::counts::Counts;
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
+use crate::state::types::Type;
 use crate::state::waiters::Waiters;
 use crate::state::walker::Walking;
 use crate::state::watch::Watched;
@@ -54,6 +55,10 @@ pub(crate) struct Shard {
     pub(super) counts: Counts,
     /// Big collections whose keys are here, and dying ones.
     pub(super) roots: Roots,
+    /// Hashes with fields that expire.
+    pub(super) dated: usize,
+    /// Entries of the wheel that came out, of hashes of which more fields are due than one step removes.
+    pub(super) overdue: Vec<u64>,
     /// Keys that sessions watch; None without any.
     pub(super) watched: Option<Box<Watched>>,
     /// Clients that wait for keys here.
@@ -104,6 +109,8 @@ impl ShardCell {
             wheel: Wheel::new(),
             counts: Counts::default(),
             roots: Roots::default(),
+            dated: 0,
+            overdue: Vec::new(),
             watched: None,
             waiters: None,
             reported_bytes: 0,
@@ -243,6 +250,17 @@ impl Shard {
         Link::of(&self.access.open(log, r))
     }
 
+    /// Where the root of a key's object is, if it is a big hash, and a time before which none of its fields expires, if it
+    /// has such fields.
+    #[inline]
+    pub(crate) fn hash_root_of(&self, object: &Object<'_>) -> Option<(u32, Option<i64>)> {
+        if object.kind() != Type::Hash.kind() {
+            return None;
+        }
+        let link = Link::of_collection(object)?;
+        Some((link.place, self.roots.get(link.place).body.next_due_ms()))
+    }
+
     /// Bytes of index and wheel that the store's sum has.
     pub(crate) fn table_bytes(&self) -> usize {
         self.reported_bytes
@@ -262,11 +280,27 @@ impl Shard {
     /// Takes entries that are due by `now_ms` out of the wheel, about `budget`; true if more are due. A wheel whose entries
     /// are mostly stale is emptied instead: the caller files those of keys that live again ([`Shard::refile`]).
     pub(crate) fn fire_wheel(&mut self, now_ms: i64, budget: usize, due: &mut Vec<u64>) -> bool {
-        if self.wheel.should_rebuild(self.counts.volatile() as usize) {
+        due.append(&mut self.overdue);
+        if self.should_rebuild() {
             // Begins it; the entries come out through `advance`.
             let _ = self.wheel.drain_all(0, due);
         }
         self.wheel.advance(now_ms, budget, due).more
+    }
+
+    /// Has the entry of a hash come out again with the next step: more of its fields are due.
+    pub(crate) fn fire_again(&mut self, bits: u64) {
+        self.overdue.push(bits);
+    }
+
+    /// True if an entry waits for the next step.
+    pub(crate) fn fires_again(&self) -> bool {
+        !self.overdue.is_empty()
+    }
+
+    /// True if most entries of the wheel are of keys that have gone, or have another time.
+    fn should_rebuild(&self) -> bool {
+        self.wheel.should_rebuild(self.counts.volatile() as usize + self.dated)
     }
 
     /// Files the entry of a key that lives again.
@@ -285,7 +319,7 @@ impl Shard {
         }
         self.wheel.add(wheel_bits(hash), at);
         // Where most entries are stale the background is called at once, to rebuild.
-        let due = if self.wheel.should_rebuild(self.counts.volatile() as usize) { 0 } else { at };
+        let due = if self.should_rebuild() { 0 } else { at };
         if due < cell.due() {
             cell.set_due(due);
         }

@@ -189,6 +189,11 @@ impl Store {
         self.frozen.fetch_sub(1, Relaxed);
     }
 
+    /// True if a hash has fields that expire. With the gate held alone this does not change.
+    pub fn has_dated_hashes(&self) -> bool {
+        self.ground.dated() > 0
+    }
+
     /// True if some key is frozen. With the gate held alone this does not change.
     pub fn has_frozen(&self) -> bool {
         self.frozen.load(Relaxed) > 0

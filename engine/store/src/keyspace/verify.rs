@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use varve_collection::{CollectionId, ReadCtx};
 
-use super::shard::Shard;
+use super::shard::{NEVER, Shard};
 use super::store::Store;
 use crate::state::collections::RootLocation;
 use crate::state::key::{database_of, hash_of, wheel_bits};
@@ -85,6 +85,7 @@ impl Store {
                 Some(&at) => {
                     assert!(!root.dying && !root.unpublished, "{:?} has a key, and dies or is not published", root.id);
                     assert_eq!(at, place, "the link of {:?}", root.id);
+                    assert_eq!(root.dated, root.body.next_due_ms().is_some(), "fields of {:?} that expire", root.id);
                     found += 1;
                 }
                 None => assert!(root.dying || root.unpublished, "{:?} has no key", root.id),
@@ -92,6 +93,8 @@ impl Store {
             root.body.verify(ReadCtx { log: self.log(), access: &shard.access, seed: self.seed() }, root.id, live);
         }
         assert_eq!(found, linked.len(), "keys that lead to no root");
+        let dated = shard.roots.iter().filter(|(_, root)| root.dated).count();
+        assert_eq!(dated, shard.dated, "hashes with fields that expire");
     }
 
     /// Empties the wheel, looks for every volatile key among its entries, and files the keys again.
@@ -100,13 +103,25 @@ impl Store {
         let mut entries = Vec::new();
         while shard.wheel.drain_all(usize::MAX / 2, &mut entries).more {}
         let entries: HashSet<u64> = entries.into_iter().collect();
-        let Shard { index, access, wheel, .. } = shard;
-        index.for_each(|r| {
-            let object = access.open(self.log(), r);
-            let Some(at) = object.expiry_ms() else { return };
+        let (mut again, mut idle) = (Vec::new(), Vec::new());
+        shard.index.for_each(|r| {
+            let object = shard.access.open(self.log(), r);
+            let hash = shard.hash_root_of(&object);
+            let times = [object.expiry_ms(), hash.and_then(|(_, due)| due)];
+            let Some(at) = times.into_iter().flatten().min() else {
+                // The entry that it may still have had is gone now.
+                idle.extend(hash.map(|(place, _)| place));
+                return;
+            };
             let bits = wheel_bits(hash_of(self.seed(), database_of(&object), object.key()));
-            assert!(entries.contains(&bits), "a volatile key is on the wheel");
-            wheel.add(bits, at);
+            let is_filed = entries.contains(&bits) || shard.overdue.contains(&bits);
+            assert!(is_filed, "a volatile key, and a hash with fields that expire, is on the wheel");
+            again.push((bits, at, hash));
         });
+        idle.into_iter().for_each(|place| shard.note_filed(place, NEVER));
+        for (bits, at, hash) in again {
+            shard.refile(bits, at);
+            hash.into_iter().for_each(|(place, _)| shard.note_filed(place, at));
+        }
     }
 }

@@ -174,6 +174,7 @@ impl Tx<'_> {
         self.wrote(from);
         let replaced = old.map(|p| self.before(p));
         self.publish(to, replaced, new, expiry);
+        self.follow_fields(to, true);
         if old.is_some() {
             self.emit(EventClass::New, "new", to);
         }

@@ -63,11 +63,24 @@ impl<'a> HashView<'a> {
         }
     }
 
+    /// Whether there is a field of this name.
+    pub(super) fn contains(&self, field: &[u8]) -> bool {
+        self.get(field, |value| value.is_some())
+    }
+
+    /// When a field expires: `None` without the field, `Some(None)` if it does not.
+    pub(super) fn expiry_ms(&self, field: &[u8]) -> Option<Option<i64>> {
+        match *self {
+            HashView::Big(fields, ctx) => fields.expiry_ms(ctx, field),
+            HashView::Leaf(leaf, seed) => find_field(leaf, seed, field).map(|_| None),
+        }
+    }
+
     /// Shows every field and value.
     fn for_each(&self, mut show: impl FnMut(&[u8], &[u8])) {
         match *self {
             HashView::Leaf(leaf, _) => each_pair(leaf, show),
-            HashView::Big(fields, ctx) => fields.for_each(ctx, |field, value| {
+            HashView::Big(fields, ctx) => fields.for_each(ctx, |field, value, _| {
                 show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
             }),
         }
@@ -98,7 +111,7 @@ impl Tx<'_> {
     }
 
     /// The hash at a key, to read; no hit or miss is counted.
-    fn hash_peek(&mut self, k: &Key<'_>) -> Result<Option<HashView<'_>>, WrongType> {
+    pub(super) fn hash_peek(&mut self, k: &Key<'_>) -> Result<Option<HashView<'_>>, WrongType> {
         let found = self.open(k, Type::Hash)?;
         Ok(found.map(|opened| HashView::open(&self.held, self.store, opened)))
     }

@@ -89,12 +89,12 @@ impl<'s> Tx<'s> {
         let hash = self.hash_mut(k)?;
         let old = hash.get(field, |old| old.map_or(Some(0), parse_i64)).ok_or(AddError::NoNumber)?;
         let sum = old.checked_add(by).ok_or(AddError::Overflow)?;
-        let mut text = [0; 20];
-        hash.set(std::iter::once((field, PackedEntry::Int(sum).text(&mut text))));
+        hash.set_kept(field, PackedEntry::Int(sum).text(&mut [0; 20]));
         Ok(sum)
     }
 
-    /// Adds to the number in a field, 0 without the field; appends the sum's text to `text`.
+    /// Adds to the number in a field, 0 without the field; appends the sum's text to `text`. Gives when the field expires,
+    /// which stays as it was.
     ///
     /// # Errors
     /// [`AddError`]; then nothing has changed.
@@ -104,7 +104,7 @@ impl<'s> Tx<'s> {
         field: &[u8],
         by: Extended,
         text: &mut Vec<u8>,
-    ) -> Result<(), AddError> {
+    ) -> Result<Option<i64>, AddError> {
         let hash = self.hash_mut(k)?;
         let old = hash.get(field, |old| old.map_or(Some(Extended::ZERO), Extended::parse));
         let sum = old.ok_or(AddError::NoNumber)? + by;
@@ -113,8 +113,7 @@ impl<'s> Tx<'s> {
         }
         let start = text.len();
         sum.push_human(text);
-        hash.set(std::iter::once((field, &text[start..])));
-        Ok(())
+        Ok(hash.set_kept(field, &text[start..]))
     }
 
     /// Removes fields; gives the number of those that were there. The key goes with its last field.
@@ -125,20 +124,41 @@ impl<'s> Tx<'s> {
         Ok(self.hash_mut(k)?.remove(fields))
     }
 
-    /// Shows the values of fields and removes these, one after the other; no hit or miss is counted.
+    /// Shows the value of a field, and then removes the field if it is to be taken; no hit or miss is counted.
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type; then nothing is shown.
-    pub fn hash_take<'f>(
+    pub fn hash_take_or_get(
         &mut self,
         k: &Key<'_>,
-        fields: impl Iterator<Item = &'f [u8]>,
-        mut show: impl FnMut(Option<&[u8]>),
+        field: &[u8],
+        takes: bool,
+        show: impl FnOnce(Option<&[u8]>),
     ) -> Result<(), WrongType> {
-        for field in fields {
-            let hash = self.hash_mut(k)?;
-            hash.get(field, &mut show);
-            hash.remove(std::iter::once(field));
+        if !takes {
+            match self.hash_peek(k)? {
+                Some(hash) => hash.get(field, show),
+                None => show(None),
+            }
+            return Ok(());
+        }
+        let hash = self.hash_mut(k)?;
+        hash.get(field, show);
+        hash.remove(std::iter::once(field));
+        Ok(())
+    }
+
+    /// Sets fields in order, each a field and its value; each goes on to expire when it would have.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn hash_set_kept<'p>(
+        &mut self,
+        k: &Key<'_>,
+        pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
+    ) -> Result<(), WrongType> {
+        for (field, value) in pairs {
+            self.hash_mut(k)?.set_kept(field, value);
         }
         Ok(())
     }
@@ -149,6 +169,25 @@ impl HashViewMut<'_, '_> {
         match &self.w {
             Some(w) => HashView::open(&self.tx.held, self.tx.store, w.opened()).get(field, show),
             None => show(None),
+        }
+    }
+
+    /// Sets a field, whose expiry stays as it is; gives that.
+    fn set_kept(self, field: &[u8], value: &[u8]) -> Option<i64> {
+        let HashViewMut { tx, w, .. } = &self;
+        let fields = w.as_ref().map(|w| HashView::open(&tx.held, tx.store, w.opened()));
+        match fields {
+            Some(HashView::Big(fields, ctx)) if fields.next_due_ms().is_some() => {
+                let kept = fields.expiry_ms(ctx, field).flatten();
+                let HashViewMut { tx, k, .. } = self;
+                let set = tx.hash_set_dated(k, std::iter::once((field, value, kept)));
+                debug_assert!(set.is_ok(), "the key was opened as a hash");
+                kept
+            }
+            _ => {
+                self.set(std::iter::once((field, value)));
+                None
+            }
         }
     }
 
@@ -313,6 +352,16 @@ fn outgrow(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
     tx.outgrow(w);
     if tx.leaf(w).copied_bytes() > tx.bytes_max(Type::Hash, true) {
         spread(tx, k, w);
+    }
+}
+
+impl Tx<'_> {
+    /// Makes a hash one that may have fields which expire.
+    pub(super) fn make_dated(&mut self, k: &Key<'_>, w: &mut Writable) {
+        if w.is_big() {
+            return;
+        }
+        spread(self, k, w);
     }
 }
 

@@ -28,6 +28,7 @@ use crate::state::waiters::ReadyKey;
 
 mod ahead;
 mod draw;
+mod fields;
 mod generic;
 mod hashes;
 mod hashes_mut;
@@ -82,6 +83,10 @@ pub struct Tx<'s> {
     overdue: Overdue,
     /// Replies wait for the journal.
     awaits_journal: bool,
+    /// Commands that are put back are tried again ([`Tx::set_patient`]).
+    patient: bool,
+    /// The command that runs is to be put back.
+    put_back: bool,
 }
 
 impl std::fmt::Debug for Tx<'_> {
@@ -139,6 +144,8 @@ impl<'s> Tx<'s> {
             atomic: false,
             overdue: Overdue::Removed,
             awaits_journal: store.awaits_journal(),
+            patient: false,
+            put_back: false,
         }
     }
 
@@ -326,7 +333,12 @@ impl<'s> Tx<'s> {
 
     /// The place of a key that is there and not expired; an expired one is removed on the way.
     fn live(&mut self, k: &Key<'_>) -> Option<Found> {
-        self.live_inlined(k)
+        let found = self.live_inlined(k)?;
+        let shard = self.held.at(found.shard);
+        match shard.hash_root_of(&shard.open(self.store.log(), found.r)) {
+            Some((_, Some(due))) if due <= self.local.now_ms() => self.without_due_fields(found, false),
+            _ => Some(found),
+        }
     }
 
     /// Finds a key like [`Tx::live`], inlined for the most frequent commands.

@@ -78,7 +78,17 @@ impl Tx<'_> {
                 self.held.at_mut(at).set_clock(store.log(), r, clock);
             }
         }
-        if is_right { Ok(Some(Opened { at: Found { shard: at, entry, r }, link })) } else { Err(WrongType) }
+        if !is_right {
+            return Err(WrongType);
+        }
+        let opened = Opened { at: Found { shard: at, entry, r }, link };
+        if ty == Type::Hash
+            && let Some(link) = link
+            && is_over(self.held.at(at).root(link.place).body.next_due_ms(), self.local.now_ms())
+        {
+            return self.open_due(opened);
+        }
+        Ok(Some(opened))
     }
 
     /// [`Tx::open`] for readers: counts a hit or a miss.

@@ -357,21 +357,21 @@ impl Tx<'_> {
         }
     }
 
-    /// Shows a reader of a hash or a set some more elements, and their values. The shards that were held are let go, and
+    /// Shows a reader of a hash or a set some more elements, their values and when they expire. The shards that were held are let go, and
     /// that of the collection is held afterwards.
     pub fn read_elements_on(
         &mut self,
         reader: &mut CollectionReader,
-        mut show: impl FnMut(PackedEntry<'_>, PackedEntry<'_>),
+        mut show: impl FnMut(PackedEntry<'_>, PackedEntry<'_>, Option<i64>),
     ) -> ReadOn {
         let mut budget = HoldBudget::new(self.store);
         let read = self.with_reader_root(reader, |collection, ctx, number| {
             let (Collection::Hash(elements) | Collection::Set(elements)) = collection else {
                 unreachable!("elements in order of their hashes")
             };
-            elements.read_on(ctx, number, HOLD_LEAVES, |name, value| {
+            elements.read_on(ctx, number, HOLD_LEAVES, |name, value, expiry_ms| {
                 let lengths = [name.text_len(), value.text_len()];
-                show(name, value);
+                show(name, value, expiry_ms);
                 budget.takes(lengths)
             })
         });

@@ -18,7 +18,6 @@
 use smallvec::SmallVec;
 use varve_base::hash::hash64;
 use varve_collection::Collection;
-use varve_packed::node::PackedEntry;
 
 use super::opened::Opened;
 use super::reading::ReadOn;
@@ -253,7 +252,7 @@ impl Tx<'_> {
         let seed = self.store.seed();
         let mut reader = source.reader.take().expect("a source that is read");
         let waiting = &mut source.waiting;
-        let read = self.read_elements_on(&mut reader, |member, _: PackedEntry<'_>| {
+        let read = self.read_elements_on(&mut reader, |member, _, _| {
             let text = &mut [0; 20];
             let member = member.text(text);
             waiting.push(hash64(seed, member), member);

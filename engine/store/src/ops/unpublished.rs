@@ -85,6 +85,16 @@ impl Tx<'_> {
         self.build_on(hash, |collection, ctx| collection.hash_mut().set_all(ctx, pairs))
     }
 
+    /// Sets fields of a hash, each with its value and when it expires, if it does; the number of new ones. `None`, and
+    /// nothing is done, if its shard is busy.
+    pub fn unpublished_set_dated<'p>(
+        &mut self,
+        hash: &mut Unpublished,
+        pairs: impl Iterator<Item = (&'p [u8], &'p [u8], Option<i64>)>,
+    ) -> Option<usize> {
+        self.build_on(hash, |collection, ctx| collection.hash_mut().set_all_dated(ctx, pairs))
+    }
+
     /// Adds members to a sorted set; the number of new ones. `None`, and nothing is done, if its shard is busy.
     pub fn unpublished_score<'m>(
         &mut self,
@@ -134,13 +144,14 @@ impl Tx<'_> {
         let place = if at.shard == shard {
             at.place
         } else {
-            let root = self.held.at_mut(from).take_root(at.place);
+            let root = self.held.at_mut(from).take_root(store.ground(), at.place);
             let to = self.held.position(shard);
             self.held.at_mut(to).adopt_root(store.ground(), shard, root).place
         };
         hold.end();
         let old = self.live(k);
         self.put_link(k, old, ty, Link { id, place });
+        self.follow_fields(k, true);
         self.wrote(k);
     }
 

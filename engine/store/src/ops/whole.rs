@@ -80,11 +80,11 @@ impl Tx<'_> {
     pub fn read_whole_on(&mut self, reader: &mut WholeReader, mut show: impl FnMut(ValuePart<'_>)) -> ReadOn {
         let (mut first, mut second) = ([0; 20], [0; 20]);
         match reader {
-            WholeReader::Fields(reader) => self.read_elements_on(reader, |field, value| {
-                show(ValuePart::Pair(field.text(&mut first), value.text(&mut second)));
+            WholeReader::Fields(reader) => self.read_elements_on(reader, |field, value, expiry_ms| {
+                show(ValuePart::Pair(field.text(&mut first), value.text(&mut second), expiry_ms));
             }),
             WholeReader::Members(reader) => {
-                self.read_elements_on(reader, |member, _| show(ValuePart::Element(member.text(&mut first))))
+                self.read_elements_on(reader, |member, _, _| show(ValuePart::Element(member.text(&mut first))))
             }
             WholeReader::List(reader) => {
                 self.read_range_on(reader, |element| show(ValuePart::Element(element.text(&mut first))))

@@ -377,7 +377,7 @@ impl Tx<'_> {
             NewForm::Big(link) => (self.append_key(k, ty.kind(), Encoding::Big, &link.bytes(), kept), Some(link)),
         };
         self.install(k, old, r, None, RootTransfer::None);
-        let at = self.live(k).expect("it was put there just now");
+        let at = self.live_inlined(k).expect("it was put there just now");
         Writable { key: Changing { found: at, shown: Shown::of_new() }, link }
     }
 
@@ -446,6 +446,7 @@ impl Tx<'_> {
         let old = old.map(|p| self.before(p));
         let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), self.kept(to, old.as_ref(), expiry));
         self.publish(to, old, r, expiry);
+        self.follow_fields(to, true);
     }
 
     /// Brings the root of a detached key object to the shard of the key `to`, if it has one and the shard is another.
@@ -459,7 +460,7 @@ impl Tx<'_> {
         if target == from {
             return r;
         }
-        let root = self.held.at_mut(from).take_root(link.place);
+        let root = self.held.at_mut(from).take_root(store.ground(), link.place);
         let link = self.held.at_mut(target).adopt_root(store.ground(), id, root);
         self.held.at_mut(from).relink_detached(store.log(), r, link);
         r

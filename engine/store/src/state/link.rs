@@ -102,6 +102,10 @@ pub(crate) struct Root {
     pub(crate) unpublished: bool,
     /// It waits for the background already, to have its tables moved on.
     pub(crate) restless: bool,
+    /// A key leads to it, and it has fields that expire.
+    pub(crate) dated: bool,
+    /// The wheel of its shard has an entry of its key that is not later than this, in milliseconds of Unix time.
+    pub(crate) filed_ms: i64,
     /// Bytes of tables that the store's sum already has.
     pub(crate) reported: usize,
     pub(crate) body: Collection,

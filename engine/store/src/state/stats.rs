@@ -14,6 +14,8 @@ pub struct StoreCounters {
     pub misses: Counter,
     /// Keys removed because their time had come.
     pub expired: Counter,
+    /// Fields of hashes removed because their time had come.
+    pub expired_fields: Counter,
     /// Keys removed for room.
     pub evicted: Counter,
     /// Objects that reclaim copied.
@@ -29,6 +31,7 @@ pub struct StoreTotals {
     pub hits: u64,
     pub misses: u64,
     pub expired: u64,
+    pub expired_fields: u64,
     pub evicted: u64,
     pub moved: u64,
     pub changes: u64,
@@ -39,6 +42,7 @@ impl StoreTotals {
         self.hits += c.hits.get();
         self.misses += c.misses.get();
         self.expired += c.expired.get();
+        self.expired_fields += c.expired_fields.get();
         self.evicted += c.evicted.get();
         self.moved += c.moved.get();
         self.changes += c.changes.get();

@@ -229,8 +229,8 @@ pub enum ValuePart<'a> {
     Whole(&'a [u8]),
     /// An element of a list, a member of a set.
     Element(&'a [u8]),
-    /// A field of a hash and its value.
-    Pair(&'a [u8], &'a [u8]),
+    /// A field of a hash, its value, and when it expires, in milliseconds of Unix time.
+    Pair(&'a [u8], &'a [u8], Option<i64>),
     /// A member of a sorted set and its score.
     Scored(&'a [u8], f64),
     /// A node of a stream: some entries in order.
@@ -277,6 +277,11 @@ impl<'a> Before<'a> {
     /// The key's expiry in milliseconds of Unix time.
     pub fn expiry_ms(&self) -> Option<i64> {
         self.object.expiry_ms()
+    }
+
+    /// A time before which no field of the hash expires, in milliseconds of Unix time; `None` if none does.
+    pub fn fields_due_ms(&self) -> Option<i64> {
+        self.collection.and_then(Collection::next_due_ms)
     }
 
     /// How the key was used, as far as `uses` looks at that; `now_ms` is Unix time.
@@ -347,7 +352,7 @@ impl<'a> Before<'a> {
             (None, Some(Small::Scored(set))) => set.for_each(|member, score| show(ValuePart::Scored(member, score))),
             (None, Some(Small::Leaf(leaf))) if self.ty().row().small == SmallForm::Fields => {
                 for (field, value) in pairs_of(leaf) {
-                    show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
+                    show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20]), None));
                 }
             }
             (None, Some(Small::Leaf(leaf))) => for_each_member(SmallSet::Texts(leaf), show),
@@ -362,8 +367,8 @@ impl<'a> Before<'a> {
                 let mut reader = QuicklistReader { list, ctx, scratch: &mut CompressScratch::default() };
                 reader.range(0, list.len(), End::Front, |entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
             }
-            Collection::Hash(fields) => fields.for_each(ctx, |field, value| {
-                show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20])));
+            Collection::Hash(fields) => fields.for_each(ctx, |field, value, expiry_ms| {
+                show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20]), expiry_ms));
             }),
             Collection::Set(members) => members.for_each_member(ctx, |member| show(ValuePart::Element(member))),
             Collection::Zset(set) => {

@@ -1,13 +1,19 @@
-//! Keys whose time has come: the wheels of a worker's home shards fire them.
+//! Keys, and fields of hashes, whose time has come: the wheels of a worker's home shards fire them.
+//!
+//! A hash with fields that expire has one entry, filed by the first of them; its root knows the others.
 //!
 //! A shard's home worker is its number modulo the workers.
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::{Step, debt, page_cache, rest};
+use crate::keyspace::expiry::FieldsLeft;
 use crate::keyspace::shard::{NEVER, Shard};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
+use crate::state::clock::is_over;
 use crate::state::key::{database_of, hash_of, wheel_bits};
 
 /// Fired entries looked up before the clock is read again.
@@ -73,7 +79,7 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
         fire(store, worker, &mut shard, id, bits);
     }
     worker.background_mut().due = due;
-    if !more {
+    if !more && !shard.fires_again() {
         cell.set_due(shard.wheel().next_due(now).unwrap_or(NEVER));
     }
     shard.follow_index(store.ground(), id);
@@ -85,26 +91,43 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
 fn fire(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, bits: u64) {
     let now = worker.now_ms();
     loop {
-        let mut again = None;
+        let (mut again, mut hashes) = (None, SmallVec::<[u32; 2]>::new());
         let entry = shard.index().find_partial(bits, |r| {
             let object = shard.open(store.log(), r);
-            let Some(t) = object.expiry_ms() else { return false };
+            let hash = shard.hash_root_of(&object);
+            let times = [object.expiry_ms(), hash.and_then(|(_, due)| due)];
+            let due = times.into_iter().flatten().min();
             // Twelve bits of the tag match by chance too: such an entry is not this one's to remove.
-            if wheel_bits(hash_of(store.seed(), database_of(&object), object.key())) != bits {
+            if due.is_none() && hash.is_none()
+                || wheel_bits(hash_of(store.seed(), database_of(&object), object.key())) != bits
+            {
                 return false;
             }
-            if t > now {
-                again = Some(again.map_or(t, |a: i64| a.min(t)));
+            hashes.extend(hash.map(|(place, _)| place));
+            match due {
+                Some(t) if t > now => {
+                    again = Some(again.map_or(t, |a: i64| a.min(t)));
+                    false
+                }
+                due => due.is_some(),
             }
-            t <= now
         });
+        // The entry has come out: these hashes have none, or the one that is filed here.
+        let filed_ms = if entry.is_none() { again.unwrap_or(NEVER) } else { NEVER };
+        hashes.into_iter().for_each(|place| shard.note_filed(place, filed_ms));
         let Some(entry) = entry else {
             if let Some(t) = again {
                 shard.refile(bits, t);
             }
             return;
         };
-        worker.expire_entry(store, shard, id, entry);
+        let due = shard.open(store.log(), shard.index().get(entry)).expiry_ms();
+        if is_over(due, now) {
+            worker.expire_entry(store, shard, id, entry);
+        } else if worker.expire_fields(store, shard, id, entry) == FieldsLeft::MoreDue {
+            worker.hand_on_of(store, shard);
+            return shard.fire_again(bits);
+        }
         worker.hand_on_of(store, shard);
     }
 }

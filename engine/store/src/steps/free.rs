@@ -36,7 +36,7 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
     let empty = shard
         .with_root(store.ground(), worker.appender(), at.place, |root, hands| root.body.free_step(hands, FREE_OBJECTS));
     if empty {
-        let root = shard.take_root(at.place);
+        let root = shard.take_root(store.ground(), at.place);
         debug_assert!(root.dying, "only what no key leads to is freed");
         store.table_bytes().fetch_sub(root.reported as u64, Relaxed);
         store.collections().give(id);

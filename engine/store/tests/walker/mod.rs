@@ -164,7 +164,7 @@ fn add_part(value: &mut Plain, part: ValuePart<'_>) {
         (Plain::String(text), ValuePart::Whole(bytes)) => text.extend(bytes),
         (Plain::List(list), ValuePart::Element(element)) => list.push_back(element.to_vec()),
         (Plain::Set(set), ValuePart::Element(member)) => assert!(set.insert(member.to_vec()), "a member twice"),
-        (Plain::Hash(hash), ValuePart::Pair(field, value)) => {
+        (Plain::Hash(hash), ValuePart::Pair(field, value, _)) => {
             assert!(hash.insert(field.to_vec(), value.to_vec()).is_none(), "a field twice");
         }
         (Plain::Zset(zset), ValuePart::Scored(member, score)) => {

@@ -91,6 +91,8 @@ pub(crate) struct StatFacts {
     pub(crate) reads: u64,
     pub(crate) writes: u64,
     pub(crate) expired_keys: u64,
+    /// Fields of hashes whose time has come.
+    pub(crate) expired_fields: u64,
     pub(crate) evicted_keys: u64,
     pub(crate) evicted_clients: u64,
     pub(crate) hits: u64,
@@ -124,6 +126,7 @@ impl StatFacts {
             reads: self.reads.saturating_sub(before.reads),
             writes: self.writes.saturating_sub(before.writes),
             expired_keys: self.expired_keys.saturating_sub(before.expired_keys),
+            expired_fields: self.expired_fields.saturating_sub(before.expired_fields),
             evicted_keys: self.evicted_keys.saturating_sub(before.evicted_keys),
             evicted_clients: self.evicted_clients.saturating_sub(before.evicted_clients),
             hits: self.hits.saturating_sub(before.hits),

@@ -112,6 +112,7 @@ fn counted(state: &ServerState) -> StatFacts {
         reads: state.total(|stats| &stats.reads),
         writes: state.total(|stats| &stats.writes),
         expired_keys: totals.expired,
+        expired_fields: totals.expired_fields,
         evicted_keys: totals.evicted,
         evicted_clients: state.total(|stats| &stats.evicted),
         hits: totals.hits,

@@ -235,6 +235,7 @@ fn expiry(facts: &Facts, out: &mut Lines) {
     if let Some(lag_ms) = stats.expire_lag_ms {
         out.put("varve_expire_lag_ms", lag_ms);
     }
+    out.put("expired_fields", stats.expired_fields);
     out.put("evicted_keys", stats.evicted_keys);
     out.put("evicted_clients", stats.evicted_clients);
     out.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);

@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_rdb::{RdbBuffer, Writer, format, put_large};
+use varve_rdb::{RdbBuffer, Writer, put_large};
 
 use crate::config::{Config, SaveSettings, path_of};
 use crate::system::disk::{self, Disk, DiskFile};
@@ -130,9 +130,9 @@ impl SaveFile {
         Ok(SaveFile { place, writer, side: None, compresses: settings.compresses, is_in_entry: false })
     }
 
-    /// Writes the header and the fields about the file.
-    pub(super) fn begin(&mut self, about: &mut RdbBuffer) -> io::Result<()> {
-        self.writer.header(format::VERSION)?;
+    /// Writes the header, with the version of the format, and the fields about the file.
+    pub(super) fn begin(&mut self, version: u16, about: &mut RdbBuffer) -> io::Result<()> {
+        self.writer.header(version)?;
         self.writer.put(about)
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     use parking_lot::Mutex;
     use varve_base::rng::Rng;
-    use varve_rdb::{Event, Kind, Reader};
+    use varve_rdb::{Event, Kind, Reader, format};
 
     use super::*;
     use crate::system::disk::failing::{Call, FailingDisk};
@@ -248,7 +248,7 @@ mod tests {
     /// A save with all that there may be: entries, parts of one with others in between, a large string, a crowd.
     fn save(place: &SavePlace) -> io::Result<()> {
         let mut file = SaveFile::create(place.clone(), &Config::default().save, true)?;
-        file.begin(&mut RdbBuffer::new(false))?;
+        file.begin(format::VERSION, &mut RdbBuffer::new(false))?;
         file.put(&mut entries(0, 500), false)?;
         let mut part = RdbBuffer::new(false);
         part.begin(Kind::List, b"list", None, None);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use varve_rdb::RdbBuffer;
+use varve_rdb::{RdbBuffer, format};
 use varve_store::StoreWorker;
 
 use super::aof::rewrite::{self, Base};
@@ -57,6 +57,8 @@ struct Job {
     snapshot: Arc<Snapshot>,
     /// Keys, and keys with an expiry, of each logical database at the instant.
     counts: Vec<(u64, u64)>,
+    /// The version of the format that the file needs.
+    version: u16,
     used_bytes: u64,
     config: Arc<Config>,
     /// The base of the append-only file that is written, if it is one; or why it cannot be written.
@@ -74,6 +76,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let place = SavePlace::of(&config);
     let counts = store.counts_of_all();
     let keys = counts.iter().map(|(keys, _)| keys).sum();
+    let version = if store.has_dated_hashes() { format::FIELD_EXPIRY_VERSION } else { format::VERSION };
     let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
     let mut base = None;
@@ -94,7 +97,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
         })
     };
     let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
-    let job = Job { snapshot, counts, used_bytes: store.used_memory(), config, base };
+    let job = Job { snapshot, counts, version, used_bytes: store.used_memory(), config, base };
     let saver = Arc::clone(state);
     let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || save(&saver, place, &job));
     thread.map_err(|error| {
@@ -200,7 +203,7 @@ fn write(place: SavePlace, job: &Job) -> io::Result<bool> {
         Some(_) => job.config.append.syncs_base_as_it_grows,
     };
     let mut file = SaveFile::create(place, settings, syncs)?;
-    file.begin(&mut about(job))?;
+    file.begin(job.version, &mut about(job))?;
     loop {
         let keys = match job.snapshot.next() {
             Next::Piece(piece) => put(&mut file, piece, &job.snapshot)?,

@@ -134,7 +134,12 @@ impl Open {
                 self.word(&id_text(id));
             }
             Part::Tail(tail) => self.tail(&tail, to),
-            Part::DatedPair(..) => return Err(io::Error::other("a field that expires has no command")),
+            Part::DatedPair(field, value, expiry_ms) => {
+                let until = expiry_ms.to_string();
+                let words: [&[u8]; 8] =
+                    [b"HSETEX", &self.key, b"PXAT", until.as_bytes(), b"FIELDS", b"1", field, value];
+                put_request(to, words.into_iter());
+            }
             Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => {
                 return Err(io::Error::other("a group has no command"));
             }

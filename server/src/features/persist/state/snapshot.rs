@@ -35,7 +35,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
-use varve_commands::dump::{kind_of, put_count, put_part, put_value};
+use varve_commands::dump::{begin_entry, put_count, put_part, put_value};
 use varve_rdb::{LastUse, RdbBuffer};
 use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, StreamFacts, UseMeter, ValuePart, Walker};
 
@@ -101,7 +101,7 @@ impl OpenPiece {
             KeyUse::Idle(seconds) => LastUse::Idle(seconds),
             KeyUse::Count(counter) => LastUse::Freq(counter),
         });
-        self.encoded.begin(kind_of(old.ty()), old.key(), old.expiry_ms(), last_use);
+        begin_entry(old, last_use, &mut self.encoded);
     }
 }
 
@@ -368,7 +368,8 @@ impl Walker for Snapshot {
         piece.head(db, old, self.uses);
         put_count(old, &mut piece.encoded);
         let facts = old.stream().map(|(_, facts)| facts);
-        Some(Box::new(LongEntry { encoded: piece.encoded, facts, snapshot: self }))
+        let least_ms = old.fields_due_ms();
+        Some(Box::new(LongEntry { encoded: piece.encoded, facts, least_ms, snapshot: self }))
     }
 
     fn before_all(&self) {
@@ -400,11 +401,13 @@ struct LongEntry {
     encoded: RdbBuffer,
     /// The facts of a stream, which go behind its entries.
     facts: Option<StreamFacts>,
+    /// A time before which no field of a hash expires.
+    least_ms: Option<i64>,
 }
 
 impl PartSink for LongEntry {
     fn part(&mut self, part: ValuePart<'_>) {
-        put_part(part, &mut self.encoded);
+        put_part(part, self.least_ms, &mut self.encoded);
     }
 
     fn hold_ended(&mut self) {
@@ -415,9 +418,9 @@ impl PartSink for LongEntry {
     }
 
     fn end(self: Box<Self>) {
-        let LongEntry { snapshot, mut encoded, facts } = *self;
+        let LongEntry { snapshot, mut encoded, facts, .. } = *self;
         if let Some(facts) = facts {
-            put_part(ValuePart::Facts(facts), &mut encoded);
+            put_part(ValuePart::Facts(facts), None, &mut encoded);
         }
         snapshot.send(Piece::Part { encoded, goes_on: false });
     }

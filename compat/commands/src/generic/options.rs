@@ -1,4 +1,6 @@
-//! The options of SET, GETEX and MSETEX: a condition, GET, and one way to say what becomes of the time to live.
+//! The options of SET, GETEX, MSETEX, HGETEX and HSETEX: conditions, GET, and one way to say what becomes of the time to live.
+
+use std::ops::Range;
 
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Args;
@@ -8,19 +10,21 @@ use crate::grammar::{integer, is};
 
 /// The command whose options are read: each takes some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(crate) enum Family {
     Set,
+    /// GETEX and HGETEX.
     Getex,
     Msetex,
+    Hsetex,
 }
 
 /// When SET acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When<'a> {
+pub(crate) enum When<'a> {
     Always,
-    /// NX
+    /// NX; of fields FNX.
     Absent,
-    /// XX
+    /// XX; of fields FXX.
     Present,
     /// IFEQ
     Equal(&'a [u8]),
@@ -37,7 +41,7 @@ pub(crate) enum Unit {
 
 /// The change of the time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life<'a> {
+pub(crate) enum Life<'a> {
     Unsaid,
     Keep,
     Persist,
@@ -46,19 +50,21 @@ pub(super) enum Life<'a> {
 
 /// The options that were read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Options<'a> {
-    pub(super) when: When<'a>,
-    pub(super) get: bool,
-    pub(super) life: Life<'a>,
+pub(crate) struct Options<'a> {
+    pub(crate) when: When<'a>,
+    /// The condition on the fields of a hash.
+    pub(crate) fields: When<'a>,
+    pub(crate) get: bool,
+    pub(crate) life: Life<'a>,
 }
 
 impl<'a> Options<'a> {
-    /// Reads the arguments from `first` on. The times are checked later, by [`Life::ttl`].
-    pub(super) fn parse(args: &Args<'a>, first: usize, family: Family) -> CmdResult<Options<'a>> {
-        let mut options = Options { when: When::Always, get: false, life: Life::Unsaid };
-        let mut at = first;
-        while at < args.len() {
-            let next = (at + 1 < args.len()).then(|| args.get(at + 1));
+    /// Reads the arguments of a range. The times are checked later, by [`Life::ttl`].
+    pub(crate) fn parse(args: &Args<'a>, Range { start, end }: Range<usize>, family: Family) -> CmdResult<Options<'a>> {
+        let mut options = Options { when: When::Always, fields: When::Always, get: false, life: Life::Unsaid };
+        let mut at = start;
+        while at < end {
+            let next = (at + 1 < end).then(|| args.get(at + 1));
             let used = options.take(args.get(at), next, family).ok_or(CommandError::SYNTAX)?;
             at += used;
         }
@@ -72,6 +78,10 @@ impl<'a> Options<'a> {
             self.when = When::Absent;
         } else if sets && is(word, "XX") && matches!(self.when, When::Always | When::Present) {
             self.when = When::Present;
+        } else if family == Family::Hsetex && is(word, "FNX") && matches!(self.fields, When::Always | When::Absent) {
+            self.fields = When::Absent;
+        } else if family == Family::Hsetex && is(word, "FXX") && matches!(self.fields, When::Always | When::Present) {
+            self.fields = When::Present;
         } else if family == Family::Set && is(word, "IFEQ") && self.when == When::Always {
             self.when = When::Equal(next?);
             return Some(2);
@@ -104,7 +114,7 @@ impl<'a> Options<'a> {
 
 impl Life<'_> {
     /// The expiry that a write sets; the error names `command`.
-    pub(super) fn ttl(self, now_ms: i64, command: &str) -> CmdResult<Ttl> {
+    pub(crate) fn ttl(self, now_ms: i64, command: &str) -> CmdResult<Ttl> {
         match self {
             Life::Unsaid | Life::Persist => Ok(Ttl::Clear),
             Life::Keep => Ok(Ttl::Keep),
@@ -114,10 +124,15 @@ impl Life<'_> {
 }
 
 /// The Unix time in milliseconds that a positive time argument means.
-pub(super) fn deadline(text: &[u8], unit: Unit, now_ms: i64, command: &str) -> CmdResult<i64> {
+pub(crate) fn deadline(text: &[u8], unit: Unit, now_ms: i64, command: &str) -> CmdResult<i64> {
+    deadline_from(1, text, unit, now_ms, command)
+}
+
+/// The Unix time in milliseconds that a time argument means, which is `least` or more.
+pub(crate) fn deadline_from(least: i64, text: &[u8], unit: Unit, now_ms: i64, command: &str) -> CmdResult<i64> {
     let value = integer(text)?;
     let scale = if matches!(unit, Unit::Seconds | Unit::UnixSeconds) { 1000 } else { 1 };
     let origin = if matches!(unit, Unit::Seconds | Unit::Millis) { now_ms } else { 0 };
     let at = value.checked_mul(scale).and_then(|ms| ms.checked_add(origin));
-    at.filter(|_| value > 0).ok_or_else(|| CommandError::expire_time(command))
+    at.filter(|_| value >= least).ok_or_else(|| CommandError::expire_time(command))
 }

@@ -1,0 +1,141 @@
+//! Fields of hashes that expire: set, told, ended, and removed when their time has come.
+//!
+//! ```text
+//! a command opens a hash --due fields?--> they are removed first, reported as the store's own doing --> the command sees none
+//!                                         more of them than one hold removes: the command is put back, and tried again
+//! ```
+//! So no command sees a field whose time has come, and no other code asks for times: lengths, draws and readers are right by
+//! themselves. A small hash becomes a big one with its first field that expires, since the times stand in its root
+//! (`varve_collection::leaf_table`). RENAME of such a hash files one entry anew.
+//!
+//! While the store stands still nothing is removed: a field is seen until the pause ends.
+
+use varve_collection::Collection;
+
+use super::opened::Opened;
+use super::{Found, Overdue, Tx};
+use crate::keyspace::expiry::FieldsLeft;
+use crate::state::key::Key;
+use crate::state::link::Link;
+use crate::state::types::{Type, WrongType};
+
+impl Tx<'_> {
+    /// Sets whether a command that meets more due fields than one hold removes may be put back: it fails, and
+    /// [`Tx::take_put_back`] says so. Else they are removed all at once.
+    /// Gives what was set before.
+    pub fn set_patient(&mut self, patient: bool) -> bool {
+        std::mem::replace(&mut self.patient, patient)
+    }
+
+    /// This view, patient.
+    #[must_use]
+    pub fn patient(mut self) -> Self {
+        self.patient = true;
+        self
+    }
+
+    /// True, once, if the command that ran is to be tried again. It has changed nothing and its reply is void.
+    pub fn take_put_back(&mut self) -> bool {
+        std::mem::take(&mut self.put_back)
+    }
+
+    /// Removes the due fields of the hash that was found; `None` if all fields were due: the key is gone. With `patient`
+    /// only some of them are removed, and then the command is to be put back.
+    #[cold]
+    pub(super) fn without_due_fields(&mut self, found: Found, patient: bool) -> Option<Found> {
+        if self.overdue != Overdue::Removed {
+            return Some(found);
+        }
+        loop {
+            let id = self.held.id(found.shard);
+            let shard = self.held.at_mut(found.shard);
+            match self.local.expire_fields(self.store, shard, id, found.entry) {
+                FieldsLeft::Alive => return Some(found),
+                FieldsLeft::None => return None,
+                FieldsLeft::MoreDue => {
+                    if patient {
+                        self.put_back = true;
+                        return Some(found);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens a hash of which fields are due ([`Tx::open`]).
+    ///
+    /// # Errors
+    /// If the command is to be put back.
+    #[cold]
+    pub(super) fn open_due(&mut self, opened: Opened) -> Result<Option<Opened>, WrongType> {
+        let alive = self.without_due_fields(opened.at, self.patient);
+        if self.put_back { Err(WrongType) } else { Ok(alive.map(|at| Opened { at, ..opened })) }
+    }
+
+    /// When a field expires, in milliseconds of Unix time: `None` without the field or the key, `Some(None)` if it does
+    /// not. No hit or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn hash_expiry(&mut self, k: &Key<'_>, field: &[u8]) -> Result<Option<Option<i64>>, WrongType> {
+        self.hash_peek(k).map(|hash| hash.and_then(|hash| hash.expiry_ms(field)))
+    }
+
+    /// Sets when a field expires, in milliseconds of Unix time, or that it does not; false without the field or the key.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn hash_set_expiry(&mut self, k: &Key<'_>, field: &[u8], expiry_ms: Option<i64>) -> Result<bool, WrongType> {
+        let Some(mut w) = self.open_mut(k, Type::Hash)? else { return Ok(false) };
+        if !self.hash_peek(k)?.is_some_and(|hash| hash.contains(field)) {
+            return Ok(false);
+        }
+        if expiry_ms.is_none() && !w.is_big() {
+            return Ok(true);
+        }
+        self.make_dated(k, &mut w);
+        self.change_big(&w, |collection, ctx| collection.hash_mut().set_expiry_ms(ctx, field, expiry_ms));
+        self.wrote(k);
+        self.follow_fields(k, false);
+        Ok(true)
+    }
+
+    /// Sets fields, each with its value and when it expires, in milliseconds of Unix time, if it does; gives the number of
+    /// those that were not there. The key is created if absent, unless there are no pairs.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn hash_set_dated<'p>(
+        &mut self,
+        k: &Key<'_>,
+        pairs: impl Iterator<Item = (&'p [u8], &'p [u8], Option<i64>)>,
+    ) -> Result<usize, WrongType> {
+        let mut pairs = pairs.peekable();
+        if pairs.peek().is_none() {
+            return Ok(0);
+        }
+        let mut w = match self.open_mut(k, Type::Hash)? {
+            Some(w) => w,
+            None => self.put_big(k, None, Type::Hash, |_| Collection::empty_hash()),
+        };
+        self.make_dated(k, &mut w);
+        let new = self.change_big(&w, |collection, ctx| collection.hash_mut().set_all_dated(ctx, pairs));
+        self.wrote(k);
+        self.follow_fields(k, false);
+        Ok(new)
+    }
+
+    /// Follows the times of a hash's fields; those of a key that is `new` at its place have no entry on the wheel.
+    pub(super) fn follow_fields(&mut self, k: &Key<'_>, new: bool) {
+        let Some(found) = self.live_inlined(k) else { return };
+        let (store, now_ms) = (self.store, self.local.now_ms());
+        let id = self.held.id(found.shard);
+        let shard = self.held.at_mut(found.shard);
+        let object = shard.open(store.log(), found.r);
+        if object.kind() == Type::Hash.kind()
+            && let Some(link) = Link::of_collection(&object)
+        {
+            shard.follow_fields(store.ground(), &store.cells()[id], (k.hash, link.place), new, now_ms);
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{loops, peer, redispy, setup, tidy};
+use crate::{licences, loops, peer, redispy, setup, tidy};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -50,6 +50,7 @@ pub(crate) fn check() -> Tally {
         Tally::one("clippy", run(&mut clippy))
     }));
     tally.add(step("tidy", || tidy::run(&workspace())));
+    tally.add(licences::check());
     tally.add(step("tests", || {
         let mut args = vec!["test", "--quiet", "--no-fail-fast"];
         args.extend(CRATES.iter().flat_map(|name| ["-p", name]));

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! check     the quick loop: fmt, clippy, tidy, tests, smoke; no network, under five minutes
+//! licences  licences, sources and advisories of the dependencies; no network
 //! tidy      the house rules that a program can check
 //! test      everything, on a fresh machine: installs what is missing, builds, runs all tests, prints one summary line
 //! diff      the differential test with a number of commands and a seed
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod licences;
 mod long;
 mod loops;
 mod peer;
@@ -44,6 +46,8 @@ struct Options {
 enum Task {
     /// The quick loop: fmt, clippy, tidy, tests of the crates, smoke of fuzz targets and benches; no network
     Check,
+    /// Licences and sources of the dependencies, and advisories about them with VARVE_ADVISORIES=FOLDER; no network
+    Licences,
     /// The house rules that a program can check
     Tidy,
     /// Installs what the tests need and runs everything
@@ -111,6 +115,7 @@ enum Task {
 fn main() -> ExitCode {
     let tally = match Options::parse().command {
         Task::Check => all::check(),
+        Task::Licences => licences::check(),
         Task::Tidy => tidy::run(&workspace()),
         Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
         Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),

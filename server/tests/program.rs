@@ -50,3 +50,15 @@ fn the_log_has_local_time() {
     let ago_s = ((now_s % 86_400) as f64 - logged_s).rem_euclid(86_400.0);
     assert!(!(600.0..=86_399.0).contains(&ago_s), "{line}: {ago_s} s ago");
 }
+
+#[test]
+fn a_file_that_is_no_socket_stays_where_a_socket_is_wanted() {
+    let path = std::env::temp_dir().join(format!("varve-no-socket-{}", std::process::id()));
+    std::fs::write(&path, "kept").unwrap();
+    let refused = run(&["--port", "0", "--save", "", "--unixsocket", &path.to_string_lossy()]);
+    assert!(!refused.status.success());
+    let log = String::from_utf8(refused.stdout).unwrap();
+    assert!(log.contains("Failed opening Unix socket") && log.contains("Address already in use"), "{log}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
+    std::fs::remove_file(&path).unwrap();
+}

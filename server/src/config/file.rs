@@ -19,7 +19,7 @@ use varve_catalog::RenameError;
 use varve_exec::{CommandSet, CommandTable};
 use varve_protocol::words;
 
-use super::table::{self, DIRECTIVES, Role, Values};
+use super::table::{self, DIRECTIVES, Role, SECRET_DIRECTIVES, Values};
 use super::{Config, grammar};
 use crate::system::error_text;
 
@@ -85,12 +85,9 @@ impl Loader {
                 continue;
             }
             self.line(line).map_err(|problem| match problem {
-                Problem::Here(reason) => LoadError::Line {
-                    origin: origin.to_owned(),
-                    number: index + 1,
-                    text: String::from_utf8_lossy(line).into_owned(),
-                    reason,
-                },
+                Problem::Here(reason) => {
+                    LoadError::Line { origin: origin.to_owned(), number: index + 1, text: shown(line), reason }
+                }
                 Problem::Elsewhere(error) => error,
             })?;
         }
@@ -195,6 +192,15 @@ pub(crate) struct Loaded {
     pub(crate) commands: CommandTable,
     /// Lines for the log about settings.
     pub(crate) remarks: Vec<String>,
+}
+
+/// A line as errors show it: a line that has passwords in it, or may have, by its first word alone.
+fn shown(line: &[u8]) -> String {
+    let end = line.iter().position(|byte| byte.is_ascii_whitespace()).unwrap_or(line.len());
+    let is = |secret: &str| secret.as_bytes().eq_ignore_ascii_case(&line[..end]);
+    let is_secret = SECRET_DIRECTIVES.iter().copied().any(is) || is("user");
+    let text = String::from_utf8_lossy(if is_secret { &line[..end] } else { line });
+    if is_secret { format!("{text} (redacted)") } else { text.into_owned() }
 }
 
 fn accepted(name: &str) -> String {

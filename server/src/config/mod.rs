@@ -35,7 +35,7 @@ pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};
 pub(crate) use special::OutputLimit;
-pub(crate) use table::Values;
+pub(crate) use table::{SECRET_DIRECTIVES, Values};
 use varve_store::{Policy, Removal, Store, Type};
 
 use crate::system::logging::LogLevel;

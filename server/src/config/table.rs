@@ -308,6 +308,10 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     one_of("reclaim-policy", &["original", "greedy", "modified"], "modified").hidden().live(),
 ];
 
+/// Directives whose values are secrets.
+pub(crate) const SECRET_DIRECTIVES: &[&str] =
+    &["masteruser", "masterauth", "requirepass", "tls-key-file-pass", "tls-client-key-file-pass"];
+
 /// The place in `DIRECTIVES` of a name or alias, in any case.
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);

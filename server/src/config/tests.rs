@@ -430,6 +430,19 @@ fn users_are_declared_once_and_in_the_right_form() {
 }
 
 #[test]
+fn errors_show_no_password() {
+    for (text, shown) in [
+        ("requirepass secret too many", "requirepass (redacted)"),
+        ("Requirepass \"secret", "Requirepass (redacted)"),
+        ("user u >secret ~* ~secret", "user (redacted)"),
+        ("port secret", "port secret"),
+    ] {
+        let Err(LoadError::Line { text: line, .. }) = load(text) else { panic!("{text} was taken") };
+        assert_eq!(line, shown);
+    }
+}
+
+#[test]
 fn rewrite_keeps_the_lines_of_users_true() {
     let file = "port 1\nuser default on >foo ~* &* +@all\n# end\nuser old on\n";
     let text = |file: &str, users: &UserLines| {

@@ -12,7 +12,7 @@ use std::path::Path;
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
 use varve_exec::{CmdResult, CommandError};
 
-use crate::config::{Config, Effects, Ineffective};
+use crate::config::{Config, Effects, Ineffective, SECRET_DIRECTIVES};
 use crate::features::persist::aof;
 use crate::net::sockets::Sockets;
 use crate::state::ServerState;
@@ -25,10 +25,6 @@ use crate::system::open_files::allow_clients;
 
 /// The subcommands of CONFIG in this matter.
 pub(super) const CONFIG: ServerRows = &[GET, HELP, REWRITE, SET];
-
-/// Directives whose values are secrets.
-const SECRET_DIRECTIVES: &[&str] =
-    &["masteruser", "masterauth", "requirepass", "tls-key-file-pass", "tls-client-key-file-pass"];
 
 /// `CONFIG GET pattern [pattern ...]`
 fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use mio::event::Source;
@@ -76,12 +76,12 @@ pub(crate) fn tcp(bind: &[impl AsRef<str>], port: u16, backlog: i32) -> Result<V
     Ok(listeners)
 }
 
-/// Binds the Unix socket `path`, after removing what an earlier run left there, with the file mode `mode` unless it is 0.
+/// Binds the Unix socket `path`, after removing the socket that an earlier run left there, with the file mode `mode` unless it
+/// is 0: before anybody can connect. A file that is no socket stays, and is an error.
 pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, String> {
     let failed = |error: io::Error| format!("Failed opening Unix socket: {}: {}", path.display(), error_text(&error));
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
+    if std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
+        std::fs::remove_file(path).map_err(failed)?;
     }
     let bound = || -> io::Result<mio::net::UnixListener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;

@@ -423,10 +423,8 @@ impl Core {
         let over = waiting as u64 > max.min(self.config.query_buffer_bytes_max);
         if over {
             let line = clients::line(conn, self.now.unix_ms);
-            let start = conn.requests().begin(64).escape_ascii();
-            tracing::warn!(
-                "Closing client that reached max query buffer length: {line} (qbuf initial bytes: \"{start}\")"
-            );
+            // redis-server shows the first bytes too; a password may be among them.
+            tracing::warn!("Closing client that reached max query buffer length: {line}");
             self.stats().query_limit_closed.add(1);
         }
         over

@@ -110,11 +110,6 @@ impl Requests {
         self.input.held_bytes() + self.parser.held_bytes()
     }
 
-    /// The first bytes of the input, `most` at most.
-    pub(crate) fn begin(&self, most: usize) -> &[u8] {
-        &self.input.data()[..self.input.len().min(most)]
-    }
-
     /// True while the server itself runs a request of the connection.
     pub(crate) fn is_running(&self) -> bool {
         self.running_bytes > 0

@@ -67,6 +67,16 @@ impl Checked<'_> {
         number(self.get(i)).ok_or_else(|| self.expected(i, "number"))
     }
 
+    /// A number, or this one if there is none.
+    pub(crate) fn number_or(&self, i: usize, default: f64) -> Result<f64> {
+        if self.get(i).is_nil() { Ok(default) } else { self.number(i) }
+    }
+
+    /// A string, or the text of a number.
+    pub(crate) fn text(&self, i: usize) -> Result<Text> {
+        text(self.get(i)).ok_or_else(|| self.expected(i, "string"))
+    }
+
     /// Complains of an argument.
     pub(crate) fn bad(&self, i: usize, why: &str) -> Error {
         Fault::text(self.lua, format!("bad argument #{i} to '{}' ({why})", self.name))

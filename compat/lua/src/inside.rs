@@ -10,7 +10,7 @@ use crate::sandbox::{self, Doors};
 use crate::script::{LibraryFunction, LuaChunk, Registered, ScriptInput};
 use crate::shared::{Settings, Shared};
 use crate::values::{Unlimited, list};
-use crate::{api, bits};
+use crate::{api, bits, cjson, cmsgpack, structs};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -49,12 +49,16 @@ impl Inside {
             ended: RefCell::default(),
             registered: RefCell::default(),
             loading: Cell::default(),
+            json: Rc::default(),
             stopped: Cell::default(),
         });
         let doors = sandbox::prepare(&lua, &shared)?;
         let ours = lua.create_table()?;
         ours.raw_set("redis", api::table(&lua, &shared)?)?;
         ours.raw_set("bit", bits::table(&lua)?)?;
+        ours.raw_set("cjson", cjson::table(&lua, &shared.json)?)?;
+        ours.raw_set("cmsgpack", cmsgpack::table(&lua)?)?;
+        ours.raw_set("struct", structs::table(&lua)?)?;
         doors.seal(&lua, ours, api::loading_table(&lua, &shared)?)?;
         lua.set_memory_limit(settings.memory_bytes_max)?;
         watch(&lua, &shared)?;
@@ -163,6 +167,7 @@ impl Inside {
         run: impl FnOnce(&Inside) -> Result<(bool, Value)>,
     ) -> Result<(bool, Value)> {
         self.shared.resp.set(Resp::V2);
+        self.shared.json.take();
         self.shared.ended.replace(None);
         self.shared.host.lend(host, || run(self))
     }

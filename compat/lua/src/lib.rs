@@ -15,6 +15,8 @@
 mod api;
 mod args;
 mod bits;
+mod cjson;
+mod cmsgpack;
 mod errors;
 mod fault;
 mod host;
@@ -27,6 +29,7 @@ mod script;
 mod shared;
 mod shebang;
 mod state;
+mod structs;
 mod values;
 
 pub use errors::ScriptError;

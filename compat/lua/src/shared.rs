@@ -1,9 +1,11 @@
 //! Things that the functions of a state share with it.
 
+use crate::cjson::Config;
 use crate::fault::{Fault, Place};
 use crate::lent::Lent;
 use crate::script::Registered;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use varve_protocol::{Reply, Resp};
 
 /// The settings of a state.
@@ -48,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) ended: RefCell<Option<(Fault, Option<Place>)>>,
     /// Functions that the library being loaded has registered.
     pub(crate) registered: RefCell<Vec<Registered>>,
+    /// The settings of `cjson`, which each run begins with anew.
+    pub(crate) json: Rc<Cell<Config>>,
     /// A library is being loaded.
     pub(crate) loading: Cell<bool>,
     /// The error with which the host has stopped the script.

@@ -1,0 +1,278 @@
+//! The library `cmsgpack`: MessagePack as lua-cmsgpack 0.4 reads and writes it.
+
+use crate::args::Checked;
+use crate::errors::{BAD_FORMAT, MISSING_BYTES, PACK_NOTHING};
+use crate::fault::Fault;
+use crate::values::Unlimited;
+use mlua::{Lua, MultiValue, Result, Table, Value};
+
+/// Tables within each other that are written; a deeper one becomes nil.
+const PACK_DEPTH_MAX: u32 = 16;
+/// Tables within each other that are read.
+const UNPACK_DEPTH_MAX: u32 = 1000;
+
+/// The table `cmsgpack`.
+pub(crate) fn table(lua: &Lua) -> Result<Table> {
+    let library = lua.create_table()?;
+    library.raw_set("pack", lua.create_function(pack)?)?;
+    library.raw_set("unpack", lua.create_function(|lua, values| unpack(lua, &values, "unpack"))?)?;
+    library.raw_set("unpack_one", lua.create_function(|lua, values| unpack(lua, &values, "unpack_one"))?)?;
+    library.raw_set("unpack_limit", lua.create_function(|lua, values| unpack(lua, &values, "unpack_limit"))?)?;
+    library.raw_set("_NAME", "cmsgpack")?;
+    library.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
+    library.raw_set("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo")?;
+    library.raw_set("_DESCRIPTION", "MessagePack C implementation for Lua")?;
+    Ok(library)
+}
+
+fn pack(lua: &Lua, values: MultiValue) -> Result<Value> {
+    if values.is_empty() {
+        return Err(Checked { lua, values: &values, name: "pack" }.bad(0, PACK_NOTHING));
+    }
+    let room = Unlimited::new(lua);
+    let mut out = Vec::new();
+    for value in &values {
+        put(&mut out, &room, value, 0)?;
+    }
+    room.admit(out.len())?;
+    Ok(Value::String(lua.create_string(out)?))
+}
+
+fn put(out: &mut Vec<u8>, room: &Unlimited<'_>, value: &Value, depth: u32) -> Result<()> {
+    match value {
+        Value::String(text) => {
+            let text = text.as_bytes();
+            room.admit(out.len() + text.len())?;
+            put_len(out, text.len(), [(31, 0xa0), (0xff, 0xd9), (0xffff, 0xda), (u32::MAX as usize, 0xdb)]);
+            out.extend_from_slice(&text);
+        }
+        Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
+        Value::Integer(n) => put_integer(out, *n),
+        Value::Number(n) => put_number(out, *n),
+        Value::Table(table) if depth < PACK_DEPTH_MAX => return put_table(out, room, table, depth + 1),
+        _ => out.push(0xc0),
+    }
+    Ok(())
+}
+
+fn put_integer(out: &mut Vec<u8>, n: i64) {
+    match n {
+        -32..=0x7f => out.push(n as u8),
+        0x80..=0xff => out.extend_from_slice(&[0xcc, n as u8]),
+        0x100..=0xffff => put_tagged(out, 0xcd, &(n as u16).to_be_bytes()),
+        0x1_0000..=0xffff_ffff => put_tagged(out, 0xce, &(n as u32).to_be_bytes()),
+        0x1_0000_0000.. => put_tagged(out, 0xcf, &n.to_be_bytes()),
+        -0x80..-32 => out.extend_from_slice(&[0xd0, n as u8]),
+        -0x8000..-0x80 => put_tagged(out, 0xd1, &(n as i16).to_be_bytes()),
+        -0x8000_0000..-0x8000 => put_tagged(out, 0xd2, &(n as i32).to_be_bytes()),
+        _ => put_tagged(out, 0xd3, &n.to_be_bytes()),
+    }
+}
+
+/// Four bytes if they hold the number without loss.
+fn put_number(out: &mut Vec<u8>, n: f64) {
+    if n == 0.0 {
+        put_integer(out, 0);
+    } else if f64::from(n as f32) == n {
+        put_tagged(out, 0xca, &(n as f32).to_be_bytes());
+    } else {
+        put_tagged(out, 0xcb, &n.to_be_bytes());
+    }
+}
+
+fn put_tagged(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
+    out.push(tag);
+    out.extend_from_slice(bytes);
+}
+
+/// A length in the smallest of four forms, each with its greatest length and its tag; the first holds it in the tag.
+fn put_len(out: &mut Vec<u8>, len: usize, forms: [(usize, u8); 4]) {
+    let [(in_tag, fixed), (in_byte, byte), (in_two, two), (_, four)] = forms;
+    if len <= in_tag {
+        out.push(fixed | len as u8);
+    } else if len <= in_byte {
+        out.extend_from_slice(&[byte, len as u8]);
+    } else if len <= in_two {
+        put_tagged(out, two, &(len as u16).to_be_bytes());
+    } else {
+        put_tagged(out, four, &(len as u32).to_be_bytes());
+    }
+}
+
+/// An array, if the keys are the numbers from 1 on; else a map.
+fn put_table(out: &mut Vec<u8>, room: &Unlimited<'_>, table: &Table, depth: u32) -> Result<()> {
+    let (mut count, mut greatest, mut is_array) = (0, 0, true);
+    for pair in table.pairs::<Value, Value>() {
+        match pair?.0 {
+            Value::Integer(key) if key > 0 => greatest = greatest.max(key),
+            _ => is_array = false,
+        }
+        count += 1;
+    }
+    room.admit(out.len())?;
+    if is_array && greatest == count {
+        put_len(out, count as usize, [(15, 0x90), (0, 0), (0xffff, 0xdc), (u32::MAX as usize, 0xdd)]);
+        for i in 1..=count {
+            put(out, room, &table.raw_get(i)?, depth)?;
+        }
+        return Ok(());
+    }
+    put_len(out, count as usize, [(15, 0x80), (0, 0), (0xffff, 0xde), (u32::MAX as usize, 0xdf)]);
+    for pair in table.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        put(out, room, &key, depth)?;
+        put(out, room, &value, depth)?;
+    }
+    Ok(())
+}
+
+/// The ways in which a text is wrong.
+enum Wrong {
+    Missing,
+    Format,
+    Raised(mlua::Error),
+}
+
+impl From<mlua::Error> for Wrong {
+    fn from(error: mlua::Error) -> Wrong {
+        Wrong::Raised(error)
+    }
+}
+
+/// `unpack` gives all values; the others give at most `limit`, behind the offset of the next.
+fn unpack(lua: &Lua, values: &MultiValue, name: &str) -> Result<MultiValue> {
+    let args = Checked { lua, values, name };
+    let text = args.text(1)?;
+    let text = text.as_ref();
+    let (limit, offset) = match name {
+        "unpack_one" => (1, args.number_or(2, 0.0)? as i64),
+        "unpack_limit" => (args.number(2)? as i64, args.number_or(3, 0.0)? as i64),
+        _ => (0, 0),
+    };
+    if offset < 0 || limit < 0 {
+        let len = text.len();
+        let text = format!("Invalid request to unpack with offset of {offset} and limit of {len}.");
+        return Err(Fault::text(lua, text));
+    }
+    let Some(input) = text.get(offset as usize..) else {
+        let text = format!("Start offset {offset} greater than input length {}.", text.len());
+        return Err(Fault::text(lua, text));
+    };
+    let all = limit == 0 && offset == 0;
+    let room = Unlimited::new(lua);
+    let mut input = Input { lua, room: &room, rest: input };
+    let mut found = MultiValue::new();
+    while !input.rest.is_empty() && (all || (found.len() as i64) < limit) {
+        match input.value(0) {
+            Ok(value) => found.push_back(value),
+            Err(Wrong::Missing) => return Err(Fault::text(lua, MISSING_BYTES)),
+            Err(Wrong::Format) => return Err(Fault::text(lua, BAD_FORMAT)),
+            Err(Wrong::Raised(error)) => return Err(error),
+        }
+    }
+    if !all {
+        let next = if input.rest.is_empty() { -1 } else { (text.len() - input.rest.len()) as i64 };
+        found.push_front(Value::Integer(next));
+    }
+    Ok(found)
+}
+
+struct Input<'a> {
+    lua: &'a Lua,
+    room: &'a Unlimited<'a>,
+    rest: &'a [u8],
+}
+
+impl Input<'_> {
+    fn value(&mut self, depth: u32) -> std::result::Result<Value, Wrong> {
+        let [tag] = self.take()?;
+        Ok(match tag {
+            0x00..=0x7f => Value::Integer(i64::from(tag)),
+            0xe0..=0xff => Value::Integer(i64::from(tag as i8)),
+            0xc0 => Value::Nil,
+            0xc2 | 0xc3 => Value::Boolean(tag == 0xc3),
+            0xcc => Value::Integer(u8::from_be_bytes(self.take()?).into()),
+            0xcd => Value::Integer(u16::from_be_bytes(self.take()?).into()),
+            0xce => Value::Integer(u32::from_be_bytes(self.take()?).into()),
+            0xcf | 0xd3 => Value::Number(i64::from_be_bytes(self.take()?) as f64),
+            0xd0 => Value::Integer(i8::from_be_bytes(self.take()?).into()),
+            0xd1 => Value::Integer(i16::from_be_bytes(self.take()?).into()),
+            0xd2 => Value::Integer(i32::from_be_bytes(self.take()?).into()),
+            0xca => Value::Number(f32::from_be_bytes(self.take()?).into()),
+            0xcb => Value::Number(f64::from_be_bytes(self.take()?)),
+            0xa0..=0xbf => self.text(usize::from(tag & 0x1f))?,
+            0xd9..=0xdb => {
+                let len = self.len(tag - 0xd9)?;
+                self.text(len)?
+            }
+            0x90..=0x9f => self.array(usize::from(tag & 0xf), depth)?,
+            0xdc | 0xdd => {
+                let len = self.len(tag - 0xdb)?;
+                self.array(len, depth)?
+            }
+            0x80..=0x8f => self.map(usize::from(tag & 0xf), depth)?,
+            0xde | 0xdf => {
+                let len = self.len(tag - 0xdd)?;
+                self.map(len, depth)?
+            }
+            _ => return Err(Wrong::Format),
+        })
+    }
+
+    fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], Wrong> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Wrong::Missing)?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    /// A length in one, two or four bytes: `power` 0, 1 or 2.
+    fn len(&mut self, power: u8) -> std::result::Result<usize, Wrong> {
+        Ok(match power {
+            0 => u8::from_be_bytes(self.take()?).into(),
+            1 => u16::from_be_bytes(self.take()?).into(),
+            _ => u32::from_be_bytes(self.take()?) as usize,
+        })
+    }
+
+    fn text(&mut self, len: usize) -> std::result::Result<Value, Wrong> {
+        let (text, rest) = self.rest.split_at_checked(len).ok_or(Wrong::Missing)?;
+        self.rest = rest;
+        self.room.admit(len)?;
+        Ok(Value::String(self.lua.create_string(text)?))
+    }
+
+    fn array(&mut self, len: usize, depth: u32) -> std::result::Result<Value, Wrong> {
+        self.check(depth, "array")?;
+        let table = self.lua.create_table()?;
+        for i in 1..=len {
+            self.room.admit(0)?;
+            table.raw_set(i, self.value(depth + 1)?)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn map(&mut self, len: usize, depth: u32) -> std::result::Result<Value, Wrong> {
+        self.check(depth, "hash")?;
+        let table = self.lua.create_table()?;
+        for _ in 0..len {
+            self.room.admit(0)?;
+            let (key, value) = (self.value(depth + 1)?, self.value(depth + 1)?);
+            match key {
+                Value::Nil => return Err(Wrong::Raised(Fault::Text(b"table index is nil".to_vec()).into())),
+                Value::Number(n) if n.is_nan() => {
+                    return Err(Wrong::Raised(Fault::Text(b"table index is NaN".to_vec()).into()));
+                }
+                key => table.raw_set(key, value)?,
+            }
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn check(&self, depth: u32, kind: &str) -> std::result::Result<(), Wrong> {
+        if depth < UNPACK_DEPTH_MAX {
+            return Ok(());
+        }
+        let text = format!("stack overflow (in function mp_decode_to_lua_{kind})");
+        Err(Wrong::Raised(Fault::text(self.lua, text)))
+    }
+}

@@ -1,0 +1,97 @@
+//! The commands that other servers have and Varve has not: a list that only gets shorter.
+//!
+//! ```text
+//!   the table of all servers' commands, beside the workspace --without Sentinel's and the cluster's--> names
+//!   names that have no row here  ==>  must be in MISSING
+//! ```
+//! Without the table there is nothing to compare, and the test says so.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use varve_server::commands;
+use varve_testkit::server::workspace;
+
+/// The table: a line a command, its name first.
+const TABLE: &str = "../shared/commands.csv";
+/// Commands of a cluster's nodes and of Sentinel begin so.
+const EXCEPTED: [&str; 2] = ["cluster", "sentinel"];
+/// Commands that are not there yet. A name is taken off when its command comes, and none is added.
+const MISSING: &[&str] = &[
+    "client|capa",
+    "client|import-source",
+    "commandlog",
+    "commandlog|get",
+    "commandlog|help",
+    "commandlog|len",
+    "commandlog|reset",
+    "eval",
+    "eval_ro",
+    "evalsha",
+    "evalsha_ro",
+    "failover",
+    "fcall",
+    "fcall_ro",
+    "function",
+    "function|delete",
+    "function|dump",
+    "function|flush",
+    "function|help",
+    "function|kill",
+    "function|list",
+    "function|load",
+    "function|restore",
+    "function|stats",
+    "module|load",
+    "module|loadex",
+    "module|unload",
+    "psync",
+    "replconf",
+    "restore-asking",
+    "script",
+    "script|debug",
+    "script|exists",
+    "script|flush",
+    "script|help",
+    "script|kill",
+    "script|load",
+    "script|show",
+    "sflush",
+    "sync",
+    "waitaof",
+    "xack",
+    "xautoclaim",
+    "xclaim",
+    "xgroup",
+    "xgroup|create",
+    "xgroup|createconsumer",
+    "xgroup|delconsumer",
+    "xgroup|destroy",
+    "xgroup|help",
+    "xgroup|setid",
+    "xinfo|consumers",
+    "xinfo|groups",
+    "xpending",
+    "xread",
+    "xreadgroup",
+];
+
+#[test]
+fn no_command_of_other_servers_is_missed_that_was_there() {
+    let path = workspace().join(TABLE);
+    let Ok(table) = fs::read_to_string(&path) else {
+        println!("skipped: there is no table of commands at {}", path.display());
+        return;
+    };
+    let known: BTreeSet<&str> = commands().rows().map(|row| row.full_name).collect();
+    let names = table.lines().skip(1).filter_map(|line| line.split(',').next()).map(str::to_ascii_lowercase);
+    let wanted: BTreeSet<String> =
+        names.filter(|name| !EXCEPTED.iter().any(|excepted| name.starts_with(excepted))).collect();
+    assert!(wanted.len() > 300, "{} commands in the table", wanted.len());
+    let listed: BTreeSet<&str> = MISSING.iter().copied().collect();
+    let new: Vec<&String> =
+        wanted.iter().filter(|name| !known.contains(name.as_str()) && !listed.contains(name.as_str())).collect();
+    assert!(new.is_empty(), "missing, and not on the list: {new:?}");
+    let done: Vec<&&str> = listed.iter().filter(|name| known.contains(*name)).collect();
+    println!("to be taken off the list: {done:?}");
+}

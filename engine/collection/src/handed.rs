@@ -14,7 +14,7 @@
 //! that the collection has let go. The collection counts a copy once. Readers of one owner may have a common sum
 //! ([`KeptBytes`]). Not here: which leaf a reader is shown next.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -27,7 +27,7 @@ use crate::WriteCtx;
 /// Bytes that a handed leaf takes beside its own: its places in the maps of its collection and of one reader.
 const HANDED_BYTES: usize = 112;
 /// Bytes of a slot, and of the place of its object in a leaf and in the map.
-const SLOT_BYTES: usize = 120;
+const SLOT_BYTES: usize = 136;
 
 /// Bytes that are kept for all readers that were made with it.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +95,7 @@ impl ReaderBytes {
 pub(crate) struct HandedLeaf {
     bytes: Box<[u8]>,
     /// The numbers of objects in it, ascending, with their slots.
-    named: Box<[(u64, u32)]>,
+    named: Box<[(u64, u64)]>,
 }
 
 impl HandedLeaf {
@@ -114,14 +114,17 @@ impl HandedLeaf {
     }
 }
 
-/// The handed leaves of a collection.
+/// The handed leaves of a collection. The maps are trees: a table would be moved as a whole, in one hold of the shard, when it
+/// is full of the objects of a collection of gigabytes.
 #[derive(Default)]
 pub(crate) struct HandedLeaves {
     /// Bytes of all that were handed over and not given back.
     bytes: usize,
-    slots: Vec<Kept>,
-    free: Vec<u32>,
-    by_ref: HashMap<Ref, u32>,
+    /// By slot.
+    slots: BTreeMap<u64, Kept>,
+    /// The slot of the next object.
+    next_slot: u64,
+    by_ref: BTreeMap<Ref, u64>,
     /// Objects that nobody needs any more, to be killed.
     dead: Vec<Ref>,
 }
@@ -144,7 +147,7 @@ impl HandedLeaves {
 
     /// Makes a copy of a leaf, which names the objects of these numbers. Some reader takes it.
     pub(crate) fn make(&mut self, log: &Log, bytes: Box<[u8]>, numbers: impl Iterator<Item = u64>) -> Arc<HandedLeaf> {
-        let mut named: Vec<(u64, u32)> = numbers.map(|number| (number, self.slot_of(log.recall(number)))).collect();
+        let mut named: Vec<(u64, u64)> = numbers.map(|number| (number, self.slot_of(log.recall(number)))).collect();
         named.sort_unstable();
         debug_assert!(named.windows(2).all(|pair| pair[0].0 != pair[1].0), "a leaf names an object once");
         let leaf = HandedLeaf { bytes, named: named.into_boxed_slice() };
@@ -152,30 +155,26 @@ impl HandedLeaves {
         Arc::new(leaf)
     }
 
-    fn slot_of(&mut self, r: Ref) -> u32 {
-        if let Some(&slot) = self.by_ref.get(&r) {
-            return slot;
+    /// The slot of an object, a new one if no leaf names it yet.
+    fn slot_of(&mut self, r: Ref) -> u64 {
+        let slot = *self.by_ref.entry(r).or_insert(self.next_slot);
+        if slot == self.next_slot {
+            self.next_slot += 1;
+            let before = self.slots.insert(slot, Kept { r, needed_by: SmallVec::new(), let_go: None });
+            debug_assert!(before.is_none(), "a slot is given once");
         }
-        let kept = Kept { r, needed_by: SmallVec::new(), let_go: None };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = kept;
-                slot
-            }
-            None => {
-                self.slots.push(kept);
-                u32::try_from(self.slots.len() - 1).expect("fewer objects than numbers")
-            }
-        };
-        self.by_ref.insert(r, slot);
         slot
+    }
+
+    fn kept(&mut self, slot: u64) -> &mut Kept {
+        self.slots.get_mut(&slot).expect("a slot stays as long as a leaf names it")
     }
 
     /// Gives a leaf to a reader.
     pub(crate) fn give(&mut self, leaf: &HandedLeaf, to: &ReaderBytes) {
         to.add(leaf.memory());
         for &(_, slot) in &leaf.named {
-            let kept = &mut self.slots[slot as usize];
+            let kept = self.kept(slot);
             to.add(kept.let_go.unwrap_or(0));
             kept.needed_by.push(to.clone());
         }
@@ -186,14 +185,15 @@ impl HandedLeaves {
         debug_assert!(self.bytes >= leaf.memory(), "a leaf of this collection");
         from.sub(leaf.memory());
         for &(_, slot) in &leaf.named {
-            let kept = &mut self.slots[slot as usize];
+            let kept = self.kept(slot);
             from.sub(kept.let_go.unwrap_or(0));
             let at = kept.needed_by.iter().position(|reader| Arc::ptr_eq(&reader.0, &from.0));
             kept.needed_by.swap_remove(at.expect("a reader that needs it"));
             if kept.needed_by.is_empty() {
-                self.dead.extend(kept.let_go.take().map(|_| kept.r));
-                self.by_ref.remove(&kept.r);
-                self.free.push(slot);
+                let (r, was_let_go) = (kept.r, kept.let_go.is_some());
+                self.dead.extend(was_let_go.then_some(r));
+                self.by_ref.remove(&r);
+                self.slots.remove(&slot);
             }
         }
         if let Ok(leaf) = Arc::try_unwrap(leaf) {
@@ -205,7 +205,7 @@ impl HandedLeaves {
     pub(crate) fn object(&self, leaf: &HandedLeaf, number: u64) -> Ref {
         let at = leaf.named.binary_search_by_key(&number, |&(number, _)| number);
         let (_, slot) = leaf.named[at.expect("a number that the leaf names")];
-        self.slots[slot as usize].r
+        self.slots[&slot].r
     }
 
     /// Whether a reader needs this object as it is.
@@ -217,7 +217,7 @@ impl HandedLeaves {
     /// The collection lets an object of `bytes` bytes go; false if no reader needs it, and the collection kills it.
     pub(crate) fn let_go(&mut self, r: Ref, bytes: usize) -> bool {
         let Some(&slot) = self.by_ref.get(&r) else { return false };
-        let kept = &mut self.slots[slot as usize];
+        let kept = self.kept(slot);
         debug_assert!(kept.let_go.is_none(), "a collection lets an object go once");
         kept.let_go = Some(bytes);
         kept.needed_by.iter().for_each(|reader| reader.add(bytes));
@@ -226,7 +226,7 @@ impl HandedLeaves {
 
     /// Moves an object that the collection has let go out of reclaim's way; false if no reader has it.
     pub(crate) fn relocate(&mut self, ctx: &mut WriteCtx<'_>, r: Ref) -> bool {
-        let is_ours = self.by_ref.get(&r).is_some_and(|&slot| self.slots[slot as usize].let_go.is_some());
+        let is_ours = self.by_ref.get(&r).is_some_and(|slot| self.slots[slot].let_go.is_some());
         if is_ours {
             let new = ctx.relocate(r);
             self.moved(r, new);
@@ -238,7 +238,7 @@ impl HandedLeaves {
     pub(crate) fn moved(&mut self, old: Ref, new: Ref) {
         debug_assert!(old != new, "it was moved");
         if let Some(slot) = self.by_ref.remove(&old) {
-            self.slots[slot as usize].r = new;
+            self.kept(slot).r = new;
             self.by_ref.insert(new, slot);
         }
     }
@@ -258,7 +258,7 @@ impl HandedLeaves {
     /// Checks the slots, and the sum of these leaves, those of all readers; adds the objects that only readers have.
     pub(crate) fn verify<'l>(&self, leaves: impl Iterator<Item = &'l Arc<HandedLeaf>>, live: &mut HashSet<Ref>) {
         assert!(self.dead.is_empty(), "what nobody needs is killed at once");
-        let (mut seen, mut bytes, mut needed) = (HashSet::new(), 0, HashMap::<u32, usize>::new());
+        let (mut seen, mut bytes, mut needed) = (HashSet::new(), 0, HashMap::<u64, usize>::new());
         for leaf in leaves {
             leaf.named.iter().for_each(|(_, slot)| *needed.entry(*slot).or_default() += 1);
             if seen.insert(Arc::as_ptr(leaf)) {
@@ -267,8 +267,9 @@ impl HandedLeaves {
         }
         assert_eq!(bytes, self.bytes, "bytes of all that was handed over");
         assert_eq!(needed.len(), self.by_ref.len(), "objects that handed leaves name");
+        assert_eq!(self.slots.len(), self.by_ref.len(), "an object has one slot");
         for (&r, slot) in &self.by_ref {
-            let kept = &self.slots[*slot as usize];
+            let kept = &self.slots[slot];
             assert!(kept.r == r && needed.get(slot) == Some(&kept.needed_by.len()), "readers that need an object");
             assert!(kept.let_go.is_none() || live.insert(r), "an object that was let go has one place only");
         }

@@ -12,7 +12,7 @@
 //! Twenty thousand leaves (10 million short elements) are listed in some 30 us. What was handed over counts as memory of
 //! the collection until it is shown. Not here: what a leaf's bytes are.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use varve_base::Ref;
@@ -44,7 +44,8 @@ struct SequenceReading {
     shown: usize,
     /// By leaf number, 64 a word.
     pending: Vec<u64>,
-    handed: HashMap<u32, Arc<HandedLeaf>>,
+    /// By leaf number. A tree: a table that grows would be moved as a whole, in one hold of the shard.
+    handed: BTreeMap<u32, Arc<HandedLeaf>>,
     /// Elements of the first leaf that lie before the range.
     skip: u64,
     /// Elements that are still to be shown.
@@ -193,7 +194,7 @@ impl SequenceReaders {
             debug_assert!(pending[word] & bit == 0, "a leaf has one place");
             pending[word] |= bit;
         }
-        let handed = HashMap::new();
+        let handed = BTreeMap::new();
         let reading = SequenceReading { number, bytes, order, shown: 0, pending, handed, skip, left, is_over: false };
         self.list_bytes += reading.list_bytes();
         reading.bytes.add(reading.list_bytes());
@@ -302,8 +303,7 @@ impl SequenceReaders {
         reading.is_over = true;
         let mut forgotten = 0;
         while forgotten < FORGOTTEN_MAX {
-            let Some(leaf) = reading.handed.keys().next().copied() else { break };
-            let leaf = reading.handed.remove(&leaf).expect("a leaf that was found");
+            let Some((_, leaf)) = reading.handed.pop_last() else { break };
             forgotten += 1 + leaf.objects();
             self.leaves.take_back(leaf, &reading.bytes);
         }

@@ -142,7 +142,7 @@ impl World {
             match turn.state {
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) | TurnState::Server { .. } => {}
                 // Its commands of the server's are nobody's here.
-                TurnState::Exec(_) => session.leave_transaction(worker),
+                TurnState::Exec { .. } => session.leave_transaction(worker),
                 TurnState::Blocked(blocked) => {
                     self.seats[seat].blocked = Some(blocked);
                     rest = &mut [];

@@ -47,7 +47,8 @@ mod preparse;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
-use alone::{Place, patience};
+use alone::Place;
+pub use alone::{ALONE_PATIENCE, patience};
 use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
@@ -97,7 +98,7 @@ pub struct Batch {
 pub struct Turn {
     /// Bytes of input that are done with.
     pub consumed: usize,
-    /// Commands that ran, or are for the server to run.
+    /// Commands that ran.
     pub commands: usize,
     /// The state of the connection, which says what comes next.
     pub state: TurnState,
@@ -130,8 +131,13 @@ pub enum TurnState {
         spans: Vec<Span>,
     },
     /// The server runs this transaction, which has commands of its own in it ([`Transaction`]), and goes on with the
-    /// next turn. The request counts as consumed.
-    Exec(&'static Command),
+    /// next turn behind the request. If the gate is not to be had, the request is tried again: it is not consumed.
+    Exec {
+        /// EXEC.
+        command: &'static Command,
+        /// Bytes from what was consumed to the end of the request.
+        bytes: usize,
+    },
     /// The last command waits for its keys, and those behind it wait for its reply.
     Blocked(Blocked),
     /// The command that goes on waits for its link ([`Session::link`]).
@@ -293,7 +299,9 @@ impl Batch {
             Running { batch: self, worker, table, session, input, bodies, outside, out, out_max, next: 0, spent_ns: 0 };
         let stop = running.all();
         let done = running.next;
-        if done > 0 {
+        // The server may find that its command has to wait: it says itself whether that has run.
+        let ran = done - usize::from(matches!(stop, Some(Stop::Server(_))));
+        if ran > 0 {
             session.note_progress();
         }
         if let (Some(stop), 0) = (&stop, done) {
@@ -325,7 +333,7 @@ impl Batch {
                 Tail::Error(error) => self.end_by(error, session, out),
             },
         };
-        Turn { consumed, commands: self.work.count_commands(done), state }
+        Turn { consumed, commands: self.work.count_commands(ran), state }
     }
 
     /// The state of a connection of whose requests `done` have run when something stopped the turn.
@@ -333,7 +341,10 @@ impl Batch {
         match stop {
             Stop::Busy | Stop::Shut => TurnState::Busy,
             Stop::Paused => TurnState::Paused,
-            Stop::Exec(exec) => TurnState::Exec(exec),
+            Stop::Exec(command) => {
+                let begin = done.checked_sub(1).map_or(0, |last| self.work.requests[last].end);
+                TurnState::Exec { command, bytes: self.work.requests[done].end - begin }
+            }
             Stop::Blocked(blocked) => TurnState::Blocked(blocked),
             Stop::Published(mark) => TurnState::Published(mark),
             Stop::Close(mark) => TurnState::Close(mark),
@@ -356,6 +367,13 @@ impl Batch {
             out.truncate(mark);
         }
         TurnState::Close(mark)
+    }
+
+    /// The request that the last turn handed to the server did not run: its bytes, those of the turn's input, are as they were
+    /// sent.
+    #[cold]
+    pub fn put_back(&mut self, input: &mut [u8]) {
+        self.work.restore(input);
     }
 
     /// None of the requests has run: keeps them as they can be tried again.

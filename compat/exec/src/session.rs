@@ -462,15 +462,15 @@ impl Session {
         self.busy_tries
     }
 
-    /// The next request has found a shard busy.
+    /// The next request has found a shard, or the gate, busy.
     #[cold]
-    pub(crate) fn note_busy(&mut self) {
+    pub fn note_busy(&mut self) {
         self.busy_tries = self.busy_tries.saturating_add(1);
     }
 
     /// A request has run.
     #[inline]
-    pub(crate) fn note_progress(&mut self) {
+    pub fn note_progress(&mut self) {
         self.busy_tries = 0;
     }
 

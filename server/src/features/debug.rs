@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use varve_exec::CmdResult;
 use varve_exec::WideCtx;
-use varve_store::{Shapes, Type};
+use varve_exec::batch::patience;
+use varve_store::gate::ExclusiveGate;
+use varve_store::{Shapes, Store, Type};
 
 use crate::config;
 use crate::errors;
@@ -61,8 +63,7 @@ fn reload(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         }
     }
     let store = Arc::clone(ctx.state.store());
-    // In a transaction the gate is held already.
-    let _alone = (!ctx.conn.session().is_in_exec()).then(|| store.gate().exclusive(ctx.store.id()));
+    let Some(_alone) = alone(ctx, &store) else { return Ok(After::Busy) };
     if save && !persist::save_alone(ctx.state, ctx.store) {
         return Err(errors::SAVE_FAILED);
     }
@@ -82,7 +83,11 @@ fn load_aof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         return Err(errors::LOADAOF_NOW);
     }
     let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
-    persist::aof::reload::begin(ctx.state, ctx.store, waiter).map_err(|_| errors::LOADAOF_FAILED)?;
+    let patience = patience(ctx.conn.session());
+    let begun = persist::aof::reload::begin(ctx.state, ctx.store, waiter, patience);
+    if !begun.map_err(|_| errors::LOADAOF_FAILED)? {
+        return Ok(After::Busy);
+    }
     ctx.conn.wait(WaitReasons::SAVE);
     Ok(After::Wait)
 }
@@ -115,11 +120,19 @@ fn small_bytes(shapes: &Shapes, text: &[u8]) -> CmdResult {
     Ok(())
 }
 
+/// The place of a subcommand alone behind the gate, which a transaction has taken already; `None` if it is not to be had now.
+fn alone<'g>(ctx: &ServerCtx<'_>, store: &'g Store) -> Option<Option<ExclusiveGate<'g>>> {
+    let session = ctx.conn.session();
+    if session.is_in_exec() {
+        return Some(None);
+    }
+    store.gate().exclusive_within(ctx.store.id(), patience(session)).map(Some)
+}
+
 /// Runs the subcommands that need the keyspace at rest, or nothing at all.
 fn keyspace(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let store = Arc::clone(ctx.state.store());
-    // In a transaction the gate is held already.
-    let _alone = (!ctx.conn.session().is_in_exec()).then(|| store.gate().exclusive(ctx.store.id()));
+    let Some(_alone) = alone(ctx, &store) else { return Ok(After::Busy) };
     let session = ctx.conn.session_mut();
     let (args, worker, out) = (ctx.args, &mut *ctx.store, &mut *ctx.out);
     let result = varve_commands::debug::run(&mut WideCtx { args, store: &store, worker, out, session });

@@ -36,6 +36,9 @@ pub(crate) enum After {
     Close,
     /// The reply comes with a message to its worker, for which the handler has it wait.
     Wait,
+    /// Another worker is alone behind the gate, or stays inside for longer than a batch: nothing was done, and the request is
+    /// tried again.
+    Busy,
     /// All workers are asked; the reply comes when they have answered.
     Ask(Question),
 }

@@ -90,16 +90,28 @@ impl Core {
                 TurnState::Server { command, start, spans } => {
                     self.deliver_before_own(id, out);
                     let (args, bytes) = (Args::new(&part[start..], &spans), part.len() - start);
-                    stop_after(self.run_own(id, OwnRequest { command, args, bytes, exec_muted: None }, out))
+                    let after = self.run_own(id, OwnRequest { command, args, bytes, exec_muted: None }, out);
+                    if let After::Busy = after {
+                        self.batch.put_back(&mut data[done - turn.consumed..]);
+                        return (done - bytes, Stop::Busy);
+                    }
+                    self.stats().commands.add(1);
+                    self.conns[id].session_mut().note_progress();
+                    stop_after(after)
                 }
                 TurnState::Published(mark) => self.deliver_before_reply(id, mark, out).then_some(Stop::Again),
                 TurnState::Close(mark) => {
                     self.deliver_last(id, mark, out);
                     Some(Stop::Close)
                 }
-                TurnState::Exec(exec) => match self.transaction(id, exec, out) {
-                    Some(question) => Some(Stop::Ask(question)),
-                    None => self.conns[id].session().ends_after_reply().then_some(Stop::Close),
+                TurnState::Exec { command, bytes } => match self.transaction(id, command, out) {
+                    None => Some(Stop::Busy),
+                    Some(question) => {
+                        done += bytes;
+                        self.stats().commands.add(1);
+                        let ends = || self.conns[id].session().ends_after_reply().then_some(Stop::Close);
+                        question.map(Stop::Ask).or_else(ends)
+                    }
                 },
                 state => Some(self.stop(id, state)),
             };
@@ -157,7 +169,7 @@ impl Core {
             }
             TurnState::Foreign => Stop::Foreign,
             TurnState::Yield
-            | TurnState::Exec(_)
+            | TurnState::Exec { .. }
             | TurnState::Published(_)
             | TurnState::Close(_)
             | TurnState::Server { .. } => unreachable!("the caller ends these"),
@@ -230,6 +242,11 @@ impl Core {
             Err(error) => (After::Done, Err(error)),
         };
         let failed_login = ctx.failed_login.take();
+        if let After::Busy = after {
+            self.conns[id].requests_mut().set_running(0);
+            self.conns[id].session_mut().note_busy();
+            return after;
+        }
         let took = start.elapsed();
         if let Some(user) = failed_login {
             self.log_login(id, user, args);
@@ -284,6 +301,7 @@ fn stop_after(after: After) -> Option<Stop> {
         After::Done => None,
         After::Close => Some(Stop::Close),
         After::Wait => Some(Stop::Waits),
+        After::Busy => Some(Stop::Busy),
         After::Ask(question) => Some(Stop::Ask(question)),
     }
 }

@@ -1,6 +1,7 @@
 //! EXEC of a transaction that has commands of the server itself in it: CONFIG, CLIENT, INFO.
 //!
 //! ```text
+//!   gate busy:   the request is put back, and tried again like one that has found a shard busy
 //!   gate alone:  begin -> run ... the executor's commands ... -> one of ours: run_own() -> run ... -> end
 //!   gate open:   questions to all workers, one after the other:  reply | answer | the replies behind it | answer | ...
 //! ```
@@ -11,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use varve_exec::Command;
-use varve_exec::batch::Transaction;
+use varve_exec::batch::{Transaction, patience};
 use varve_protocol::Reply;
 
 use super::core::Core;
@@ -22,10 +23,21 @@ use crate::net::conn::{Deferred, DeferredQuestion};
 use crate::state::ctx::After;
 
 impl Core {
-    /// Runs the transaction of a connection; the first question that is left, if there is one.
-    pub(super) fn transaction(&mut self, id: ConnId, exec: &'static Command, out: &mut Reply) -> Option<Question> {
+    /// Runs the transaction of a connection; the first question that is left, if there is one. `None`, and nothing is done, if
+    /// the gate is not to be had: the worker does not wait for commands that take long.
+    pub(super) fn transaction(
+        &mut self,
+        id: ConnId,
+        exec: &'static Command,
+        out: &mut Reply,
+    ) -> Option<Option<Question>> {
         let state = Arc::clone(&self.state);
-        let alone = state.store().gate().exclusive(self.store.id());
+        let session = self.conns[id].session_mut();
+        let Some(alone) = state.store().gate().exclusive_within(self.store.id(), patience(session)) else {
+            session.note_busy();
+            return None;
+        };
+        session.note_progress();
         let mut mark = out.mark();
         let session = self.conns[id].session_mut();
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
@@ -48,7 +60,7 @@ impl Core {
             match after {
                 After::Done => {}
                 After::Close => self.conns[id].session_mut().end_after_reply(),
-                After::Wait => unreachable!("a command whose reply comes later is refused inside MULTI"),
+                After::Busy | After::Wait => unreachable!("a command whose reply comes later is refused inside MULTI"),
                 After::Ask(question) => {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());
@@ -71,6 +83,6 @@ impl Core {
             let reply = out.split_off(mark);
             self.conns[id].defer(Box::new(Deferred { reply, questions: deferred }));
         }
-        self.conns[id].next_question()
+        Some(self.conns[id].next_question())
     }
 }

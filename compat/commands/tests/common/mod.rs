@@ -285,7 +285,7 @@ impl Server {
                         error.reply(out);
                     }
                 }
-                TurnState::Exec(d) => panic!("{} of this transaction needs a server", d.name),
+                TurnState::Exec { command, .. } => panic!("{} of this transaction needs a server", command.name),
                 TurnState::Close(_) | TurnState::Foreign => break,
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) => {}
                 TurnState::Blocked(blocked) => {

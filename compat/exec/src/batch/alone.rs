@@ -10,7 +10,7 @@ use crate::session::Session;
 
 /// How long a command that runs alone waits for others to leave the gate, while newcomers are kept out: longer than a batch.
 /// Only a long transaction outlasts it; then the worker serves its other connections, and the command is tried again.
-const ALONE_PATIENCE: Duration = Duration::from_millis(2);
+pub const ALONE_PATIENCE: Duration = Duration::from_millis(2);
 
 /// Where a command that names no keys runs.
 pub(super) enum Place<'g> {
@@ -21,7 +21,7 @@ pub(super) enum Place<'g> {
 
 /// How long a command that runs alone waits for the ends of batches, which grows with each time that it has waited in vain:
 /// beside transactions that follow each other it has its turn all the same.
-pub(super) fn patience(session: &Session) -> Duration {
+pub fn patience(session: &Session) -> Duration {
     ALONE_PATIENCE * (1 << (session.busy_tries() / 2).min(7))
 }
 

@@ -4,7 +4,8 @@
 //!   EXEC: room for all that may need it
 //!         reach Shards:    gate as a reader; all shards of all commands and of what is watched, ascending
 //!               Exclusive: gate alone; each command takes its shards by itself, nobody else is there
-//!               Server:    as Exclusive, but the server drives: Transaction::run gives it each command that is its own
+//!               Server:    as Exclusive, but the server takes the gate and drives: Transaction::run gives it each command that
+//!                          is its own
 //!         what is watched is compared, and watched no more
 //!         commands one after the other, each with its reply; errors stop nothing
 //! ```
@@ -197,7 +198,7 @@ impl Running<'_> {
                     return Some(Stop::Shut);
                 }
                 let store = Arc::clone(self.worker.store());
-                let alone = store.gate().exclusive_within(self.worker.id(), super::alone::patience(self.session));
+                let alone = store.gate().exclusive_within(self.worker.id(), super::patience(self.session));
                 let Some(_alone) = alone else { return Some(Stop::Busy) };
                 if writes_frozen(&store, self.session) {
                     return Some(Stop::Busy);
@@ -213,7 +214,6 @@ impl Running<'_> {
                 if writes_frozen(self.worker.store(), self.session) {
                     return Some(Stop::Busy);
                 }
-                self.next += 1;
                 return Some(Stop::Exec(d));
             }
         }

@@ -20,6 +20,7 @@ pub(crate) use points::{follow, tick};
 pub(crate) use save::save_alone;
 
 use varve_catalog::{Acl, Flags, Group, Row, word};
+use varve_exec::batch::patience;
 use varve_exec::checks::{Denied, WritesDenied};
 use varve_exec::{CmdResult, CommandError};
 
@@ -51,21 +52,26 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
 /// `SAVE`: replies when the file is on disk.
 fn save(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
-    begin(ctx, Some(waiter))?;
+    if !begin(ctx, Some(waiter))? {
+        return Ok(After::Busy);
+    }
     ctx.conn.wait(WaitReasons::SAVE);
     Ok(After::Wait)
 }
 
-/// Begins a save that a client asks for, which may wait for its end, or has it begin behind one that gives way to it.
-fn begin(ctx: &mut ServerCtx<'_>, waiter: Option<Waiter>) -> CmdResult<()> {
+/// Begins a save that a client asks for, which may wait for its end, or has it begin behind one that gives way to it. False,
+/// and nothing is done, if the gate is not to be had.
+fn begin(ctx: &mut ServerCtx<'_>, waiter: Option<Waiter>) -> CmdResult<bool> {
     if ctx.state.persist().is_promised() {
         return Err(errors::SAVE_UNDER_WAY);
     }
     if ctx.state.persist().queue(waiter) {
-        return Ok(());
+        return Ok(true);
     }
-    match save::begin(ctx.state, ctx.store, Purpose::File(waiter.into_iter().collect())) {
-        Ok(()) => Ok(()),
+    let purpose = Purpose::File(waiter.into_iter().collect());
+    match save::begin(ctx.state, ctx.store, purpose, patience(ctx.conn.session())) {
+        Ok(()) => Ok(true),
+        Err(NotBegun::Busy) => Ok(false),
         Err(NotBegun::UnderWay) => Err(errors::SAVE_UNDER_WAY),
         Err(NotBegun::NoThread) => Err(errors::SAVE_FAILED),
     }
@@ -97,7 +103,9 @@ fn bgsave(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         ctx.out.simple("Background saving scheduled");
         return Ok(After::Done);
     }
-    begin(ctx, None)?;
+    if !begin(ctx, None)? {
+        return Ok(After::Busy);
+    }
     tracing::info!("Background saving started");
     ctx.out.simple("Background saving started");
     Ok(After::Done)

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use varve_exec::batch::ALONE_PATIENCE;
 use varve_rdb::{RdbBuffer, format};
 use varve_store::StoreWorker;
 
@@ -32,11 +33,16 @@ const DELAY_STEP: Duration = Duration::from_millis(10);
 /// Buckets that a walk passes at a time while nobody else runs.
 const ALONE_BUCKETS: usize = 64;
 
+/// How long a save that nobody waits for waits for the gate: newcomers are kept out meanwhile, and it is tried again.
+pub(super) const PATIENCE: Duration = ALONE_PATIENCE.saturating_mul(4);
+
 /// Why no save was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotBegun {
     /// One is under way.
     UnderWay,
+    /// The gate is not to be had: another worker is alone, or stays inside for longer than a batch.
+    Busy,
     /// There is no thread to be had.
     NoThread,
 }
@@ -65,9 +71,15 @@ struct Job {
     base: Option<io::Result<Base>>,
 }
 
-/// Begins a save. The worker is outside the gate.
-pub(super) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, purpose: Purpose) -> Result<(), NotBegun> {
-    worker.exclusive(|_| begin_alone(state, purpose)).map(drop)
+/// Begins a save. The worker is outside the gate, and waits for it no longer than `patience`.
+pub(super) fn begin(
+    state: &Arc<ServerState>,
+    worker: &mut StoreWorker,
+    purpose: Purpose,
+    patience: Duration,
+) -> Result<(), NotBegun> {
+    let alone = state.store().gate().exclusive_within(worker.id(), patience);
+    if alone.is_some() { begin_alone(state, purpose).map(drop) } else { Err(NotBegun::Busy) }
 }
 
 /// Begins a save like [`begin`], for a worker that is alone behind the gate.

@@ -171,3 +171,29 @@ fn the_classes_of_events_are_configuration() {
     client.ask(&["CONFIG", "SET", "notify-keyspace-events", ""], "+OK\r\n");
     assert_eq!(store.event_mask(), 0);
 }
+
+/// What is alone behind the gate is a long command of another worker here: who asks for the gate meanwhile is put back, and
+/// its worker serves others.
+#[test]
+fn issue_11_nobody_sleeps_before_the_gate() {
+    let server = Server::start(1, "enable-debug-command yes\n");
+    let [mut exec, mut debug, mut quoted, mut other] = [(); 4].map(|()| server.connect());
+    exec.ask(&["MULTI"], "+OK\r\n");
+    exec.ask(&["SET", "a", "1"], "+QUEUED\r\n");
+    exec.ask(&["CONFIG", "SET", "maxclients", "77"], "+QUEUED\r\n");
+    for client in [&mut debug, &mut quoted, &mut other] {
+        client.ask(&["PING"], "+PONG\r\n");
+    }
+    let alone = server.state().store().gate().exclusive(0);
+    exec.send(&request(&["EXEC"]));
+    debug.send(&request(&["DEBUG", "DIGEST-VALUE", "none"]));
+    // Its quotes are parsed anew with each try.
+    quoted.send(b"DEBUG \"DIGEST-VALUE\" \"no\\x6ee\"\r\n");
+    (0..100).for_each(|_| other.ask(&["PING"], "+PONG\r\n"));
+    drop(alone);
+    exec.expect(b"*2\r\n+OK\r\n+OK\r\n");
+    let digest = format!("*1\r\n+{}\r\n", "0".repeat(40));
+    debug.expect(digest.as_bytes());
+    quoted.expect(digest.as_bytes());
+    exec.ask(&["GET", "a"], "$1\r\n1\r\n");
+}

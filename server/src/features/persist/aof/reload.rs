@@ -26,17 +26,22 @@ use crate::state::mail::Message;
 const STEP: Duration = Duration::from_millis(1);
 
 /// Begins; the waiter gets its reply when everything is loaded. If it cannot be, the server ends, as redis-server does. The
-/// worker is outside the gate.
+/// worker is outside the gate, and waits for it no longer than `patience`; false, and nothing is done, if it is not to be had.
 ///
 /// # Errors
 /// There is no thread to be had, or no working directory.
-pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, waiter: Waiter) -> io::Result<()> {
+pub(crate) fn begin(
+    state: &Arc<ServerState>,
+    worker: &mut StoreWorker,
+    waiter: Waiter,
+    patience: Duration,
+) -> io::Result<bool> {
     let mut place = Place::of(&state.config().snapshot())?;
     if let Some(folder) = state.persist().aof.folder() {
         place.folder = folder;
     }
     let store = Arc::clone(state.store());
-    let alone = store.gate().exclusive(worker.id());
+    let Some(alone) = store.gate().exclusive_within(worker.id(), patience) else { return Ok(false) };
     let loader = Arc::clone(state);
     let (emptied, begins) = sync_channel(1);
     std::thread::Builder::new().name("loader".to_owned()).spawn(move || {
@@ -55,7 +60,7 @@ pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, waiter: 
     worker.park();
     let _ = emptied.send(());
     drop(alone);
-    Ok(())
+    Ok(true)
 }
 
 fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {

@@ -87,7 +87,7 @@ impl Replay {
                     let _ = blocked.cancel();
                     blocked.forget(worker);
                 }
-                TurnState::Server { command, .. } | TurnState::Exec(command) => {
+                TurnState::Server { command, .. } | TurnState::Exec { command, .. } => {
                     return Err(format!("Command '{}', which changes no data,", command.full_name));
                 }
                 TurnState::Linked => unreachable!("a session that replays takes no late replies"),

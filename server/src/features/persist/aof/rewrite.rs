@@ -21,11 +21,12 @@ use std::time::Duration;
 use varve_aof::Form;
 use varve_catalog::{Acl, Flags, Group, Row};
 use varve_exec::CmdResult;
+use varve_exec::batch::{ALONE_PATIENCE, patience};
 use varve_exec::journal::Cut;
 use varve_store::StoreWorker;
 
 use super::super::rdb_file::SavePlace;
-use super::super::save::{self, NotBegun, Purpose};
+use super::super::save::{self, NotBegun, PATIENCE, Purpose};
 use super::super::state::Outcome;
 use super::super::state::aof::{Order, Rebase};
 use super::super::state::rewrites::Leave;
@@ -54,7 +55,7 @@ fn bgrewriteaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     persist.aof.rewrites.asked();
     let begun = match ctx.conn.session().is_in_exec() {
         true => Err(NotBegun::UnderWay),
-        false => begin_or_queue(ctx.state, ctx.store),
+        false => begin_or_queue(ctx.state, ctx.store, patience(ctx.conn.session())),
     };
     match begun {
         Ok(()) => ctx.out.simple("Background append only file rewriting started"),
@@ -62,6 +63,7 @@ fn bgrewriteaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
             persist.aof.rewrites.schedule(true);
             ctx.out.simple("Background append only file rewriting scheduled");
         }
+        Err(NotBegun::Busy) => return Ok(After::Busy),
         Err(NotBegun::NoThread) => return Err(errors::REWRITE_FAILED),
     }
     Ok(After::Done)
@@ -88,21 +90,25 @@ pub(in super::super) struct Base {
 }
 
 /// Begins a rewrite. The worker is outside the gate.
-fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker) -> Result<(), NotBegun> {
-    save::begin(state, worker, Purpose::Base)?;
+fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> Result<(), NotBegun> {
+    save::begin(state, worker, Purpose::Base, patience)?;
     tracing::info!("Background append only file rewriting started");
     Ok(())
 }
 
 /// Begins a rewrite that clients ask for, or has it begin behind the save of a FLUSHALL. The worker is outside the gate.
-fn begin_or_queue(state: &Arc<ServerState>, worker: &mut StoreWorker) -> Result<(), NotBegun> {
+fn begin_or_queue(
+    state: &Arc<ServerState>,
+    worker: &mut StoreWorker,
+    patience: Duration,
+) -> Result<(), NotBegun> {
     let persist = state.persist();
     if persist.queue_rewrite() {
         return Ok(());
     }
     match persist.under_way().is_some() || persist.is_promised() {
         true => Err(NotBegun::UnderWay),
-        false => begin(state, worker),
+        false => begin(state, worker, patience),
     }
 }
 
@@ -259,7 +265,7 @@ pub(in super::super) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker,
             if let Some(percent) = grown {
                 tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
             }
-            _ = begin(state, worker);
+            _ = begin(state, worker, PATIENCE);
         }
         Leave::Refused => {}
         Leave::RefusedFor(minutes) => tracing::warn!(
@@ -295,26 +301,38 @@ pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     }
     if !wanted {
         stop(state, worker);
-    } else if begin_or_queue(state, worker).is_err() {
-        tracing::warn!(
-            "AOF was enabled but there is already another background operation. An AOF background was scheduled to start \
-             when possible."
-        );
-        aof.rewrites.schedule(true);
+        return;
+    }
+    match begin_or_queue(state, worker, ALONE_PATIENCE) {
+        Ok(()) => {}
+        // It is tried again behind a later turn.
+        Err(NotBegun::Busy) => aof.set_switching(),
+        Err(NotBegun::UnderWay | NotBegun::NoThread) => {
+            tracing::warn!(
+                "AOF was enabled but there is already another background operation. An AOF background was scheduled to \
+                 start when possible."
+            );
+            aof.rewrites.schedule(true);
+        }
     }
 }
 
 /// Nothing is kept any more: the file's thread writes and syncs what there is, and ends.
 fn stop(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     let (persist, aof) = (state.persist(), &state.persist().aof);
-    let stopped = worker.exclusive(|_| {
+    let stopped = {
+        // The gate may be in other hands for long: it is tried again behind a later turn.
+        let Some(_alone) = state.store().gate().exclusive_within(worker.id(), ALONE_PATIENCE) else {
+            aof.set_switching();
+            return;
+        };
         let stops = aof.is_on() && !state.config().snapshot().append.on;
         if stops {
             state.store().keep_effects(false);
             aof.stop();
         }
         stops
-    });
+    };
     // Another worker has looked at the settings while the file was still on.
     if state.config().snapshot().append.on {
         aof.set_switching();

@@ -100,7 +100,7 @@ impl World {
         let some: Vec<u64> = (0..self.below(60) + 1).map(|_| self.below(NAMES)).collect();
         let list = |prefix: &str| some.iter().map(|n| format!(" {prefix}{n}")).collect::<String>();
         let pairs = some.iter().map(|n| format!(" f{n} v{}", n * 7)).collect::<String>();
-        let line = match self.below(84) {
+        let line = match self.below(96) {
             0 => format!("SADD s9{}", list(MEMBER)),
             1 => {
                 // A set that is much shorter than others.
@@ -156,6 +156,13 @@ impl World {
                 format!("RPUSH n{a}{numbers}")
             }
             83 if self.below(8) == 0 => format!("LTRIM n{a} 5 -5"),
+            84..=91 => {
+                let places = some.iter().map(|n| {
+                    format!(" {} {} {MEMBER}{n}", (n * 7919 % 360) as i64 - 180, (n * 104_729 % 170) as i64 - 85)
+                });
+                format!("GEOADD g{a}{}", places.collect::<String>())
+            }
+            92 => format!("ZREM g{a}{}", list(MEMBER)),
             _ => {
                 self.server.advance(1);
                 self.server.background();
@@ -163,6 +170,20 @@ impl World {
             }
         };
         self.run(&line);
+    }
+
+    /// A search around some place, of some hundred kilometres or of the whole world.
+    fn search(&mut self, key: u64) -> String {
+        let far = [500, 3000, 9000, 30_000][self.below(4) as usize];
+        let place = format!("{} {}", self.below(360) as i64 - 180, self.below(160) as i64 - 80);
+        match self.below(6) {
+            0 => format!("GEOSEARCH g{key} FROMLONLAT {place} BYRADIUS {far} km"),
+            1 => format!("GEOSEARCH g{key} FROMLONLAT {place} BYBOX {far} {} km ASC WITHDIST WITHCOORD", far / 2),
+            2 => format!("GEOSEARCH g{key} FROMLONLAT {place} BYRADIUS {far} km COUNT {} ANY WITHHASH", self.below(900) + 1),
+            3 => format!("GEORADIUS g{key} {place} {far} km COUNT {} DESC", self.below(900) + 1),
+            4 => format!("GEORADIUS_RO g{key} {place} {far} km WITHDIST ASC"),
+            _ => format!("GEORADIUSBYMEMBER_RO g{key} {MEMBER}{} {far} km", self.below(NAMES)),
+        }
     }
 
     fn begin(&mut self, line: String) {
@@ -188,7 +209,7 @@ impl World {
     fn end(&mut self, at: usize) {
         let Reading { line, expected, reply, parts, .. } = self.readings.swap_remove(at);
         // Sets and hashes have no order.
-        let is_right = if line.starts_with(['L', 'Z']) || line.starts_with("SORT") {
+        let is_right = if line.starts_with(['L', 'Z', 'G']) || line.starts_with("SORT") {
             reply == expected
         } else {
             sorted(&reply) == sorted(&expected)
@@ -203,7 +224,8 @@ impl World {
         match self.below(24) {
             0..=1 if (self.readings.len() as u64) < READERS => {
                 let key = self.below(KEYS);
-                let line = match self.below(32) {
+                let line = match self.below(40) {
+                    32..=37 => self.search(key),
                     26 => {
                         format!("ZUNION 3 z{key} s{} z{} WEIGHTS 2 3 -1 WITHSCORES", self.below(KEYS), self.below(KEYS))
                     }

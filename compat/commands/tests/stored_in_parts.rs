@@ -35,6 +35,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("SORT l0 DESC STORE TO", "sortstore"),
     ("SORT s0 BY nosort GET # GET nothing STORE TO", "sortstore"),
     ("SORT z0 ALPHA STORE TO LIMIT 3 900", "sortstore"),
+    ("GEOSEARCHSTORE TO g0 FROMLONLAT 15 37 BYBOX 6000 5000 km DESC COUNT 900", "geosearchstore"),
+    ("GEORADIUS g0 15 37 4000 km STOREDIST TO", "georadiusstore"),
 ];
 
 fn words(line: &str) -> Vec<Vec<u8>> {
@@ -68,6 +70,7 @@ fn server() -> Server {
         run(&mut server, &format!("ZADD z1 {}.5 {}", n % 89, member(3 * n)));
         run(&mut server, &format!("RPUSH l0 {}", n * 7919 % 1511));
         run(&mut server, &format!("HSET h0 {} {}", member(n), n));
+        run(&mut server, &format!("GEOADD g0 {} {} {}", n * 31 % 41, n * 17 % 67, member(n)));
     }
     server
 }
@@ -157,6 +160,7 @@ fn issue_11_a_source_that_changes_meanwhile_is_in_the_result() {
                             "z" => format!("ZADD {source} 5 {element}"),
                             "b" => format!("SETBIT {source} {} 1", 8 * made + 7),
                             "l" => format!("RPUSH {source} {made}"),
+                            "g" => format!("GEOADD {source} 15 37 {element}"),
                             _ => format!("HSET {source} {element} v"),
                         },
                     );
@@ -181,7 +185,7 @@ fn issue_11_a_source_that_changes_meanwhile_is_in_the_result() {
 #[test]
 fn issue_11_what_ends_a_command_leaves_nothing() {
     for (command, _) in COMMANDS {
-        for end in ["hang up", "FLUSHALL", "SWAPDB 0 1", "DEL s0 z0 l0 h0 b0"] {
+        for end in ["hang up", "FLUSHALL", "SWAPDB 0 1", "DEL s0 z0 l0 h0 b0 g0"] {
             for turns in [1, 40] {
                 let mut server = server();
                 let line = to(command, "to");

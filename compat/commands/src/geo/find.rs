@@ -16,8 +16,45 @@ use super::shape::{Shape, Window};
 /// Members from which a cell that is partly outside of the window is quartered.
 const QUARTERED_MIN: u64 = 128;
 
+/// Of many members that were found, those that are wanted are picked as long as they are no more than this number, whenever
+/// there are this number more than twice as many: it takes some 200 us.
+const THINNED_MAX: usize = 2048;
+
 /// Members that are looked at before a search which wants some looks whether it has them.
 const PART: usize = 64;
+
+/// A large set is looked through over several holds by no more than about this number of spans of ranks.
+const SPANS: u64 = 256;
+
+/// The spans of ranks, from one up to below the other, in which a search looks for members, in its order. A cell that is partly
+/// outside of the window is quartered as long as it has a certain part of the set.
+pub(super) fn spans(set: ZRanges<'_>, query: &Query) -> Vec<(u64, u64)> {
+    let (window, least) = (query.shape.window(), (set.len() / SPANS).max(QUARTERED_MIN));
+    let mut spans = Vec::new();
+    query.shape.cells().for_each(|cell| add_spans(set, window, least, cell, &mut spans));
+    spans
+}
+
+/// Adds the spans of a cell. The recursion ends at the last step, after 26.
+fn add_spans(set: ZRanges<'_>, window: Window, least: u64, cell: Cell, spans: &mut Vec<(u64, u64)>) {
+    let borders = cell.borders();
+    if window.misses(&borders) {
+        return;
+    }
+    let (low, high) = cell.scores();
+    let (from, to) = set.ranks(low, high);
+    if to - from >= least
+        && !window.covers(&borders)
+        && let Some(quarters) = cell.quarters()
+    {
+        return quarters.into_iter().for_each(|quarter| add_spans(set, window, least, quarter, spans));
+    }
+    match spans.last_mut() {
+        Some(last) if last.1 == from => last.1 = to,
+        _ if from < to => spans.push((from, to)),
+        _ => {}
+    }
+}
 
 /// A member that was found.
 #[derive(Clone, Copy, Debug)]
@@ -59,13 +96,41 @@ impl Harvest {
         self.found.iter().map(|found| (&self.bytes[found.start..found.end], *found))
     }
 
+    /// The member at a place.
+    pub(super) fn at(&self, place: usize) -> (&[u8], Found) {
+        let found = self.found[place];
+        (&self.bytes[found.start..found.end], found)
+    }
+
+    /// The order of the members at two places.
+    pub(super) fn compare(&self, (a, b): (usize, usize), order: Order) -> Ordering {
+        order.of(&self.found[a], &self.found[b])
+    }
+
+    /// Keeps the first `count`, in the order in which they were found, if there are many more.
+    pub(super) fn thin(&mut self, order: Order, count: usize) {
+        if order == Order::Found || count > THINNED_MAX || self.found.len() < 2 * count + THINNED_MAX {
+            return;
+        }
+        self.found.select_nth_unstable_by(count, |a, b| order.of(a, b));
+        self.found.truncate(count);
+        self.found.sort_unstable_by_key(|found| found.start);
+        let bytes = std::mem::take(&mut self.bytes);
+        for found in &mut self.found {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&bytes[found.start..found.end]);
+            (found.start, found.end) = (start, self.bytes.len());
+        }
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity() + self.found.capacity() * size_of::<Found>()
+    }
+
     /// Sorts, and keeps the first `count`. Members at the same distance stay in the order in which they were found.
     fn arrange(&mut self, order: Order, count: usize) {
-        let compare = |a: &Found, b: &Found| {
-            let near = a.metres.partial_cmp(&b.metres).unwrap_or(Ordering::Equal);
-            let near = if order == Order::Farthest { near.reverse() } else { near };
-            near.then(a.start.cmp(&b.start))
-        };
+        let compare = |a: &Found, b: &Found| order.of(a, b);
         if order != Order::Found {
             if count < self.found.len() {
                 self.found.select_nth_unstable_by(count, compare);
@@ -76,10 +141,20 @@ impl Harvest {
         self.found.truncate(count);
     }
 
-    fn push(&mut self, member: &[u8], score: f64, point: Point, metres: f64) {
+    /// Adds a member behind those that were found before.
+    pub(super) fn push(&mut self, member: &[u8], score: f64, point: Point, metres: f64) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(member);
         self.found.push(Found { start, end: self.bytes.len(), score, point, metres });
+    }
+}
+
+impl Order {
+    /// The order of two members.
+    fn of(self, a: &Found, b: &Found) -> Ordering {
+        let near = a.metres.partial_cmp(&b.metres).unwrap_or(Ordering::Equal);
+        let near = if self == Order::Farthest { near.reverse() } else { near };
+        near.then(a.start.cmp(&b.start))
     }
 }
 

@@ -5,6 +5,7 @@
 //!  shape     the area of a search and the cells that cover it
 //!  members   GEOADD GEOPOS GEOHASH GEODIST
 //!  query     the words of a search       find   the members in an area       search   its commands: reply and store
+//!  search_parts   a search of many members, over several turns
 //! ```
 //! Every such set is an ordinary sorted set, and every sorted set can be read as one.
 
@@ -13,6 +14,7 @@ mod find;
 mod members;
 mod query;
 mod search;
+mod search_parts;
 mod shape;
 mod sphere;
 

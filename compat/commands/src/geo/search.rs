@@ -4,15 +4,20 @@ use varve_catalog::{Acl, ArgKind, Argument, Begin, Find, Flags, Group, KeySpec, 
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_protocol::Reply;
-use varve_store::Key;
+use varve_store::{Key, Type};
 
-use super::find::Harvest;
+use super::find::{Found, Harvest, spans};
 use super::query::{COUNT, COUNT_OF_OLD, Destination, Family, Grammar, ORDER, Query, UNIT, count};
+use super::search_parts::LongSearch;
 use super::{reply_distance, reply_position};
+use crate::generic::building::Building;
 use crate::zset::{READS, REPLACES, Scratch};
 
 pub(super) const ROWS: FileRows =
     &[GEORADIUS, GEORADIUSBYMEMBER, GEORADIUSBYMEMBER_RO, GEORADIUS_RO, GEOSEARCH, GEOSEARCHSTORE];
+
+/// A member that is looked at takes as long as showing this number of members: its distance is computed.
+const MEMBER_COST: u64 = 8;
 
 /// GEOSEARCH key FROMMEMBER member | FROMLONLAT longitude latitude BYRADIUS radius unit | BYBOX width height unit
 /// [ASC | DESC] [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH]
@@ -52,9 +57,15 @@ fn search(ctx: &mut Ctx<'_, '_>, grammar: Grammar) -> CmdResult {
     let is_there = set.is_some();
     let mut score = |member: &[u8]| set.and_then(|set| set.score(member));
     let query = Query::parse(&args, grammar, (is_there, &mut score))?;
+    let members = set.map_or(0, |set| set.len());
+    // Most sets are not so long that what is near the area would have to be counted.
+    if ctx.session.takes_parts() && ctx.tx.is_long_work(members, MEMBER_COST) && is_long(ctx, &source, &query)? {
+        return go_on_in_parts(ctx, grammar, query, &source);
+    }
     match query.destination {
-        Some(destination) => store(ctx, &source, &query, destination, grammar.family == Family::Search),
+        Some(destination) => store(ctx, &source, &query, destination, event(grammar)),
         None => {
+            let set = ctx.tx.zset_ranges_again(&source)?;
             let harvest = set.map_or_else(Harvest::default, |set| Harvest::of(set, &query));
             answer(ctx.out, &harvest, &query);
             Ok(())
@@ -62,23 +73,57 @@ fn search(ctx: &mut Ctx<'_, '_>, grammar: Grammar) -> CmdResult {
     }
 }
 
-fn answer(out: &mut Reply, harvest: &Harvest, query: &Query) {
+/// Whether there are many members near the area, in a set that is no single object.
+fn is_long(ctx: &mut Ctx<'_, '_>, source: &Key<'_>, query: &Query) -> CmdResult<bool> {
+    let set = ctx.tx.zset_ranges_again(source)?.filter(|set| set.is_big());
+    let members = set.map_or(0, |set| spans(set, query).iter().map(|(from, to)| to - from).sum());
+    Ok(ctx.tx.is_long_work(members, MEMBER_COST))
+}
+
+/// Goes on with a search of many members.
+fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, grammar: Grammar, query: Query, source: &Key<'_>) -> CmdResult {
+    let set = ctx.tx.zset_ranges_again(source)?.expect("a set that was looked at");
+    let spans = spans(set, &query);
+    let readers = ctx.tx.begin_zset_spans(source, &spans)?;
+    let destination = query.destination;
+    let mut rest = LongSearch::new(query, readers, event(grammar));
+    match destination {
+        None => ctx.go_on(Box::new(rest)),
+        Some(Destination { argument, .. }) => ctx.go_on_building(|tx, args| {
+            rest.store_in(Building::begin(tx, args, (argument, Type::Zset), vec![grammar.source()]));
+            Box::new(rest)
+        }),
+    }
+    Ok(())
+}
+
+/// The event of a search that stores what it finds.
+fn event(grammar: Grammar) -> &'static str {
+    if grammar.family == Family::Search { "geosearchstore" } else { "georadiusstore" }
+}
+
+/// Replies with a member and with what is asked for of it.
+pub(super) fn reply_found(out: &mut Reply, query: &Query, (member, found): (&[u8], Found)) {
     let parts = [query.with_distance, query.with_score, query.with_position].iter().filter(|with| **with).count();
+    if parts > 0 {
+        out.array(parts + 1);
+    }
+    out.bulk(member);
+    if query.with_distance {
+        reply_distance(out, found.metres / query.shape.unit);
+    }
+    if query.with_score {
+        out.integer(found.score as i64);
+    }
+    if query.with_position {
+        reply_position(out, found.point);
+    }
+}
+
+fn answer(out: &mut Reply, harvest: &Harvest, query: &Query) {
     out.array(harvest.len());
-    for (member, found) in harvest.iter() {
-        if parts > 0 {
-            out.array(parts + 1);
-        }
-        out.bulk(member);
-        if query.with_distance {
-            reply_distance(out, found.metres / query.shape.unit);
-        }
-        if query.with_score {
-            out.integer(found.score as i64);
-        }
-        if query.with_position {
-            reply_position(out, found.point);
-        }
+    for found in harvest.iter() {
+        reply_found(out, query, found);
         if out.is_overflown() {
             break;
         }
@@ -90,7 +135,7 @@ fn store(
     source: &Key<'_>,
     query: &Query,
     Destination { argument, distances }: Destination,
-    is_search: bool,
+    event: &'static str,
 ) -> CmdResult {
     let members = Scratch::admitted(ctx, |ctx, members| {
         let set = ctx.tx.zset_ranges_again(source)?;
@@ -103,7 +148,6 @@ fn store(
     let (taken, count) = (ctx.tx.exists(&to), members.len());
     ctx.out.integer(count as i64);
     ctx.tx.zset_store(&to, &mut members.iter().collect::<Vec<_>>());
-    let event = if is_search { "geosearchstore" } else { "georadiusstore" };
     ctx.did_store(Class::Zset, event, &to, count as u64, taken);
     Ok(())
 }

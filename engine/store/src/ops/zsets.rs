@@ -225,6 +225,21 @@ impl Tx<'_> {
         Ok(Some(self.begin_zset_part((at, link), span, rev)))
     }
 
+    /// Begins to read these spans of ranks of a big sorted set over several holds, none of them empty: a reader for each. No hit
+    /// or miss is counted.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    ///
+    /// # Panics
+    /// For a set that is no big one.
+    pub fn begin_zset_spans(&mut self, k: &Key<'_>, spans: &[(u64, u64)]) -> Result<Vec<ZsetReader>, WrongType> {
+        let Some(Opened { at, link: Some(link), .. }) = self.open(k, Type::Zset)? else {
+            panic!("a sorted set that is one object has no readers");
+        };
+        Ok(spans.iter().map(|&span| self.begin_zset_part((at, link), span, false)).collect())
+    }
+
     /// How many members [`Tx::zset_range`] would show. Counts no hit or miss: it goes before that one, or serves a writer.
     ///
     /// # Errors

@@ -39,6 +39,21 @@ impl ZRanges<'_> {
         self.set.score(member)
     }
 
+    /// Number of members.
+    pub fn len(&self) -> u64 {
+        self.set.len() as u64
+    }
+
+    /// True if it is more than one object: it may be read over several holds of its shard.
+    pub fn is_big(&self) -> bool {
+        matches!(self.set, ZsetView::Big(..))
+    }
+
+    /// True without members.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The ranks of the members whose scores are `low` or more and below `high`: the first, and the one behind the last.
     /// O(log n).
     pub fn ranks(&self, low: f64, high: f64) -> (u64, u64) {

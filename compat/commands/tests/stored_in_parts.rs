@@ -314,3 +314,54 @@ fn issue_11_a_result_without_room_is_refused() {
         assert!(!server.has_readers() && server.watched_keys() == 0, "{command}: nothing is left");
     }
 }
+
+/// Many HyperLogLogs are read one a hold: what is counted or merged is of the instant at which the command ends.
+#[test]
+fn issue_11_many_hyperloglogs_are_one_instant() {
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
+    let keys: String = (0..40).map(|n| format!(" p{n}")).collect();
+    for n in 0..40 {
+        let elements: String = (0..20 + n % 3 * 900).map(|i| format!(" {}", 500 * n + i)).collect();
+        run(&mut server, &format!("PFADD p{n}{elements}"));
+    }
+    let journal = server.keep_effects();
+    for command in ["PFCOUNT", "PFMERGE"] {
+        let line = format!("{command}{keys}");
+        for changes in [0, 1, 100] {
+            assert!(!turn(&mut server, 1, &line).1, "{command} goes on");
+            let (mut turns, mut left) = (1, changes);
+            let reply = loop {
+                if left > 0 && turns % 3 == 0 {
+                    run(&mut server, &format!("PFADD p{} {command} {turns}", turns % 40));
+                    left -= 1;
+                }
+                let (reply, ended) = turn(&mut server, 1, "");
+                turns += 1;
+                if ended {
+                    break reply;
+                }
+            };
+            assert!(turns > 40, "{command}: {turns} turns");
+            let counted = run(&mut server, &format!("PFCOUNT{keys} p0"));
+            if command == "PFCOUNT" {
+                assert_eq!(reply, counted, "{changes} changes");
+            } else {
+                assert_eq!(run(&mut server, "PFCOUNT p0"), counted, "{changes} changes");
+                assert_eq!(journal.take().iter().filter(|unit| unit.contains(&line)).count(), 1, "it has one effect");
+            }
+            assert_eq!(server.watched_keys(), 0);
+        }
+    }
+    // A fault in the middle is that of the instant at which the command ends.
+    run(&mut server, "SET p7 text");
+    assert!(!turn(&mut server, 1, &format!("PFCOUNT{keys}")).1);
+    assert!(finish(&mut server, 1).0.starts_with(b"-WRONGTYPE"));
+    assert!(!turn(&mut server, 1, &format!("PFMERGE{keys}")).1);
+    turn(&mut server, 1, "");
+    run(&mut server, "DEL p7");
+    assert_eq!(finish(&mut server, 1).0, b"+OK\r\n");
+    turn(&mut server, 1, &format!("PFMERGE{keys}"));
+    server.hang_up(1);
+    assert_eq!(server.watched_keys(), 0);
+}

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! sketch   the bytes: registers, runs, the estimate          murmur   the hash of elements
+//! many     PFCOUNT and PFMERGE of many keys, over several turns
 //! ```
 //! A dense one is changed in place, register by register; a sparse one, of some kilobytes at most, is written anew. PFCOUNT
 //! writes the cardinality that it has found into the value: a reading command that changes its key.
 
 mod debug;
+mod many;
 mod murmur;
 mod sketch;
 
@@ -16,6 +18,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, StringForm, Ttl, Tx};
 
 use crate::errors;
+use many::{LongUnion, MANY, Purpose};
 use sketch::{Corrupt, REGISTERS, Registers};
 
 /// The rows of the files.
@@ -37,6 +40,51 @@ fn checked(value: Option<&[u8]>) -> CmdResult<Option<&[u8]>> {
         Some(value) if !sketch::is_valid(value) => Err(errors::NO_SKETCH),
         value => Ok(value),
     }
+}
+
+/// The registers of several HyperLogLogs.
+struct Union {
+    max: Registers,
+    /// One of them is dense.
+    dense: bool,
+}
+
+impl Default for Union {
+    fn default() -> Union {
+        Union { max: [0; REGISTERS], dense: false }
+    }
+}
+
+impl Union {
+    fn add(&mut self, value: &[u8]) -> Result<(), Corrupt> {
+        self.dense |= sketch::is_dense(value);
+        sketch::merge(&mut self.max, value)
+    }
+
+    fn estimate(&self) -> u64 {
+        sketch::estimate(&sketch::histogram_of(&self.max))
+    }
+
+    /// A HyperLogLog with these registers, raised; a sparse one has at most `most` bytes.
+    fn merged(&self, mut value: Vec<u8>, most: usize) -> Result<Vec<u8>, Corrupt> {
+        if self.dense && !sketch::is_dense(&value) {
+            value = sketch::to_dense(&value)?;
+        }
+        for (index, &count) in self.max.iter().enumerate().filter(|(_, count)| **count > 0) {
+            sketch::raise(&mut value, index, count, most)?;
+        }
+        sketch::forget_cardinality(&mut value);
+        Ok(value)
+    }
+}
+
+/// Begins a command of many keys over several turns; false, and nothing is done, if it is to run at once.
+fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, purpose: Purpose) -> bool {
+    let is_many = ctx.args.len() > MANY && ctx.session.takes_parts();
+    if is_many {
+        ctx.go_on_building(|tx, args| Box::new(LongUnion::begin(tx, args, purpose)));
+    }
+    is_many
 }
 
 /// Most bytes of a sparse one (`hll-sparse-max-bytes`).
@@ -110,17 +158,26 @@ const PFADD: Command = Command::new(
         .args(&[key("key", 0), arg("element", ArgKind::String).optional().multiple()]),
 );
 
+/// The registers of all keys that are arguments.
+fn union_of_all(ctx: &mut Ctx<'_, '_>) -> CmdResult<Union> {
+    let mut union = Union::default();
+    for at in 1..ctx.args.len() {
+        let key = ctx.key(at);
+        if let Some(value) = checked(ctx.tx.get(&key)?)? {
+            union.add(value)?;
+        }
+    }
+    Ok(union)
+}
+
 /// PFCOUNT key [key ...]
 fn pfcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if go_on_in_parts(ctx, Purpose::Count) {
+        return Ok(());
+    }
     if ctx.args.len() > 2 {
-        let mut max = [0; REGISTERS];
-        for at in 1..ctx.args.len() {
-            let key = ctx.key(at);
-            if let Some(value) = checked(ctx.tx.get(&key)?)? {
-                sketch::merge(&mut max, value)?;
-            }
-        }
-        ctx.out.integer(sketch::estimate(&sketch::histogram_of(&max)) as i64);
+        let union = union_of_all(ctx)?;
+        ctx.out.integer(union.estimate() as i64);
         return Ok(());
     }
     let key = ctx.key(1);
@@ -155,24 +212,13 @@ const PFCOUNT: Command = Command::new(
 
 /// PFMERGE destkey [sourcekey ...]
 fn pfmerge(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let (mut max, mut dense): (Registers, bool) = ([0; REGISTERS], false);
-    for at in 1..ctx.args.len() {
-        let key = ctx.key(at);
-        if let Some(value) = checked(ctx.tx.get(&key)?)? {
-            dense |= sketch::is_dense(value);
-            sketch::merge(&mut max, value)?;
-        }
+    if go_on_in_parts(ctx, Purpose::Merge) {
+        return Ok(());
     }
+    let union = union_of_all(ctx)?;
     let target = ctx.key(1);
-    let mut value = open(&mut ctx.tx, &target)?.map_or_else(sketch::empty, <[u8]>::to_vec);
-    if dense && !sketch::is_dense(&value) {
-        value = sketch::to_dense(&value)?;
-    }
-    let most = sparse_max(&ctx.tx);
-    for (index, &count) in max.iter().enumerate().filter(|(_, count)| **count > 0) {
-        sketch::raise(&mut value, index, count, most)?;
-    }
-    sketch::forget_cardinality(&mut value);
+    let value = open(&mut ctx.tx, &target)?.map_or_else(sketch::empty, <[u8]>::to_vec);
+    let value = union.merged(value, sparse_max(&ctx.tx))?;
     put(&mut ctx.tx, &target, &value);
     ctx.did(&target, Effect::sent(Class::String, "pfadd", 1));
     ctx.out.ok();

@@ -100,7 +100,7 @@ impl World {
         let some: Vec<u64> = (0..self.below(60) + 1).map(|_| self.below(NAMES)).collect();
         let list = |prefix: &str| some.iter().map(|n| format!(" {prefix}{n}")).collect::<String>();
         let pairs = some.iter().map(|n| format!(" f{n} v{}", n * 7)).collect::<String>();
-        let line = match self.below(96) {
+        let line = match self.below(94) {
             0 => format!("SADD s9{}", list(MEMBER)),
             1 => {
                 // A set that is much shorter than others.
@@ -224,7 +224,7 @@ impl World {
         match self.below(24) {
             0..=1 if (self.readings.len() as u64) < READERS => {
                 let key = self.below(KEYS);
-                let line = match self.below(40) {
+                let line = match self.below(38) {
                     32..=37 => self.search(key),
                     26 => {
                         format!("ZUNION 3 z{key} s{} z{} WEIGHTS 2 3 -1 WITHSCORES", self.below(KEYS), self.below(KEYS))
@@ -294,6 +294,70 @@ fn issue_11_a_reply_in_parts_is_of_one_instant() {
         world.run("FLUSHALL");
         world.server.background();
     }
+}
+
+/// The keys to which patterns lead are read one by one: the reply is of one instant, at which nothing that it is made of has
+/// changed between.
+#[test]
+fn issue_11_a_sort_by_other_keys_is_of_one_instant() {
+    let commands = [
+        "SORT n BY w_* LIMIT 5 600 GET # GET w_*",
+        "SORT n BY w_* DESC",
+        "SORT n ALPHA BY w_* GET v_*->f GET nothing",
+        "SORT_RO n BY nosort GET w_*",
+    ];
+    for command in commands {
+        for changes in [0, 1, 200] {
+            let mut server = Server::new(Resp::V2);
+            server.read_in_parts(small_bounds());
+            let run = |server: &mut Server, line: &str| _ = server.run(&slices(&words(line)));
+            for n in 0..900 {
+                run(&mut server, &format!("RPUSH n {}", n * 7919 % 911));
+                run(&mut server, &format!("SET w_{n} {}", n * 104_729 % 503));
+                run(&mut server, &format!("HSET v_{n} f {n} g {n}"));
+            }
+            let mut states = vec![whole(&mut server, command)];
+            let (mut reply, mut ended) = server.turn_as(1, &slices(&words(command)));
+            assert!(!ended, "{command} goes on");
+            let (mut turns, mut left) = (1, changes);
+            while !ended {
+                if left > 0 && turns % 6 == 5 && reply.is_empty() {
+                    let (n, value) = (turns * 31 % 911, turns % 700);
+                    run(&mut server, &format!("SET w_{n} {value}"));
+                    run(&mut server, &format!("HSET v_{n} f {value}"));
+                    if turns % 4 == 3 {
+                        run(&mut server, &format!("LSET n {n} {value}"));
+                    }
+                    // A change of other names disturbs nobody.
+                    run(&mut server, &format!("SET x_{n} {value}"));
+                    states.push(whole(&mut server, command));
+                    left -= 1;
+                }
+                let (more, now) = server.turn_as(1, &[]);
+                (reply, ended) = ([reply, more].concat(), now);
+                turns += 1;
+            }
+            assert!(turns > 12, "{command}: {turns} turns");
+            assert!(states.contains(&reply), "{command} with {changes} changes");
+            server.background();
+            assert!(!server.has_readers());
+        }
+    }
+    // Keys whose time has come are removed as they are met, which is a change.
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(small_bounds());
+    for n in 0..900 {
+        server.run(&slices(&words(&format!("RPUSH n {n}"))));
+        server.run(&slices(&words(&format!("SET w_{n} {n} PX {}", 5 + n % 2 * 1000))));
+    }
+    assert!(!server.turn_as(1, &slices(&words("SORT n BY w_*"))).1);
+    server.advance(50);
+    let (mut reply, mut ended) = (Vec::new(), false);
+    while !ended {
+        let (more, now) = server.turn_as(1, &[]);
+        (reply, ended) = ([reply, more].concat(), now);
+    }
+    assert!(reply == whole(&mut server, "SORT n BY w_*"), "without the weights whose time has come");
 }
 
 /// SORT has the flag of a command that writes: its reply would end in the middle.

@@ -35,6 +35,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("SORT l0 DESC STORE TO", "sortstore"),
     ("SORT s0 BY nosort GET # GET nothing STORE TO", "sortstore"),
     ("SORT z0 ALPHA STORE TO LIMIT 3 900", "sortstore"),
+    ("SORT l0 BY w_* GET # GET v_*->f DESC STORE TO", "sortstore"),
+    ("SORT s0 BY w_*_x ALPHA GET w_*_x LIMIT 7 500 STORE TO", "sortstore"),
     ("GEOSEARCHSTORE TO g0 FROMLONLAT 15 37 BYBOX 6000 5000 km DESC COUNT 900", "geosearchstore"),
     ("GEORADIUS g0 15 37 4000 km STOREDIST TO", "georadiusstore"),
 ];
@@ -70,6 +72,9 @@ fn server() -> Server {
         run(&mut server, &format!("ZADD z1 {}.5 {}", n % 89, member(3 * n)));
         run(&mut server, &format!("RPUSH l0 {}", n * 7919 % 1511));
         run(&mut server, &format!("HSET h0 {} {}", member(n), n));
+        run(&mut server, &format!("SET w_{n} {}", n * 104_729 % 503));
+        run(&mut server, &format!("SET w_{}_x {}", member(n), n * 7 % 1009));
+        run(&mut server, &format!("HSET v_{} f {n}", 2 * n));
         run(&mut server, &format!("GEOADD g0 {} {} {}", n * 31 % 41, n * 17 % 67, member(n)));
     }
     server

@@ -7,17 +7,21 @@
 //! The sources are watched from the beginning. The key changes only if they are as they were when they were read: then all of
 //! the command is done at that instant. Not here: where the elements come from.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use varve_exec::notify::{self, Class};
 use varve_exec::{CommandError, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, Unpublished, ValuePart};
+use varve_store::{Key, NameWatch, ReadOn, StoreWorker, Tx, Type, Unpublished, ValuePart};
 
 use super::texts::{Place, Texts};
 
 /// Elements that are added in one hold of the shard: some 500 us where each finds its place in a large collection.
 const HOLD: usize = 512;
+/// How long all shards are waited for, if all are needed: those that were free are kept meanwhile.
+const HOLD_ALL_WITHIN: Duration = Duration::from_micros(200);
 /// About the bytes that an element takes in the store beside its own.
 const ELEMENT_OVERHEAD_BYTES: usize = 48;
 
@@ -30,6 +34,8 @@ pub(crate) struct Building {
     db: u32,
     sources: Vec<usize>,
     watching: Option<Watching>,
+    /// The names of other keys that it is made of, watched since they were read.
+    names: Option<NameWatch>,
     ty: Type,
     /// A set that is no set of integers, whatever is in it.
     hashed: bool,
@@ -57,6 +63,11 @@ struct Batch {
 impl Batch {
     fn text(&self, at: usize) -> &[u8] {
         self.texts.get(self.places[at])
+    }
+
+    /// About the bytes that some texts take in the store.
+    fn bytes(&self, which: Range<usize>) -> u64 {
+        self.places[which].iter().map(|place| (place.len() + ELEMENT_OVERHEAD_BYTES) as u64).sum()
     }
 
     fn from(&self, at: usize) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
@@ -110,6 +121,7 @@ impl Building {
             db: tx.db(),
             sources,
             watching: Some(watching),
+            names: None,
             ty,
             hashed: false,
             big: false,
@@ -118,6 +130,11 @@ impl Building {
             built: None,
             count: 0,
         }
+    }
+
+    /// The result is made of keys of these names as well, whichever shards they are in.
+    pub(crate) fn follow_names(&mut self, names: NameWatch) {
+        self.names = Some(names);
     }
 
     /// The result is no set of integers, whatever is in it.
@@ -188,8 +205,7 @@ impl Building {
         tx.release();
         let (batch, from) = (&self.batch, self.added);
         let end = batch.places.len().min(from + HOLD);
-        let bytes = (from..end).map(|at| batch.places[at].len() + ELEMENT_OVERHEAD_BYTES).sum::<usize>();
-        if tx.admit(bytes as u64).is_err() {
+        if tx.admit(batch.bytes(from..end)).is_err() {
             return Progress::Failed(CommandError::OUT_OF_MEMORY);
         }
         let pairs = || (from / 2..end / 2).map(|i| (batch.text(2 * i), batch.text(2 * i + 1)));
@@ -242,15 +258,18 @@ impl Building {
         if self.is_full(tx) || is_big && (self.built.is_none() || !self.batch.places.is_empty()) {
             return self.add_on(tx);
         }
+        // Few elements are added at the end, and may be long.
+        if tx.admit(self.batch.bytes(0..self.batch.places.len())).is_err() {
+            return Progress::Failed(CommandError::OUT_OF_MEMORY);
+        }
         let args = Arc::clone(&self.args);
         let args = args.args();
         let key = tx.key_in(self.db, args.get(self.to));
-        let named = self.sources.iter().map(|&at| tx.shard_of(tx.key(args.get(at)).hash));
-        let shards: Vec<u16> = named.chain([tx.shard_of(key.hash)]).collect();
-        if !tx.try_hold_all(shards.into_iter(), self.built.as_ref()) || tx.is_frozen(&key) {
+        if !self.try_hold_for_end(tx, &key) || tx.is_frozen(&key) {
             return Progress::Busy;
         }
-        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+        let names_changed = self.names.as_ref().is_some_and(NameWatch::is_touched);
+        if self.watching.take().is_some_and(|watching| watching.end(tx)) || names_changed {
             return Progress::Anew;
         }
         let taken = tx.exists(&key);
@@ -276,6 +295,32 @@ impl Building {
         notify::did_store(tx, (report.class, report.event), &key, changes, taken);
         out.integer(if report.copies { 1 } else { self.count as i64 });
         Progress::Done
+    }
+
+    /// What it was made of has changed: ends the watching, so that the command may begin anew.
+    pub(crate) fn begin_anew(&mut self, tx: &mut Tx<'_>) -> Progress {
+        let args = Arc::clone(&self.args);
+        let key = tx.key_in(self.db, args.args().get(self.to));
+        if !self.try_hold_for_end(tx, &key) {
+            return Progress::Busy;
+        }
+        if let Some(watching) = self.watching.take() {
+            watching.end(tx);
+        }
+        Progress::Anew
+    }
+
+    /// Tries to hold all that the last part needs: the shards of the sources, and of what is built. Where names are watched,
+    /// their keys may be in any shard.
+    fn try_hold_for_end(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> bool {
+        if self.names.is_some() {
+            let all: Vec<u16> = (0..tx.store().shard_count() as u16).collect();
+            return tx.hold_within(&all, HOLD_ALL_WITHIN);
+        }
+        let args = self.args.args();
+        let named = self.sources.iter().map(|&at| tx.shard_of(tx.key(args.get(at)).hash));
+        let shards: Vec<u16> = named.chain([tx.shard_of(key.hash)]).collect();
+        tx.try_hold_all(shards.into_iter(), self.built.as_ref())
     }
 
     /// Bytes that wait.

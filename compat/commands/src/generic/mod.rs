@@ -14,6 +14,7 @@ pub(crate) mod options;
 pub(crate) mod order;
 pub(crate) mod scan;
 mod sort;
+mod sort_far;
 mod sort_parts;
 mod sort_pattern;
 mod sort_rows;

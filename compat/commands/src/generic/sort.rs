@@ -4,8 +4,8 @@
 //! arguments -> Plan -> elements -> weights (themselves, or what BY's pattern leads to) -> order -> LIMIT
 //!                                                        -> each, or what GET's patterns lead to -> reply or STORE
 //! ```
-//! Patterns lead to keys that no argument names: the elements are looked through for the shards of those keys, which are
-//! held before anything is sorted. Without such patterns a long collection is sorted over several turns (`sort_parts`). `sort_rows` has the elements and their order, `sort_pattern` the way from a pattern to a
+//! Patterns lead to keys that no argument names. Of a short collection the elements are looked through for the shards of those
+//! keys, which are held before anything is sorted. A long one is sorted over several turns (`sort_parts`, `sort_far`). `sort_rows` has the elements and their order, `sort_pattern` the way from a pattern to a
 //! value.
 
 use std::collections::HashSet;
@@ -19,6 +19,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, ListPart, ShardSet, Type};
 
 use super::building::Building;
+use super::sort_far::Far;
 use super::sort_parts::{LongSort, Wishes, limited};
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
@@ -29,6 +30,8 @@ pub(super) const ROWS: FileRows = &[SORT, SORT_RO];
 
 /// Sorting takes as long as showing this number of times as many elements.
 const ELEMENT_COST: u64 = 16;
+/// Following a pattern to a key takes as long as showing this number of elements.
+const FAR_COST: u64 = 64;
 
 const SOURCE: KeySpec = KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS));
 
@@ -105,6 +108,9 @@ struct Plan<'a> {
     /// The elements stay in the order that they have.
     as_is: bool,
     by: Option<Pattern<'a>>,
+    /// The arguments of the patterns.
+    by_at: Option<usize>,
+    get_at: SmallVec<[usize; 4]>,
     offset: i64,
     /// Negative: all.
     count: i64,
@@ -139,12 +145,13 @@ impl<'a> Plan<'a> {
                 if has_star(pattern) {
                     permit_patterns(ctx, errors::SORT_BY_DENIED)?;
                 }
-                plan.by = Some(Pattern::parse(pattern));
+                (plan.by, plan.by_at) = (Some(Pattern::parse(pattern)), Some(at));
                 plan.as_is |= !has_star(pattern);
                 at += 1;
             } else if is(word, "GET") && left >= 1 {
                 permit_patterns(ctx, errors::SORT_GET_DENIED)?;
                 plan.get.push(Pattern::parse(args.get(at)));
+                plan.get_at.push(at);
                 at += 1;
             } else {
                 return Err(CommandError::SYNTAX);
@@ -159,18 +166,22 @@ impl<'a> Plan<'a> {
         !self.as_is && self.by.as_ref().is_some_and(leads_to_keys) || self.get.iter().any(leads_to_keys)
     }
 
-    /// The wishes of a SORT of a collection of this type, if it follows no pattern to another key.
-    fn wishes(&self, ty: Type) -> Option<Wishes> {
-        if self.reaches_out() {
-            return None;
-        }
+    /// The keys to which patterns lead from the elements of the source.
+    fn far(&self, ctx: &mut Ctx<'_, '_>, source: &Key<'_>, ty: Type) -> Far {
+        let args = ctx.args;
+        let by = self.by_at.filter(|_| !self.as_is && !self.orders_set(ty)).map(|at| args.get(at));
+        Far::begin(&mut ctx.tx, source, by, self.get_at.iter().map(|&at| args.get(at)).collect())
+    }
+
+    /// The wishes of a SORT of a collection of this type, but for the keys to which patterns lead.
+    fn wishes(&self, ty: Type) -> Wishes {
         let get = self.get.iter().map(|pattern| *pattern == Pattern::Itself).collect();
         // A BY that leads to no key weighs nothing, and leaves the elements as they are.
         let descending = self.descending && !(self.as_is && ty == Type::Set && self.store.is_none());
         let limits = (self.offset, self.count);
         // A set has no order of its own, and what is stored must follow from what is in it.
         let (as_is, alpha) = if self.orders_set(ty) { (false, true) } else { (self.as_is, self.alpha) };
-        Some(Wishes { descending, alpha, as_is, limits, get })
+        Wishes { descending, alpha, as_is, limits, get }
     }
 
     /// Whether the elements of a set that would stay as they are have to be put in order.
@@ -215,14 +226,15 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
 /// Begins to sort a long collection over several turns; false, and nothing is done, if it is to be sorted at once.
 fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool {
     let Some(ty @ (Type::List | Type::Set | Type::Zset)) = ctx.tx.type_of(key) else { return false };
-    let Some(wishes) = plan.wishes(ty).filter(|_| ctx.session.takes_parts()) else { return false };
+    let (far, patterns) = (plan.reaches_out(), 1 + plan.get.len() as u64);
     let len = ctx.tx.look(key, |value| value.len()).unwrap_or(0);
-    if !ctx.tx.is_long_work(len, ELEMENT_COST) {
+    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(len, if far { FAR_COST * patterns } else { ELEMENT_COST }) {
         return false;
     }
     let Some(reader) = ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") else { return false };
     ctx.tx.note_lookup(true);
-    let mut rest = LongSort::new(reader, wishes);
+    let far = far.then(|| plan.far(ctx, key, ty));
+    let mut rest = LongSort::new(reader, plan.wishes(ty), far);
     match plan.store {
         None => ctx.go_on(Box::new(rest)),
         Some(to) => ctx.go_on_building(|tx, args| {

@@ -1,10 +1,11 @@
-//! SORT of a long collection over several turns, where no pattern leads to other keys.
+//! SORT of a long collection over several turns.
 //!
 //! ```text
 //!  shard held: some elements .. all of them      none held: weights ..   order ..   reply ..
+//!                                                patterns that lead to keys, one shard held: weights ..   values ..
 //! ```
-//! The elements are those of the instant at which the command began. Not here: what is asked for (`sort`), and how two
-//! elements compare (`sort_rows`).
+//! The elements are those of the instant at which the command began. Not here: what is asked for (`sort`), how two
+//! elements compare (`sort_rows`), and other keys (`sort_far`).
 
 use std::ops::Range;
 
@@ -15,6 +16,7 @@ use varve_store::{ReadOn, StoreWorker, Tx, ValuePart, WholeReader};
 
 use super::building::{Building, Report};
 use super::order::OrderInSteps;
+use super::sort_far::Far;
 use super::sort_rows::{Items, Weights, score};
 use crate::errors;
 
@@ -26,7 +28,7 @@ const REPLY_BYTES: usize = 128 << 10;
 /// Elements that one step takes to those that are to be stored.
 const STORE: usize = 1024;
 
-/// The wishes of a SORT that follows no pattern to another key.
+/// The wishes of a SORT, but for patterns that lead to keys.
 #[derive(Clone, Debug)]
 pub(super) struct Wishes {
     pub(super) descending: bool,
@@ -52,6 +54,8 @@ pub(super) struct LongSort {
     items: Items,
     weights: Weights,
     order: OrderInSteps,
+    /// The keys to which patterns lead, if there are such patterns.
+    far: Option<Far>,
     /// The list that is stored.
     building: Option<Building>,
     stage: Stage,
@@ -59,23 +63,50 @@ pub(super) struct LongSort {
 
 /// How far it has come.
 enum Stage {
+    /// The names of other keys are not watched in all shards yet.
+    Watch(WholeReader),
     Read(WholeReader),
     Weigh,
     Order,
+    /// The values of other keys are fetched.
+    Fetch,
     /// The places in the order that are still to be replied, or stored.
     Reply(Range<usize>),
 }
 
 impl LongSort {
-    pub(super) fn new(reader: WholeReader, wishes: Wishes) -> LongSort {
-        let weights = if wishes.alpha { Weights::Themselves } else { Weights::Scores(Vec::new()) };
-        let stage = Stage::Read(reader);
-        LongSort { wishes, items: Items::default(), weights, order: OrderInSteps::default(), building: None, stage }
+    pub(super) fn new(reader: WholeReader, wishes: Wishes, far: Option<Far>) -> LongSort {
+        let weights = match (wishes.alpha, &far) {
+            (false, _) => Weights::Scores(Vec::new()),
+            (true, Some(far)) if far.weighs() => Weights::Texts { texts: Items::default(), there: Vec::new() },
+            (true, _) => Weights::Themselves,
+        };
+        let stage = if far.is_some() { Stage::Watch(reader) } else { Stage::Read(reader) };
+        let (items, order) = (Items::default(), OrderInSteps::default());
+        LongSort { wishes, items, weights, order, far, building: None, stage }
     }
 
     /// Has the result stored.
-    pub(super) fn store_in(&mut self, building: Building) {
+    pub(super) fn store_in(&mut self, mut building: Building) {
+        if let Some(far) = &self.far {
+            building.follow_names(far.names().clone());
+        }
         self.building = Some(building);
+    }
+
+    /// Has more shards know which names are watched; then the elements are read.
+    fn watch(&mut self, tx: &mut Tx<'_>) -> Progress {
+        let far = self.far.as_mut().expect("names are watched for patterns");
+        match far.watch(tx) {
+            // What is stored is made anew at its end: what it watches is let go there.
+            Some(Progress::Anew) if self.building.is_some() => {}
+            Some(progress) => return progress,
+            None => {}
+        }
+        if let Stage::Watch(reader) = std::mem::replace(&mut self.stage, Stage::Weigh) {
+            self.stage = Stage::Read(reader);
+        }
+        Progress::More
     }
 
     /// Weighs some more elements.
@@ -93,12 +124,57 @@ impl LongSort {
         Ok(())
     }
 
-    fn begin_reply(&mut self, out: &mut Reply) {
+    /// Weighs some more elements by other keys.
+    fn weigh_far(&mut self, tx: &mut Tx<'_>) -> Progress {
+        let LongSort { items, weights, order, far, building, .. } = self;
+        let far = far.as_mut().expect("BY leads to keys");
+        let from = order.len();
+        let Some(weighed) = far.weigh(tx, items, from, weights) else { return Progress::Busy };
+        (from..from + weighed).for_each(|at| order.push(at));
+        if order.len() < items.len() {
+            return Progress::More;
+        }
+        if far.has_fault() {
+            return match building {
+                _ if !far.names().is_touched() => Progress::Failed(errors::SORT_NO_SCORE),
+                // What is no number may have been one at the instant of the command.
+                Some(building) => building.begin_anew(tx),
+                None => Progress::Anew,
+            };
+        }
+        self.stage = Stage::Order;
+        Progress::More
+    }
+
+    /// The elements are in order.
+    fn follow_order(&mut self, out: &mut Reply) -> Progress {
+        if self.far.as_ref().is_some_and(Far::shows) {
+            self.stage = Stage::Fetch;
+            return Progress::More;
+        }
+        self.begin_reply(out)
+    }
+
+    /// Fetches some more values of other keys.
+    fn fetch(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let mut far = self.far.take().expect("GET leads to keys");
+        let shown = limited(self.wishes.limits, self.items.len());
+        let progress = far.fetch(tx, shown.len(), |place| self.at(shown.start + place));
+        self.far = Some(far);
+        progress.unwrap_or_else(|| self.begin_reply(out))
+    }
+
+    fn begin_reply(&mut self, out: &mut Reply) -> Progress {
         let shown = limited(self.wishes.limits, self.items.len());
         if self.building.is_none() {
-            out.array(shown.len() * self.wishes.get.len().max(1));
+            if self.far.as_ref().is_some_and(|far| far.names().is_touched()) {
+                return Progress::Anew;
+            }
+            let far = self.far.as_ref().map_or(0, Far::values_each);
+            out.array(shown.len() * self.wishes.get.len().max(far).max(1));
         }
         self.stage = Stage::Reply(shown);
+        Progress::More
     }
 
     /// The element at a place of the result.
@@ -122,7 +198,13 @@ impl LongSort {
             building.add_on(tx)
         } else {
             let next = end.min(start + STORE);
-            for item in (start..next).map(|place| self.at(place)) {
+            let first = limited(self.wishes.limits, self.items.len()).start;
+            for place in start..next {
+                let item = self.at(place);
+                if let Some(far) = self.far.as_ref().filter(|far| far.shows()) {
+                    far.store(place - first, &mut building);
+                    continue;
+                }
                 if self.wishes.get.is_empty() {
                     building.push(item);
                 }
@@ -138,13 +220,15 @@ impl LongSort {
     fn reply(&mut self, out: &mut Reply) -> Progress {
         let Stage::Reply(left) = &self.stage else { unreachable!("its head was replied") };
         let (mut next, end, full) = (left.start, left.end, out.len() + REPLY_BYTES);
+        let first = limited(self.wishes.limits, self.items.len()).start;
         for _ in 0..REPLY.min(end - next) {
             let item = self.at(next);
             next += 1;
-            if self.wishes.get.is_empty() {
-                out.bulk(item);
+            match self.far.as_ref().filter(|far| far.shows()) {
+                Some(far) => far.reply(next - 1 - first, out),
+                None if self.wishes.get.is_empty() => out.bulk(item),
+                None => self.wishes.get.iter().for_each(|&itself| if itself { out.bulk(item) } else { out.null() }),
             }
-            self.wishes.get.iter().for_each(|&itself| if itself { out.bulk(item) } else { out.null() });
             if out.len() >= full {
                 break;
             }
@@ -157,6 +241,7 @@ impl LongSort {
 impl Ongoing for LongSort {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         match &mut self.stage {
+            Stage::Watch(_) => return self.watch(tx),
             Stage::Read(reader) => {
                 let items = &mut self.items;
                 let read = tx.read_whole_on(reader, |part| {
@@ -169,10 +254,11 @@ impl Ongoing for LongSort {
                 match read {
                     ReadOn::Busy => return Progress::Busy,
                     ReadOn::More(_) => {}
-                    ReadOn::All if self.wishes.as_is => self.begin_reply(out),
+                    ReadOn::All if self.wishes.as_is => return self.follow_order(out),
                     ReadOn::All => self.stage = Stage::Weigh,
                 }
             }
+            Stage::Weigh if self.far.as_ref().is_some_and(Far::weighs) => return self.weigh_far(tx),
             Stage::Weigh => {
                 if let Err(error) = self.weigh() {
                     return Progress::Failed(error);
@@ -181,9 +267,10 @@ impl Ongoing for LongSort {
             Stage::Order => {
                 let LongSort { wishes, items, weights, order, .. } = self;
                 if order.step(|a, b| weights.compare(items, (a, b), wishes.descending)) {
-                    self.begin_reply(out);
+                    return self.follow_order(out);
                 }
             }
+            Stage::Fetch => return self.fetch(tx, out),
             Stage::Reply(_) => match self.building.take() {
                 Some(building) => return self.store(tx, building, out),
                 None => return self.reply(out),
@@ -204,10 +291,11 @@ impl Ongoing for LongSort {
 
     fn held_bytes(&self) -> usize {
         let building = self.building.as_ref().map_or(0, Building::held_bytes);
-        self.items.held_bytes() + self.weights.held_bytes() + self.order.held_bytes() + building
+        let far = self.far.as_ref().map_or(0, Far::held_bytes);
+        far + self.items.held_bytes() + self.weights.held_bytes() + self.order.held_bytes() + building
     }
 
     fn kept_bytes(&self) -> usize {
-        if let Stage::Read(reader) = &self.stage { reader.kept_bytes() } else { 0 }
+        if let Stage::Watch(reader) | Stage::Read(reader) = &self.stage { reader.kept_bytes() } else { 0 }
     }
 }

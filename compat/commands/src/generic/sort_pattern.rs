@@ -50,6 +50,11 @@ impl<'a> Pattern<'a> {
         }
     }
 
+    /// The beginning and the end of the names of the keys to which it leads; `None` if it leads to none.
+    pub(super) fn ends(&self) -> Option<(&'a [u8], &'a [u8])> {
+        if let Pattern::Key { head, tail, .. } = self { Some((head, tail)) } else { None }
+    }
+
     /// The name of the key to which the pattern leads from an element, in `name`; false if it leads to no key.
     fn name(&self, item: &[u8], name: &mut Vec<u8>) -> bool {
         let Pattern::Key { head, tail, .. } = self else { return false };

@@ -26,7 +26,7 @@ use super::store::Store;
 use super::worker::StoreWorker;
 use crate::state::clock::is_over;
 use crate::state::key::{Key, database_of, hash_of};
-use crate::state::watch::{Entry, Watched, Watcher};
+use crate::state::watch::{Entry, NameWatch, Watched, Watcher};
 
 impl Shard {
     /// A key of this shard has changed: sets the flags of the sessions that watch it.
@@ -55,11 +55,12 @@ impl Shard {
         if let Some(entry) = watched.take(hash, db, key) {
             entry.watchers.touch();
         }
+        watched.touch_names(db, key);
         self.drop_empty();
     }
 
     fn drop_empty(&mut self) {
-        if self.watched.as_ref().is_some_and(|watched| watched.by_hash.is_empty()) {
+        if self.watched.as_ref().is_some_and(|watched| watched.is_empty()) {
             self.watched = None;
         }
     }
@@ -68,16 +69,21 @@ impl Shard {
         self.watched.get_or_insert_with(|| Watched::new(seed)).of(k).add(watcher.clone());
     }
 
+    pub(crate) fn watch_names(&mut self, seed: u64, db: u16, watch: &NameWatch) {
+        self.watched.get_or_insert_with(|| Watched::new(seed)).add_names(watch.entry(db));
+    }
+
     pub(crate) fn unwatch(&mut self, k: &Key<'_>, watcher: &Watcher) {
         let Some(watched) = &mut self.watched else { return };
         watched.remove(k, watcher);
         self.drop_empty();
     }
 
-    /// Takes out all watched keys of a database.
+    /// Takes out all watched keys of a database, whose names all count as changed.
     fn take_watched(&mut self, db: u16) -> Vec<Entry> {
         let Some(watched) = &mut self.watched else { return Vec::new() };
         let mut taken = Vec::new();
+        watched.touch_all_names(Some(db));
         watched.by_hash.retain(|_, entries| {
             let (mine, others) = std::mem::take(entries).into_iter().partition(|e| e.db == db);
             *entries = others;
@@ -101,6 +107,7 @@ impl Shard {
     pub(crate) fn touch_present(&mut self, ground: &Ground) {
         let Some(watched) = self.watched.take() else { return };
         let mut left = watched;
+        left.touch_all_names(None);
         left.by_hash.retain(|&hash, entries| {
             entries.retain(|entry| {
                 let key = Key { bytes: &entry.key, hash, db: entry.db };

@@ -2,7 +2,7 @@
 
 use super::Tx;
 use crate::state::key::Key;
-use crate::state::watch::Watcher;
+use crate::state::watch::{NameWatch, Watcher};
 
 impl Tx<'_> {
     /// Watches a key for `watcher`, once however often it is called; its shard is held. A key whose time has come is
@@ -11,6 +11,12 @@ impl Tx<'_> {
         self.exists(k);
         let at = self.held.position(self.store.shard_of(k.hash));
         self.held.at_mut(at).watch(self.store.seed(), k, watcher);
+    }
+
+    /// Has a shard, which is held, know of a watch of names of the selected database.
+    pub fn watch_names(&mut self, shard: u16, watch: &NameWatch) {
+        let (at, db) = (self.held.position(usize::from(shard)), self.physical);
+        self.held.at_mut(at).watch_names(self.store.seed(), db, watch);
     }
 
     /// Takes a key's watcher back; its shard is held.

@@ -5,10 +5,14 @@
 //!                                                      |       |
 //!  shard of a: watched  hash -> [(db, "a", [flag]), ...]       |
 //!  shard of b: watched  hash -> [(db, "b", [flag, another's])] +   set once, by the command that changes the key
+//!
+//!  SORT BY w_*: in each shard     [(db, weakly: heads and tails of names, a flag)]
 //! ```
+//! A command that follows patterns to very many keys watches names by their heads and tails. Nobody takes such a watch out of
+//! the shards: once its command has ended, the next change of a key in a shard does.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use smallvec::SmallVec;
@@ -37,6 +41,58 @@ impl Watcher {
     /// A number that no other watcher has at the same time.
     fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
+    }
+}
+
+/// The beginning and the end of the names of keys, with anything between them.
+pub type NamePattern = (Box<[u8]>, Box<[u8]>);
+
+/// A watch of all keys whose names have one of some forms, of one database; it ends when it is dropped.
+#[derive(Clone, Debug)]
+pub struct NameWatch(Arc<Names>);
+
+#[derive(Debug)]
+pub(crate) struct Names {
+    touched: AtomicBool,
+    patterns: Box<[NamePattern]>,
+}
+
+impl NameWatch {
+    /// Watches keys with names of these forms, once the shards know of it.
+    pub fn new(patterns: impl IntoIterator<Item = NamePattern>) -> NameWatch {
+        NameWatch(Arc::new(Names { touched: AtomicBool::new(false), patterns: patterns.into_iter().collect() }))
+    }
+
+    /// True if a key of such a name was changed in a shard that knows of the watch. Whoever reads a key, its shard held, and
+    /// sees false afterwards, has read it as it was when its shard got to know of the watch.
+    pub fn is_touched(&self) -> bool {
+        self.0.touched.load(Relaxed)
+    }
+
+    pub(crate) fn entry(&self, db: u16) -> NameEntry {
+        NameEntry { db, names: Arc::downgrade(&self.0) }
+    }
+}
+
+/// A watch of names, as a shard knows it.
+#[derive(Debug)]
+pub(crate) struct NameEntry {
+    db: u16,
+    names: Weak<Names>,
+}
+
+impl NameEntry {
+    /// Whether anybody watches these names still.
+    fn is_live(&self) -> bool {
+        self.names.strong_count() > 0
+    }
+
+    fn touch_if(&self, changes: impl FnOnce(&Names) -> bool) {
+        if let Some(names) = self.names.upgrade()
+            && changes(&names)
+        {
+            names.touched.store(true, Relaxed);
+        }
     }
 }
 
@@ -102,11 +158,41 @@ pub(crate) struct Watched {
     /// Of the key hash.
     pub(crate) seed: u64,
     pub(crate) by_hash: HashMap<u64, SmallVec<[Entry; 1]>>,
+    names: Vec<NameEntry>,
 }
 
 impl Watched {
     pub(crate) fn new(seed: u64) -> Box<Watched> {
-        Box::new(Watched { seed, by_hash: HashMap::new() })
+        Box::new(Watched { seed, by_hash: HashMap::new(), names: Vec::new() })
+    }
+
+    /// True if nobody watches a key or a name any more.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_hash.is_empty() && self.names.is_empty()
+    }
+
+    /// Has names watched, and forgets those that nobody watches any more.
+    pub(crate) fn add_names(&mut self, entry: NameEntry) {
+        self.names.retain(NameEntry::is_live);
+        self.names.push(entry);
+    }
+
+    /// A key has changed: touches those that watch its name, and forgets names that nobody watches any more.
+    pub(crate) fn touch_names(&mut self, db: u16, key: &[u8]) {
+        let is_one = |(head, tail): &NamePattern| {
+            key.len() >= head.len() + tail.len() && key.starts_with(head) && key.ends_with(tail)
+        };
+        for entry in self.names.iter().filter(|entry| entry.db == db) {
+            entry.touch_if(|names| names.patterns.iter().any(is_one));
+        }
+        self.names.retain(NameEntry::is_live);
+    }
+
+    /// All keys of a database may change, those of all databases without one: touches those that watch any name there.
+    pub(crate) fn touch_all_names(&mut self, db: Option<u16>) {
+        let is_concerned = |entry: &NameEntry| db.is_none_or(|db| entry.db == db);
+        self.names.iter().filter(|entry| is_concerned(entry)).for_each(|entry| entry.touch_if(|_| true));
+        self.names.retain(|entry| !is_concerned(entry) && entry.is_live());
     }
 
     /// The watchers of a key, for adding to them.
@@ -147,6 +233,28 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_watched_by_their_ends_and_forgotten_with_their_watch() {
+        let mut watched = Watched::new(1);
+        let watch = |patterns: &[(&str, &str)]| {
+            NameWatch::new(patterns.iter().map(|(head, tail)| (head.as_bytes().into(), tail.as_bytes().into())))
+        };
+        let (one, two) = (watch(&[("a", "z"), ("w_", "")]), watch(&[("", "")]));
+        watched.add_names(one.entry(3));
+        for (db, key) in [(3, "az_"), (3, "z"), (3, "w"), (4, "w_1"), (3, "a")] {
+            watched.touch_names(db, key.as_bytes());
+            assert!(!one.is_touched(), "{key} of {db}");
+        }
+        watched.touch_names(3, b"az");
+        assert!(one.is_touched());
+        watched.add_names(two.entry(4));
+        drop(one);
+        watched.touch_names(3, b"other");
+        assert!(watched.names.len() == 1 && !two.is_touched());
+        watched.touch_all_names(Some(4));
+        assert!(two.is_touched() && watched.is_empty());
+    }
 
     /// Which of several thousand watchers of one key leaves does not matter to the others: the row stays short, and the
     /// tree is searched by address.

@@ -360,6 +360,63 @@ fn issue_11_a_sort_by_other_keys_is_of_one_instant() {
     assert!(reply == whole(&mut server, "SORT n BY w_*"), "without the weights whose time has come");
 }
 
+/// KEYS shows the names of one instant, whatever comes and goes while they are listed.
+#[test]
+fn issue_11_keys_are_listed_as_they_were_when_it_began() {
+    let mut rng = Rng::seeded(seed());
+    let mut in_parts = 0;
+    for pattern in ["*", "k*7*"] {
+        let mut server = Server::new(Resp::V2);
+        server.read_in_parts(small_bounds());
+        let run = |server: &mut Server, line: &str| _ = server.run(&slices(&words(line)));
+        for _ in 0..40 {
+            (0..600).for_each(|_| run(&mut server, &format!("SET k{} v", rng.below(3000))));
+            (0..50).for_each(|_| run(&mut server, &format!("SET k{} v PX {}", rng.below(3000), 1 + rng.below(60))));
+            let line = format!("KEYS {pattern}");
+            let expected = sorted(&whole(&mut server, &line));
+            let (mut reply, mut ended) = server.turn_as(1, &slices(&words(&line)));
+            let mut turns = 1;
+            while !ended {
+                for _ in 0..rng.below(6) {
+                    let (a, b) = (rng.below(3000), rng.below(3000));
+                    let change = match rng.below(300) {
+                        0 => String::from("FLUSHALL"),
+                        1 => String::from("FLUSHDB"),
+                        2 => String::from("SWAPDB 0 1"),
+                        3..=60 => format!("DEL k{a}"),
+                        61..=120 => format!("RENAME k{a} k{b}"),
+                        121..=140 => format!("COPY k{a} k{b}"),
+                        141..=160 => format!("MOVE k{a} 1"),
+                        161..=180 => format!("PEXPIRE k{a} {}", 1 + rng.below(30)),
+                        181..=200 => format!("GETDEL k{a}"),
+                        201..=220 => format!("SADD k{a} member"),
+                        _ => format!("SET k{a} {}", "long".repeat(rng.below(20) as usize)),
+                    };
+                    run(&mut server, &change);
+                }
+                server.background();
+                if rng.below(8) == 0 {
+                    server.advance(1);
+                }
+                let (more, now) = server.turn_as(1, &[]);
+                (reply, ended) = ([reply, more].concat(), now);
+                turns += 1;
+            }
+            assert!(sorted(&reply) == expected, "{line} in {turns} parts");
+            in_parts += usize::from(turns > 100);
+            run(&mut server, "DEBUG VERIFY");
+        }
+        // One whose client goes is forgotten.
+        (0..600).for_each(|n| run(&mut server, &format!("SET k{n} v")));
+        assert!(!server.turn_as(1, &slices(&words("KEYS *"))).1);
+        server.hang_up(1);
+        run(&mut server, "FLUSHALL");
+        server.background();
+        run(&mut server, "DEBUG VERIFY");
+    }
+    assert!(in_parts > 60, "{in_parts} lists were made in parts");
+}
+
 /// SORT has the flag of a command that writes: its reply would end in the middle.
 #[test]
 fn issue_11_a_sort_that_has_begun_is_neither_held_back_nor_refused() {

@@ -595,11 +595,21 @@ impl Running<'_> {
         let nanos = start.elapsed().as_nanos() as u64;
         self.spent_ns += nanos;
         let now_ms = self.worker.now_ms();
-        let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        let goes_on = self.session.is_ongoing();
+        if goes_on {
+            // Its time is counted at its end.
+            self.session.note_part(nanos);
+            self.batch.observers.stats.begin_parts(d, nanos);
+        }
+        let apart = (!goes_on).then_some(nanos);
+        let ran = Ran { row: d, args, result, mark, nanos: apart, now_ms, is_pending: false };
         self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
         self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
         if self.session.ends_after_reply() {
             return Some(Stop::Close(mark));
+        }
+        if goes_on {
+            return Some(Stop::GoesOn);
         }
         if self.session.is_blocked() {
             return self.session.take_blocked().map(Stop::Blocked);

@@ -52,6 +52,8 @@ fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
 
 /// The context of a command on the whole keyspace.
 pub struct WideCtx<'c> {
+    /// The row of the command that runs.
+    pub row: &'static Row,
     /// The request; argument 0 is the name.
     pub args: Args<'c>,
     /// The whole store.
@@ -62,6 +64,22 @@ pub struct WideCtx<'c> {
     pub out: &'c mut Reply,
     /// The connection.
     pub session: &'c mut Session,
+}
+
+impl WideCtx<'_> {
+    /// Goes on with `rest` in the next turns of the connection, like [`Ctx::go_on`].
+    pub fn go_on(&mut self, rest: Box<dyn Ongoing>) {
+        debug_assert!(self.session.takes_late_reply(), "the handler has asked");
+        self.session.go_on(Box::new(OngoingCommand {
+            muted: !self.session.wants_replies(),
+            row: self.row,
+            args: Arc::new(OwnedArgs::from(self.args)),
+            rest,
+            nanos: 0,
+            tries: 0,
+            begins_anew: false,
+        }));
+    }
 }
 
 impl<'c, 'a> Ctx<'c, 'a> {

@@ -108,7 +108,7 @@ pub(crate) fn invoke_wide(command: &'static Command, store: &Store, ctx: WideCal
         unreachable!("{} does not run on the whole keyspace", command.full_name);
     };
     let WideCall { args, worker, session, out } = ctx;
-    let result = run(&mut WideCtx { args, store, worker: &mut *worker, out, session: &mut *session });
+    let result = run(&mut WideCtx { row: command, args, store, worker: &mut *worker, out, session: &mut *session });
     // Its reported effects are handed on while the gate is still held.
     worker.end_command(session.db(), &|words| args.iter().for_each(|arg| _ = words.add(arg)));
     worker.follow_all();

@@ -50,6 +50,7 @@ pub use state::types::{PerType, SmallLimits, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
 pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
 pub use state::walker::{Before, PartSink, ValuePart, Walker};
+pub use keyspace::listing::{KeyListing, KeyNames, WantsName};
 pub use state::watch::{self, NamePattern, NameWatch, Watcher};
 pub use state::wheel;
 pub use varve_collection::KeptBytes;

@@ -1,15 +1,16 @@
 //! SCAN and KEYS: all keys of a database, filtered.
 //!
 //! SCAN goes shard by shard without the gate and promises what Redis promises: a key that is there from the first call
-//! to the last is told. KEYS has the keyspace at rest and tells one instant.
+//! to the last is told. KEYS begins with the keyspace at rest,
+//! which is its instant; many keys are listed shard by shard, as they were then.
 //!
 //! The options of HSCAN, SSCAN and ZSCAN are read here too: [`Options`], [`parse_cursor`].
 
 use varve_base::glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg};
-use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, WideCtx};
-use varve_protocol::Args;
-use varve_store::{Store, Type};
+use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, Ongoing, Progress, WideCtx};
+use varve_protocol::{Args, Reply};
+use varve_store::{KeyListing, KeyNames, Store, Tx, Type, WantsName};
 
 use crate::errors;
 use crate::grammar::{integer, is};
@@ -135,6 +136,16 @@ fn read_cursor(text: &[u8]) -> CmdResult<u64> {
 
 /// KEYS pattern
 fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
+    if ctx.session.takes_parts() && ctx.store.is_long_listing() {
+        let pattern: Box<[u8]> = ctx.args.get(1).into();
+        let wants: WantsName = match &*pattern {
+            b"*" => Box::new(|_| true),
+            _ => Box::new(move |key| glob::matches(&pattern, key, false)),
+        };
+        let listing = ctx.store.begin_listing(ctx.session.db(), ctx.worker.now_ms(), wants);
+        ctx.go_on(Box::new(LongKeys::List(listing)));
+        return Ok(());
+    }
     let pattern = ctx.args.get(1);
     let all = pattern == b"*";
     let mut count = 0;
@@ -147,6 +158,45 @@ fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
     });
     ctx.out.end_array(keys, count);
     Ok(())
+}
+
+/// A KEYS that is under way.
+enum LongKeys {
+    List(KeyListing),
+    Reply(KeyNames),
+}
+
+impl Ongoing for LongKeys {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        match self {
+            LongKeys::List(listing) => match tx.list_on(listing) {
+                None => return Progress::Busy,
+                Some(true) => {}
+                Some(false) => {
+                    let names = listing.take_names();
+                    out.array(names.len());
+                    *self = LongKeys::Reply(names);
+                }
+            },
+            LongKeys::Reply(names) => {
+                if names.take_some(|name| out.bulk(name)) == 0 {
+                    return Progress::Done;
+                }
+            }
+        }
+        Progress::More
+    }
+
+    fn held_bytes(&self) -> usize {
+        match self {
+            LongKeys::List(listing) => listing.held_bytes(),
+            LongKeys::Reply(names) => names.held_bytes(),
+        }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        0
+    }
 }
 
 const KEYS: Command = Command::new(

@@ -197,6 +197,7 @@ impl Shard {
     pub(crate) fn detach(&mut self, log: &Log, entry: IndexEntry, _: Shown) -> Ref {
         let r = self.index.remove(entry);
         self.touch_object(log, r);
+        self.note_goes(log, r);
         let object = self.access.open(log, r);
         let (db, volatile) = (database_of(&object), object.expiry_ms().is_some());
         let count = self.counts.of(db);
@@ -242,6 +243,8 @@ impl Shard {
     /// (`Store::end_walk`).
     pub(crate) fn take_all(&mut self, ground: &Ground) -> (IndexTable, Roots, Wheel) {
         debug_assert!(self.walking.is_none(), "the walk has ended");
+        // Of listings that were dropped: while one is under way the keys are swept one by one.
+        self.listings = None;
         self.touch_present(ground);
         self.counts = Counts::default();
         ground.count_dated(-(std::mem::take(&mut self.dated) as i64));

@@ -19,6 +19,7 @@ use varve_index::{IndexEntry, IndexTable, Rehash};
 use varve_segment::{Access, Log, Object};
 
 use super::ground::Ground;
+use super::listing::Listings;
 use crate::state::counts::Counts;
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::link::{Link, Root};
@@ -59,6 +60,8 @@ pub(crate) struct Shard {
     pub(super) dated: usize,
     /// Entries of the wheel that came out, of hashes of which more fields are due than one step removes.
     pub(super) overdue: Vec<u64>,
+    /// Listings of names that have not passed the shard; None without any.
+    pub(super) listings: Option<Box<Listings>>,
     /// Keys that sessions watch; None without any.
     pub(super) watched: Option<Box<Watched>>,
     /// Clients that wait for keys here.
@@ -111,6 +114,7 @@ impl ShardCell {
             roots: Roots::default(),
             dated: 0,
             overdue: Vec::new(),
+            listings: None,
             watched: None,
             waiters: None,
             reported_bytes: 0,
@@ -200,6 +204,7 @@ impl Shard {
     pub(crate) fn insert(&mut self, ground: &Ground, id: usize, k: &Key<'_>, r: Ref, volatile: bool) {
         let hashes = KeyHashes { log: ground.log(), access: &self.access, seed: ground.seed() };
         self.index.insert(k.hash, r, &hashes);
+        self.note_came(k);
         self.follow_index(ground, id);
         let count = self.counts.of(k.db);
         count.keys += 1;

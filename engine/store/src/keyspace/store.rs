@@ -10,7 +10,7 @@
 //! ```
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use varve_base::hash::{open48, seal48};
@@ -73,6 +73,8 @@ pub struct Store {
     walk: RankedMutex<Option<Arc<Walk>>>,
     /// A walk is under way: written with `walk` locked, read without.
     pub(super) walks: SharedBool,
+    /// Listings of names that are under way.
+    pub(super) listings: Arc<AtomicUsize>,
     shapes: Shapes,
     lazyfree: Lazyfree,
     /// How often FLUSHALL has run.
@@ -134,6 +136,7 @@ impl Store {
             detached: DetachedTables::new(),
             walk: RankedMutex::new(Rank::Drain, None),
             walks: SharedBool::new(false),
+            listings: Arc::default(),
             shapes: Shapes::default(),
             lazyfree: Lazyfree::default(),
             flushes: SharedU64::new(0),

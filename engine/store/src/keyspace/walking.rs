@@ -98,11 +98,11 @@ impl Store {
         }
     }
 
-    /// True if somebody beside the walk under way reads a collection over several holds. Under the gate alone.
+    /// True if somebody beside the walk under way reads a collection over several holds, or lists names. Under the gate alone.
     pub(crate) fn has_other_readers(&self) -> bool {
         // A reader that goes meanwhile, with its walk given up, counts as if it stayed.
         let live = self.ground().readers().live();
-        live > self.walk().lock().as_ref().map_or(0, |walk| walk.long_count())
+        self.has_listings() || live > self.walk().lock().as_ref().map_or(0, |walk| walk.long_count())
     }
 
     /// Ends the walk that is under way since every database is about to be emptied: no object is left to be shown, or to

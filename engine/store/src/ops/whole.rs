@@ -6,6 +6,7 @@ use super::Tx;
 use super::opened::Opened;
 use super::reading::{ListReader, ReadOn, ZsetReader, is_long};
 use crate::ListEnd;
+use crate::keyspace::listing::KeyListing;
 use crate::state::key::Key;
 use crate::state::readers::CollectionReader;
 use crate::state::types::{Type, WrongType};
@@ -36,6 +37,16 @@ impl WholeReader {
 }
 
 impl Tx<'_> {
+    /// Lists some more names, with one shard held; false at the end. `None`, and nothing is done, if it is busy.
+    pub fn list_on(&mut self, listing: &mut KeyListing) -> Option<bool> {
+        let Some(shard) = listing.shard(self.store.shard_count()) else { return Some(false) };
+        if !self.try_hold_one(shard as u16) {
+            return None;
+        }
+        listing.pass(shard, self.held.at_mut(0), self.store.log());
+        Some(true)
+    }
+
     /// Whether work on this number of elements takes too long for one hold, each taking as long as showing `times` elements.
     pub fn is_long_work(&self, elements: u64, times: u64) -> bool {
         elements.saturating_mul(times) >= self.store.ground().readers().bounds().long_elements

@@ -184,7 +184,8 @@ impl Ours {
             match turn.state {
                 TurnState::Server { start, spans, .. } => {
                     let args = Args::new(&input[start..], &spans);
-                    if let Err(error) = debug::run(&mut WideCtx { row: &debug::ROW, args, store, worker, out, session }) {
+                    if let Err(error) = debug::run(&mut WideCtx { row: &debug::ROW, args, store, worker, out, session })
+                    {
                         error.reply(out);
                     }
                 }

@@ -156,13 +156,7 @@ impl World {
                 format!("RPUSH n{a}{numbers}")
             }
             83 if self.below(8) == 0 => format!("LTRIM n{a} 5 -5"),
-            84..=91 => {
-                let places = some.iter().map(|n| {
-                    format!(" {} {} {MEMBER}{n}", (n * 7919 % 360) as i64 - 180, (n * 104_729 % 170) as i64 - 85)
-                });
-                format!("GEOADD g{a}{}", places.collect::<String>())
-            }
-            92 => format!("ZREM g{a}{}", list(MEMBER)),
+            84..=92 => self.change_of_places(a, &some),
             _ => {
                 self.server.advance(1);
                 self.server.background();
@@ -172,6 +166,15 @@ impl World {
         self.run(&line);
     }
 
+    fn change_of_places(&mut self, key: u64, some: &[u64]) -> String {
+        if self.below(9) == 0 {
+            return format!("ZREM g{key}{}", some.iter().map(|n| format!(" {MEMBER}{n}")).collect::<String>());
+        }
+        let place = |n: &u64| ((n * 7919 % 360) as i64 - 180, (n * 104_729 % 170) as i64 - 85);
+        let places = some.iter().map(|n| (place(n), n)).map(|((x, y), n)| format!(" {x} {y} {MEMBER}{n}"));
+        format!("GEOADD g{key}{}", places.collect::<String>())
+    }
+
     /// A search around some place, of some hundred kilometres or of the whole world.
     fn search(&mut self, key: u64) -> String {
         let far = [500, 3000, 9000, 30_000][self.below(4) as usize];
@@ -179,7 +182,10 @@ impl World {
         match self.below(6) {
             0 => format!("GEOSEARCH g{key} FROMLONLAT {place} BYRADIUS {far} km"),
             1 => format!("GEOSEARCH g{key} FROMLONLAT {place} BYBOX {far} {} km ASC WITHDIST WITHCOORD", far / 2),
-            2 => format!("GEOSEARCH g{key} FROMLONLAT {place} BYRADIUS {far} km COUNT {} ANY WITHHASH", self.below(900) + 1),
+            2 => format!(
+                "GEOSEARCH g{key} FROMLONLAT {place} BYRADIUS {far} km COUNT {} ANY WITHHASH",
+                self.below(900) + 1
+            ),
             3 => format!("GEORADIUS g{key} {place} {far} km COUNT {} DESC", self.below(900) + 1),
             4 => format!("GEORADIUS_RO g{key} {place} {far} km WITHDIST ASC"),
             _ => format!("GEORADIUSBYMEMBER_RO g{key} {MEMBER}{} {far} km", self.below(NAMES)),

@@ -47,8 +47,8 @@ mod preparse;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
-use alone::Place;
 pub use alone::{ALONE_PATIENCE, patience};
+use alone::{Place, stands_back};
 use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
@@ -618,25 +618,6 @@ impl Running<'_> {
             return Some(Stop::Published(mark));
         }
         (db != self.session.db()).then_some(Stop::Selected)
-    }
-}
-
-/// Why a request does not run now, if it does not: enough was replied, it is held back, or writes wait.
-#[inline(always)]
-fn stands_back(
-    full: bool,
-    pause: Pause,
-    denied: Denied,
-    command: Result<&'static Command, Unresolved>,
-    session: &Session,
-) -> Option<Stop> {
-    if full {
-        return Some(Stop::Full);
-    }
-    match command {
-        Ok(d) if pause.holds(d, session) => Some(Stop::Paused),
-        Ok(d) if denied.writes_wait && Pause::Writes.holds(d, session) => Some(Stop::Busy),
-        _ => None,
     }
 }
 

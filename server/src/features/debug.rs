@@ -135,7 +135,14 @@ fn keyspace(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let Some(_alone) = alone(ctx, &store) else { return Ok(After::Busy) };
     let session = ctx.conn.session_mut();
     let (args, worker, out) = (ctx.args, &mut *ctx.store, &mut *ctx.out);
-    let result = varve_commands::debug::run(&mut WideCtx { row: &varve_commands::debug::ROW, args, store: &store, worker, out, session });
+    let result = varve_commands::debug::run(&mut WideCtx {
+        row: &varve_commands::debug::ROW,
+        args,
+        store: &store,
+        worker,
+        out,
+        session,
+    });
     ctx.store.park();
     result.map(|()| After::Done)
 }

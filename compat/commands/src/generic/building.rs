@@ -297,7 +297,7 @@ impl Building {
         Progress::Done
     }
 
-    /// What it was made of has changed: ends the watching, so that the command may begin anew.
+    /// A source has changed: ends the watching, so that the command may begin anew.
     pub(crate) fn begin_anew(&mut self, tx: &mut Tx<'_>) -> Progress {
         let args = Arc::clone(&self.args);
         let key = tx.key_in(self.db, args.args().get(self.to));

@@ -98,7 +98,7 @@ impl LongSort {
     fn watch(&mut self, tx: &mut Tx<'_>) -> Progress {
         let far = self.far.as_mut().expect("names are watched for patterns");
         match far.watch(tx) {
-            // What is stored is made anew at its end: what it watches is let go there.
+            // A list that is stored is made anew at its end, where its watching ends.
             Some(Progress::Anew) if self.building.is_some() => {}
             Some(progress) => return progress,
             None => {}
@@ -137,7 +137,7 @@ impl LongSort {
         if far.has_fault() {
             return match building {
                 _ if !far.names().is_touched() => Progress::Failed(errors::SORT_NO_SCORE),
-                // What is no number may have been one at the instant of the command.
+                // The text that is no number may have been one at the instant of the command.
                 Some(building) => building.begin_anew(tx),
                 None => Progress::Anew,
             };

@@ -19,6 +19,8 @@ mod shape;
 mod sphere;
 
 use cell::Point;
+use find::Found;
+use query::Query;
 use varve_base::number::{parse_f64, push_u64};
 use varve_exec::{CmdResult, CommandError, FileRows};
 use varve_protocol::{Args, Reply};
@@ -58,6 +60,24 @@ fn reply_position(out: &mut Reply, point: Point) {
         } else {
             out.bulk(text.as_bytes());
         }
+    }
+}
+
+/// Replies with a member and with what is asked for of it.
+fn reply_found(out: &mut Reply, query: &Query, (member, found): (&[u8], Found)) {
+    let parts = [query.with_distance, query.with_score, query.with_position].iter().filter(|with| **with).count();
+    if parts > 0 {
+        out.array(parts + 1);
+    }
+    out.bulk(member);
+    if query.with_distance {
+        reply_distance(out, found.metres / query.shape.unit);
+    }
+    if query.with_score {
+        out.integer(found.score as i64);
+    }
+    if query.with_position {
+        reply_position(out, found.point);
     }
 }
 

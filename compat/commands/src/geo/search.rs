@@ -6,10 +6,10 @@ use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_protocol::Reply;
 use varve_store::{Key, Type};
 
-use super::find::{Found, Harvest, spans};
+use super::find::{Harvest, spans};
 use super::query::{COUNT, COUNT_OF_OLD, Destination, Family, Grammar, ORDER, Query, UNIT, count};
+use super::reply_found;
 use super::search_parts::LongSearch;
-use super::{reply_distance, reply_position};
 use crate::generic::building::Building;
 use crate::zset::{READS, REPLACES, Scratch};
 
@@ -100,24 +100,6 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, grammar: Grammar, query: Query, source:
 /// The event of a search that stores what it finds.
 fn event(grammar: Grammar) -> &'static str {
     if grammar.family == Family::Search { "geosearchstore" } else { "georadiusstore" }
-}
-
-/// Replies with a member and with what is asked for of it.
-pub(super) fn reply_found(out: &mut Reply, query: &Query, (member, found): (&[u8], Found)) {
-    let parts = [query.with_distance, query.with_score, query.with_position].iter().filter(|with| **with).count();
-    if parts > 0 {
-        out.array(parts + 1);
-    }
-    out.bulk(member);
-    if query.with_distance {
-        reply_distance(out, found.metres / query.shape.unit);
-    }
-    if query.with_score {
-        out.integer(found.score as i64);
-    }
-    if query.with_position {
-        reply_position(out, found.point);
-    }
 }
 
 fn answer(out: &mut Reply, harvest: &Harvest, query: &Query) {

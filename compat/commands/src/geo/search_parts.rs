@@ -4,7 +4,7 @@
 //!  shard held: members of a span near the area    none held: their distances    ..    order ..    reply, or what is stored ..
 //! ```
 //! The members are those of the instant at which the command began: each span of ranks has a reader. Not here: which spans
-//! (`find`), and what a member's reply is (`search`).
+//! (`find`), and what a member's reply is (`mod`).
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use varve_store::{ReadOn, StoreWorker, Tx, ZsetReader};
 use super::cell::Point;
 use super::find::{Found, Harvest};
 use super::query::{Order, Query};
-use super::search::reply_found;
+use super::reply_found;
 use super::shape::Window;
 use crate::generic::building::{Building, Report};
 use crate::generic::order::OrderInSteps;

@@ -19,7 +19,7 @@ use super::{Union, checked, put, sparse_max};
 /// A command with this number of keys and more is run in parts.
 pub(super) const MANY: usize = 32;
 
-/// What becomes of the registers of all keys.
+/// The use of the registers of all keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Count,

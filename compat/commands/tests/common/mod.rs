@@ -281,7 +281,9 @@ impl Server {
                     assert_eq!(command.name, "debug", "{} needs a server", command.full_name);
                     let store = Arc::clone(&self.store);
                     let args = Args::new(&input[start..], &spans);
-                    if let Err(error) = debug::run(&mut WideCtx { row: &debug::ROW, args, store: &store, worker, out, session }) {
+                    if let Err(error) =
+                        debug::run(&mut WideCtx { row: &debug::ROW, args, store: &store, worker, out, session })
+                    {
                         error.reply(out);
                     }
                 }

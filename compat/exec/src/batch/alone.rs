@@ -1,11 +1,14 @@
-//! The place of a command that names no keys: outside of the gate, inside like others, or alone behind it.
+//! The place of a command that names no keys: outside of the gate, inside like others, or alone behind it. And whether a
+//! command runs now at all.
 
 use std::time::Duration;
 
 use varve_store::gate::{ExclusiveGate, Gate, InsideGate};
 
 use super::Stop;
-use crate::command::{Command, Exec};
+use crate::checks::Denied;
+use crate::command::{Command, Exec, Unresolved};
+use crate::pause::Pause;
 use crate::session::Session;
 
 /// How long a command that runs alone waits for others to leave the gate, while newcomers are kept out: longer than a batch.
@@ -40,5 +43,24 @@ impl<'g> Place<'g> {
             },
             _ => Ok(Place::Outside),
         }
+    }
+}
+
+/// Why a request does not run now, if it does not: enough was replied, it is held back, or writes wait.
+#[inline(always)]
+pub(super) fn stands_back(
+    full: bool,
+    pause: Pause,
+    denied: Denied,
+    command: Result<&'static Command, Unresolved>,
+    session: &Session,
+) -> Option<Stop> {
+    if full {
+        return Some(Stop::Full);
+    }
+    match command {
+        Ok(d) if pause.holds(d, session) => Some(Stop::Paused),
+        Ok(d) if denied.writes_wait && Pause::Writes.holds(d, session) => Some(Stop::Busy),
+        _ => None,
     }
 }

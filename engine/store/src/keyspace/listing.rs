@@ -10,9 +10,8 @@
 //!
 //! A listing that is dropped is forgotten by each shard with the next key that comes or goes there.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
@@ -22,112 +21,11 @@ use super::shard::Shard;
 use super::store::Store;
 use crate::state::clock::is_over;
 use crate::state::key::{Key, Place, database_of, hash_of};
+use crate::state::listing::{CAME_BYTES, KeyListing, KeyNames, ListingState, Listings, Names, WantsName};
 
 /// Buckets that one hold of a shard passes: some 900 entries.
 pub(crate) const LISTED_BUCKETS: usize = 128;
-/// Bytes of names in a block; a longer name has one of its own.
-const BLOCK_BYTES: usize = 256 << 10;
-/// Bytes of a name's length in front of it.
-const LEN_BYTES: usize = size_of::<u32>();
-/// Bytes that a key which has come takes beside its name.
-const CAME_BYTES: usize = 64;
-
-/// Whether a listing wants a key of this name.
-pub type WantsName = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
-
-/// A listing that is under way.
-pub struct KeyListing {
-    shared: Arc<Shared>,
-    live: Arc<AtomicUsize>,
-}
-
-impl std::fmt::Debug for KeyListing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyListing").field("cursor", &self.cursor()).finish_non_exhaustive()
-    }
-}
-
-struct Shared {
-    /// The physical number of the database.
-    db: u16,
-    /// The time at which it began: keys whose time had come are not listed.
-    now_ms: i64,
-    seed: u64,
-    wants: WantsName,
-    /// Places before this one have been passed. It changes with the shard of the place locked.
-    cursor: AtomicU64,
-    names: RankedMutex<Names>,
-}
-
-#[derive(Default)]
-struct Names {
-    listed: KeyNames,
-    /// Keys ahead that were not there when it began. A tree: a table that grows would be moved as a whole.
-    came: BTreeSet<Box<[u8]>>,
-    came_bytes: usize,
-}
-
-/// Names of keys, one behind the other.
-#[derive(Debug, Default)]
-pub struct KeyNames {
-    blocks: Vec<Vec<u8>>,
-    count: usize,
-}
-
-impl KeyNames {
-    /// Number of names.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// True without names.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Bytes that they take.
-    pub fn held_bytes(&self) -> usize {
-        self.blocks.iter().map(Vec::capacity).sum()
-    }
-
-    fn push(&mut self, name: &[u8]) {
-        let bytes = LEN_BYTES + name.len();
-        if self.blocks.last().is_none_or(|block| block.capacity() - block.len() < bytes) {
-            self.blocks.push(Vec::with_capacity(BLOCK_BYTES.max(bytes)));
-        }
-        let block = self.blocks.last_mut().expect("a block with room");
-        let len = u32::try_from(name.len()).expect("a name is shorter than 4 GB");
-        block.extend_from_slice(&len.to_le_bytes());
-        block.extend_from_slice(name);
-        self.count += 1;
-    }
-
-    /// Takes the names of some block out, and shows them; how many.
-    pub fn take_some(&mut self, mut show: impl FnMut(&[u8])) -> usize {
-        let Some(block) = self.blocks.pop() else { return 0 };
-        let (mut rest, mut shown) = (&block[..], 0);
-        while let Some((len, behind)) = rest.split_first_chunk::<LEN_BYTES>() {
-            let (name, behind) = behind.split_at(u32::from_le_bytes(*len) as usize);
-            show(name);
-            (rest, shown) = (behind, shown + 1);
-        }
-        self.count -= shown;
-        shown
-    }
-}
-
-impl Drop for KeyListing {
-    fn drop(&mut self) {
-        let before = self.live.fetch_sub(1, Relaxed);
-        debug_assert!(before > 0, "a listing that was counted");
-    }
-}
-
 impl KeyListing {
-    fn cursor(&self) -> Place {
-        Place(self.shared.cursor.load(Relaxed))
-    }
-
     /// The shard that is to be listed next; `None` at the end.
     pub(crate) fn shard(&self, shards: usize) -> Option<usize> {
         Some(self.cursor().shard()).filter(|&shard| shard < shards)
@@ -173,35 +71,6 @@ impl KeyListing {
         if next.is_none() {
             shard.forget_listing(&self.shared);
         }
-    }
-}
-
-impl Names {
-    /// Lists a key, if it is wanted and was there when the listing began.
-    fn list(&mut self, shared: &Shared, name: &[u8]) {
-        if (shared.wants)(name) && !self.came.contains(name) {
-            self.listed.push(name);
-        }
-    }
-}
-
-impl Shared {
-    /// True if the key is one of the database, and the listing has yet to come to its place.
-    fn concerns(&self, shard: usize, db: u16, hash: u64) -> bool {
-        db == self.db && Place::of(shard, hash) >= Place(self.cursor.load(Relaxed))
-    }
-}
-
-/// The listings that a shard knows of.
-pub(crate) struct Listings {
-    shard: usize,
-    listings: Vec<Weak<Shared>>,
-}
-
-impl Listings {
-    fn each(&mut self, mut act: impl FnMut(&Shared)) -> bool {
-        self.listings.retain(|listing| listing.upgrade().is_some_and(|shared| (act(&shared), true).1));
-        !self.listings.is_empty()
     }
 }
 
@@ -262,7 +131,7 @@ impl Shard {
         }
     }
 
-    fn forget_listing(&mut self, passed: &Arc<Shared>) {
+    fn forget_listing(&mut self, passed: &Arc<ListingState>) {
         let Some(listings) = &mut self.listings else { return };
         listings.listings.retain(|listing| listing.strong_count() > 0 && !std::ptr::eq(listing.as_ptr(), &**passed));
         if listings.listings.is_empty() {
@@ -274,7 +143,7 @@ impl Shard {
 impl Store {
     /// Begins to list the names of the keys of a logical database that are there now, and wanted. The gate is held alone.
     pub fn begin_listing(&self, db: u32, now_ms: i64, wants: WantsName) -> KeyListing {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ListingState {
             db: self.database_map().physical(db),
             now_ms,
             seed: self.seed(),
@@ -292,7 +161,7 @@ impl Store {
         KeyListing { shared, live: Arc::clone(&self.listings) }
     }
 
-    /// True if there are so many keys, of all databases, that a look at each takes too long for one hold.
+    /// True if a look at each key, of all databases, takes too long for one hold.
     pub fn is_long_listing(&self) -> bool {
         let keys: u64 = self.counts_of_all().iter().map(|(keys, _)| keys).sum();
         keys >= self.ground().readers().bounds().long_elements

@@ -19,7 +19,7 @@ pub(crate) mod expiry;
 pub mod gate;
 pub(crate) mod ground;
 pub(crate) mod guards;
-pub(crate) mod listing;
+mod listing;
 mod long_values;
 mod report;
 mod roots;

@@ -19,10 +19,10 @@ use varve_index::{IndexEntry, IndexTable, Rehash};
 use varve_segment::{Access, Log, Object};
 
 use super::ground::Ground;
-use super::listing::Listings;
 use crate::state::counts::Counts;
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::link::{Link, Root};
+use crate::state::listing::Listings;
 use crate::state::roots::Roots;
 use crate::state::types::Type;
 use crate::state::waiters::Waiters;

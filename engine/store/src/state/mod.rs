@@ -30,6 +30,7 @@ pub(crate) mod form;
 pub(crate) mod key;
 pub(crate) mod lazyfree;
 pub(crate) mod link;
+pub(crate) mod listing;
 pub(crate) mod meter;
 pub(crate) mod observe;
 pub(crate) mod pending;

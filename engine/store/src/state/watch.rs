@@ -12,8 +12,8 @@
 //! the shards: once its command has ended, the next change of a key in a shard does.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 

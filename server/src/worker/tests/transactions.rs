@@ -172,8 +172,8 @@ fn the_classes_of_events_are_configuration() {
     assert_eq!(store.event_mask(), 0);
 }
 
-/// What is alone behind the gate is a long command of another worker here: who asks for the gate meanwhile is put back, and
-/// its worker serves others.
+/// A long command of another worker is alone behind the gate: commands that ask for the gate meanwhile are put back, and their
+/// worker serves others.
 #[test]
 fn issue_11_nobody_sleeps_before_the_gate() {
     let server = Server::start(1, "enable-debug-command yes\n");

@@ -97,11 +97,7 @@ fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration)
 }
 
 /// Begins a rewrite that clients ask for, or has it begin behind the save of a FLUSHALL. The worker is outside the gate.
-fn begin_or_queue(
-    state: &Arc<ServerState>,
-    worker: &mut StoreWorker,
-    patience: Duration,
-) -> Result<(), NotBegun> {
+fn begin_or_queue(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> Result<(), NotBegun> {
     let persist = state.persist();
     if persist.queue_rewrite() {
         return Ok(());

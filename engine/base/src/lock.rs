@@ -97,6 +97,16 @@ impl<T> SpinMutex<T> {
         self.guard()
     }
 
+    /// Waits for the lock without sleeping: for one waiter, which others must not overtake again and again.
+    pub fn lock_awake(&self) -> SpinGuard<'_, T> {
+        if !self.acquire() {
+            while !self.spin(SPINS) {
+                yield_now();
+            }
+        }
+        self.guard()
+    }
+
     /// The value without locking: nobody else can hold the lock.
     #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> &mut T {

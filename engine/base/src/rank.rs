@@ -1,13 +1,16 @@
 //! Lock ranks: debug builds check that every lock is taken in the one order that cannot deadlock.
 //!
 //! ```text
-//!   Gate  <  Drain  <  Shard(0) < Shard(1) < ...  <  Leaf
+//!   Gate  <  Token  <  Drain  <  Shard(0) < Shard(1) < ...  <  Leaf
 //! ```
 //!
 //! A thread may take a lock only if its rank is above every rank that it holds; two locks of equal rank are never held
 //! together, so a thread that holds a leaf takes no further lock. The check runs before the lock is waited for: a violation is a panic
 //! with both ranks in it and not a hang. `try_lock` is checked as well: it cannot deadlock by itself, but the code path that
 //! tries today blocks tomorrow.
+//!
+//! One thread at a time may take shards in any order: the one that holds the token ([`enter_beside`]). Nobody else waits for
+//! a shard while it holds one, so nobody waits for that thread in a circle.
 //!
 //! The ranks that a thread holds are a stack in thread-local storage. Guards may be dropped in any order. In release builds
 //! (and under loom, whose threads share one real thread) a token has no bytes and no code, and [`RankedMutex`] is as big as
@@ -26,6 +29,8 @@ use crate::lock::{SpinGuard, SpinMutex};
 pub enum Rank {
     /// The gate, shared or alone.
     Gate,
+    /// The token, whose holder may take shards in any order and wait for them.
+    Token,
     /// The state of the drain under way: one step of reclaim holds it while it locks shards one by one.
     Drain,
     /// A shard, by its number: several are taken in ascending order.
@@ -57,6 +62,26 @@ pub fn enter(rank: Rank) -> RankToken {
         if matches!(rank, Rank::Drain | Rank::Leaf) {
             crate::shared::note_write();
         }
+        RankToken { rank, bound: PhantomData }
+    }
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    {
+        let _ = rank;
+        RankToken { bound: PhantomData }
+    }
+}
+
+/// Notes that this thread, which holds the token, is about to take a lock of `rank`, a shard's, beside the shards that it
+/// holds, of lower and of higher numbers.
+///
+/// # Panics
+/// In debug builds, if the thread does not hold the token, or holds this shard or a leaf.
+#[inline]
+#[track_caller]
+pub fn enter_beside(rank: Rank) -> RankToken {
+    #[cfg(all(debug_assertions, not(loom)))]
+    {
+        checked::insert(rank);
         RankToken { rank, bound: PhantomData }
     }
     #[cfg(not(all(debug_assertions, not(loom))))]
@@ -125,6 +150,20 @@ impl<T> RankedMutex<T> {
     pub fn lock(&self) -> RankedGuard<'_, T> {
         let token = self.enter();
         RankedGuard { guard: self.inner.lock(), _token: token }
+    }
+
+    /// Waits for the lock of a shard, whatever other shards the thread holds: it holds the token.
+    ///
+    /// # Panics
+    /// In debug builds, if it does not, or if it holds this lock.
+    #[track_caller]
+    pub fn lock_beside(&self) -> RankedGuard<'_, T> {
+        #[cfg(all(debug_assertions, not(loom)))]
+        let rank = self.rank;
+        #[cfg(not(all(debug_assertions, not(loom))))]
+        let rank = Rank::Leaf;
+        let token = enter_beside(rank);
+        RankedGuard { guard: self.inner.lock_awake(), _token: token }
     }
 
     /// Takes the lock if it is free now.
@@ -213,6 +252,18 @@ mod checked {
         HELD.with_borrow_mut(|held| held.push(rank));
     }
 
+    #[track_caller]
+    pub(super) fn insert(rank: Rank) {
+        HELD.with_borrow_mut(|held| {
+            assert!(matches!(rank, Rank::Shard(_)), "lock order: only shards are taken beside each other");
+            assert!(held.contains(&Rank::Token), "lock order: {rank:?} asked for beside others without the token");
+            assert!(held.last() < Some(&Rank::Leaf), "lock order: {rank:?} asked for while a leaf is held");
+            let place = held.partition_point(|&held| held < rank);
+            assert!(held.get(place) != Some(&rank), "lock order: {rank:?} asked for while it is held");
+            held.insert(place, rank);
+        });
+    }
+
     pub(super) fn pop(rank: Rank) {
         HELD.with_borrow_mut(|held| {
             let place = held.iter().rposition(|&r| r == rank).expect("a token's rank is on its thread's stack");
@@ -243,6 +294,18 @@ mod tests {
         let again = enter(Rank::Shard(0));
         drop(drain);
         drop(again);
+        assert_none_held();
+    }
+
+    #[test]
+    fn the_token_lets_shards_be_taken_in_any_order() {
+        let token = enter(Rank::Token);
+        let locks = [4, 2, 9, 3].map(|id| RankedMutex::new(Rank::Shard(id), ()));
+        let held: Vec<_> = locks.iter().map(RankedMutex::lock_beside).collect();
+        let leaf = enter(Rank::Leaf);
+        drop(leaf);
+        drop(held);
+        drop(token);
         assert_none_held();
     }
 
@@ -284,6 +347,21 @@ mod tests {
     #[cfg(debug_assertions)]
     mod violations {
         use super::*;
+
+        #[test]
+        #[should_panic(expected = "Shard(2) asked for beside others without the token")]
+        fn shards_beside_each_other_without_the_token() {
+            let _high = enter(Rank::Shard(4));
+            let _low = enter_beside(Rank::Shard(2));
+        }
+
+        #[test]
+        #[should_panic(expected = "Shard(4) asked for while it is held")]
+        fn one_shard_twice_with_the_token() {
+            let _token = enter(Rank::Token);
+            let _a = enter_beside(Rank::Shard(4));
+            let _b = enter_beside(Rank::Shard(4));
+        }
 
         #[test]
         #[should_panic(expected = "Gate asked for while Shard(4) is held")]

@@ -2,7 +2,8 @@
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p varve-store --test loom_shards --release`. Without `--cfg loom` this file is empty.
 //! A command takes all its shards in ascending order by `try_lock`. If one is busy it lets go of all, has done nothing, and is
-//! put back in the queue; the third time it waits for each, still ascending, still before it changes a byte.
+//! put back in the queue; the third time it keeps those that it has while it looks for the others a few times more, still
+//! ascending, still before it changes a byte. A script, which has the token, takes shards in any order and waits for each.
 
 #![cfg(loom)]
 
@@ -11,6 +12,8 @@ use loom::thread;
 use varve_base::rank::{Rank, RankedGuard, RankedMutex};
 
 const TRIES_MAX: u32 = 2;
+/// How often a command that was put back twice looks for a shard while it keeps others.
+const LOOKS: u32 = 1;
 
 type Shard = RankedMutex<u32>;
 
@@ -23,19 +26,47 @@ fn try_all<'s>(shards: &'s [Shard], wanted: &[usize]) -> Option<Vec<RankedGuard<
     wanted.iter().map(|&i| shards[i].try_lock()).collect()
 }
 
+/// All of `wanted` (ascending), or nothing. A busy shard is looked at `looks` times more.
+fn take_all<'s>(shards: &'s [Shard], wanted: &[usize], looks: u32) -> Option<Vec<RankedGuard<'s, u32>>> {
+    let take = |&i: &usize| {
+        (0..=looks).find_map(|look| {
+            if look > 0 {
+                thread::yield_now();
+            }
+            shards[i].try_lock()
+        })
+    };
+    wanted.iter().map(take).collect()
+}
+
+/// Runs a script that adds 1 to each of these shards, in this order, once it has the token.
+fn run_script(token: &RankedMutex<()>, shards: &[Shard], order: &[usize]) {
+    let _token = loop {
+        match token.try_lock() {
+            Some(token) => break token,
+            // The worker serves others.
+            None => thread::yield_now(),
+        }
+    };
+    let mut held: Vec<_> = order.iter().map(|&i| shards[i].lock_beside()).collect();
+    let before = *held[0];
+    for shard in &held {
+        assert_eq!(**shard, before, "another was seen half done");
+    }
+    held.iter_mut().for_each(|shard| **shard += 1);
+}
+
 /// Runs one command that adds 1 to each wanted shard; how often it was found busy.
 fn run(shards: &[Shard], wanted: &[usize]) -> u32 {
     assert!(wanted.is_sorted());
     let mut busy = 0;
     let mut held = loop {
-        if busy == TRIES_MAX {
-            break wanted.iter().map(|&i| shards[i].lock()).collect();
-        }
-        if let Some(held) = try_all(shards, wanted) {
+        let looks = if busy < TRIES_MAX { 0 } else { LOOKS };
+        if let Some(held) = take_all(shards, wanted, looks) {
             break held;
         }
         // Busy: nothing is held and nothing has been changed. The worker serves others.
-        busy += 1;
+        busy = (busy + 1).min(TRIES_MAX);
         thread::yield_now();
     };
     let before = *held[0];
@@ -97,5 +128,33 @@ fn a_busy_shard_leaves_the_others_free_and_unchanged() {
         }
         other.join().unwrap();
         assert_eq!(*shards[1].lock(), 1);
+    });
+}
+
+#[test]
+fn a_script_takes_shards_in_any_order_beside_commands() {
+    model(3, || {
+        let (token, shards) = (Arc::new(RankedMutex::new(Rank::Token, ())), shards(2));
+        let other = {
+            let shards = shards.clone();
+            thread::spawn(move || run(&shards, &[0, 1]))
+        };
+        run_script(&token, &shards, &[1, 0]);
+        other.join().unwrap();
+        assert_eq!([*shards[0].lock(), *shards[1].lock()], [2, 2]);
+    });
+}
+
+#[test]
+fn two_scripts_that_take_shards_in_opposite_orders_go_one_after_the_other() {
+    model(3, || {
+        let (token, shards) = (Arc::new(RankedMutex::new(Rank::Token, ())), shards(2));
+        let other = {
+            let (token, shards) = (token.clone(), shards.clone());
+            thread::spawn(move || run_script(&token, &shards, &[0, 1]))
+        };
+        run_script(&token, &shards, &[1, 0]);
+        other.join().unwrap();
+        assert_eq!([*shards[0].lock(), *shards[1].lock()], [2, 2]);
     });
 }

@@ -1,6 +1,8 @@
 //! The shards that a command holds.
 //!
-//! A command takes all its shards before it changes a byte, ascending, and never adds one (DESIGN: lock order). A
+//! A command takes all its shards before it changes a byte, ascending, and never adds one. A script does: it finds out on its
+//! way which shards it needs, takes them in any order and waits for them ([`ShardGuards::gather`]). That cannot deadlock,
+//! since one thread at a time may (it holds the token), and no other waits for a shard without an end while it holds one. A
 //! [`ShardGuards`] lives for a batch: between commands it is emptied, or kept when the next command needs the same shards.
 //! Most commands need one shard, so the first one stands apart.
 
@@ -13,6 +15,11 @@ use super::shard::{Shard, ShardCell};
 
 /// How often a busy shard is tried before the command is put back: about 3 us.
 const SPINS_MAX: u32 = 150;
+
+/// How long shards are kept while others are waited for, where one gives up in between.
+const TAKE: Duration = Duration::from_micros(200);
+/// And how long it then lets others have them.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// A shard that is held, and its number.
 struct One<'s> {
@@ -103,17 +110,43 @@ impl<'s> ShardGuards<'s> {
         true
     }
 
-    /// Takes these shards, waiting for each as long as it takes.
+    /// Takes these shards, waiting as long as it takes. While it waits for one it keeps others for some microseconds only:
+    /// the token's holder may wait for them, and hold the one.
     pub(crate) fn take(&mut self, cells: &'s [ShardCell], ids: &[u16]) {
-        debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
-        debug_assert!(ids.is_sorted_by(|a, b| a < b), "shards are taken in ascending order");
-        for &id in ids {
-            let one = One { id, guard: cells[usize::from(id)].lock.lock() };
-            match self.first {
+        if let [only] = ids {
+            debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
+            self.first = Some(One { id: *only, guard: cells[usize::from(*only)].lock.lock() });
+            return;
+        }
+        while !self.take_within(cells, ids, TAKE) {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Takes these shards beside those that are held, waiting for each as long as it takes. The thread holds the token.
+    pub(crate) fn gather(&mut self, cells: &'s [ShardCell], ids: &[u16]) {
+        for &id in ids.iter().filter(|id| !self.has(**id)).collect::<SmallVec<[_; 8]>>() {
+            let cell = &cells[usize::from(id)];
+            let one = One { id, guard: cell.lock.lock_beside() };
+            match &mut self.first {
                 None => self.first = Some(one),
-                Some(_) => self.rest.push(one),
+                Some(first) if id < first.id => {
+                    let first = std::mem::replace(first, one);
+                    self.rest.insert(0, first);
+                }
+                Some(_) => {
+                    let place = self.rest.partition_point(|other| other.id < id);
+                    self.rest.insert(place, one);
+                }
             }
         }
+        debug_assert!(self.ids().is_sorted_by(|a, b| a < b), "shards are found by their numbers");
+    }
+
+    /// True if a shard is held.
+    fn has(&self, id: u16) -> bool {
+        self.first.as_ref().is_some_and(|first| first.id == id)
+            || self.rest.binary_search_by_key(&id, |one| one.id).is_ok()
     }
 
     /// Lets go of everything.

@@ -154,6 +154,16 @@ impl StoreWorker {
         self.local.reported.open();
     }
 
+    /// Keeps the effects of the commands that follow for the journal, or not: a script has a word in that.
+    pub fn keep_effects(&mut self, keep: bool) {
+        self.local.reported.keep_effects(keep);
+    }
+
+    /// Forgets the effects of the unit that is open.
+    pub fn forget_effects(&mut self) {
+        self.local.reported.forget_effects();
+    }
+
     /// Ends a unit of several commands. The shards of its keys are held, or the gate is held alone.
     pub fn end_unit(&mut self) {
         self.local.end_unit(&self.store);

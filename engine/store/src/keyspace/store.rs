@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use varve_base::hash::{open48, seal48};
 use varve_base::hist::Hist;
-use varve_base::rank::{Rank, RankedMutex};
+use varve_base::rank::{Rank, RankedGuard, RankedMutex};
 use varve_base::shared::{SharedBool, SharedI64, SharedU64};
 use varve_segment::{Log, LogGeometry};
 
@@ -83,6 +83,8 @@ pub struct Store {
     tickets: SharedU64,
     /// Keys that are frozen, in all shards.
     frozen: SharedU64,
+    /// Held by the worker that runs a script, unless it holds the gate alone.
+    token: RankedMutex<()>,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: SharedBool,
     /// A file is being loaded.
@@ -108,6 +110,21 @@ pub struct Store {
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store").field("shards", &self.shards.len()).finish_non_exhaustive()
+    }
+}
+
+/// The right to take shards in any order and to wait for them while others are held: one thread at a time has it, inside the
+/// gate. Nobody waits for it.
+#[must_use = "the token is held only as long as this lives"]
+#[derive(Debug)]
+pub struct ScriptToken<'s> {
+    _held: RankedGuard<'s, ()>,
+}
+
+impl Store {
+    /// The token of scripts, if nobody has it. The worker is inside the gate and holds no shard.
+    pub fn try_token(&self) -> Option<ScriptToken<'_>> {
+        self.token.try_lock().map(|held| ScriptToken { _held: held })
     }
 }
 
@@ -142,6 +159,7 @@ impl Store {
             flushes: SharedU64::new(0),
             tickets: SharedU64::new(0),
             frozen: SharedU64::new(0),
+            token: RankedMutex::new(Rank::Token, ()),
             active_expire: SharedBool::new(true),
             loading: SharedBool::new(false),
             event_mask: AtomicU32::new(0),

@@ -18,7 +18,7 @@ use varve_segment::Object;
 
 use crate::keyspace::door::{RootTransfer, Shown};
 use crate::keyspace::guards::ShardGuards;
-use crate::keyspace::store::Store;
+use crate::keyspace::store::{ScriptToken, Store};
 use crate::keyspace::worker::WorkerState;
 use crate::state::buffers::Buffers;
 use crate::state::clock::is_over;
@@ -79,6 +79,8 @@ pub struct Tx<'s> {
     physical: u16,
     /// A transaction runs: its shards are not let go before its end.
     atomic: bool,
+    /// The token is held: shards are added to those held, in any order, and all are kept to the end.
+    gathers: bool,
     /// Where keys stand whose time has come.
     overdue: Overdue,
     /// Replies wait for the journal.
@@ -142,6 +144,7 @@ impl<'s> Tx<'s> {
             ready: VecDeque::new(),
             db,
             atomic: false,
+            gathers: false,
             overdue: Overdue::Removed,
             awaits_journal: store.awaits_journal(),
             patient: false,
@@ -204,7 +207,10 @@ impl<'s> Tx<'s> {
     /// Takes these shards, waiting as long as it takes. What is held and not among them is let go: whoever has looked at
     /// something before looks again.
     pub fn hold(&mut self, shards: &[u16]) {
-        if !self.held.is(shards) {
+        if self.gathers {
+            self.held.gather(self.store.cells(), shards);
+            self.follow_journal();
+        } else if !self.held.is(shards) {
             self.held.release();
             self.held.take(self.store.cells(), shards);
             self.follow_journal();
@@ -252,6 +258,12 @@ impl<'s> Tx<'s> {
     /// the next command pays.
     pub fn keep_held(&mut self) {
         self.atomic = true;
+    }
+
+    /// Adds shards to those held from now on, where they are asked for by [`Tx::hold`], and keeps all to the end: for a
+    /// script, which finds out on its way what it needs. Only one thread at a time does, by its token.
+    pub fn gather(&mut self, _token: &ScriptToken<'_>) {
+        (self.atomic, self.gathers) = (true, true);
     }
 
     /// Ends the batch: lets go of all shards and gives the appender's pieces back.

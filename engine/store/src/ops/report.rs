@@ -108,6 +108,16 @@ impl Tx<'_> {
         }
     }
 
+    /// Keeps the effects of the commands that follow for the journal, or not: a script has a word in that.
+    pub fn keep_effects(&mut self, keep: bool) {
+        self.local.reported_mut().keep_effects(keep);
+    }
+
+    /// Forgets the effects of the unit that is open.
+    pub fn forget_effects(&mut self) {
+        self.local.reported_mut().forget_effects();
+    }
+
     /// Begins a unit of several commands: a transaction.
     pub fn begin_unit(&mut self) {
         self.local.reported_mut().open();

@@ -193,6 +193,8 @@ pub(crate) struct Reported {
     sent: bool,
     /// A transaction runs: the unit ends with it.
     open: bool,
+    /// Effects are not kept at present: a script has asked for that.
+    unkept: bool,
     sink: Option<Box<dyn EventSink>>,
     /// Keys that were written and not reported yet, the first few of them; in debug builds only.
     written: Vec<(u16, Box<[u8]>)>,
@@ -220,6 +222,7 @@ impl Reported {
     pub(crate) fn add(&mut self, db: u32, again: Again<'_>) {
         match again {
             Again::Covered => return,
+            _ if self.unkept => return,
             Again::Sent => self.sent = true,
             Again::Words(render) => self.unit.add(db, render),
         }
@@ -265,6 +268,17 @@ impl Reported {
     /// Begins a unit of several commands.
     pub(crate) fn open(&mut self) {
         self.open = true;
+    }
+
+    /// Keeps the effects that are added from now on, or not.
+    pub(crate) fn keep_effects(&mut self, keep: bool) {
+        self.unkept = !keep;
+    }
+
+    /// Forgets the effects of the unit that is open.
+    pub(crate) fn forget_effects(&mut self) {
+        debug_assert!(self.open, "effects are forgotten before their unit is given away");
+        self.unit.clear();
     }
 
     /// Ends a unit and gives it to `keep`, unless it is empty; returns what `keep` returns.

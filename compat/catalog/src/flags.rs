@@ -213,7 +213,7 @@ bitset! {
         SELECTS = 6, "";
         /// Is refused like a write where writes are refused: whoever asks how the server is learns of it.
         TELLS_HEALTH = 7, "";
-        /// Changes keys although it is a reading command: it keeps in them what it has found.
+        /// May change keys although it is not flagged as writing: it keeps in them what it has found, or runs a script.
         WRITES_TOO = 8, "";
     }
 }

@@ -117,6 +117,7 @@ pub enum Group {
     Bitmap,
     Hyperloglog,
     Stream,
+    Scripting,
 }
 
 impl Group {
@@ -138,6 +139,7 @@ impl Group {
             Group::SortedSet => "sorted-set",
             Group::Geo => "geo",
             Group::Stream => "stream",
+            Group::Scripting => "scripting",
         }
     }
 }
@@ -285,9 +287,14 @@ impl Row {
         self.behaviour.has(Behaviour::WHILE_SUBSCRIBED)
     }
 
-    /// True if it changes keys, or sends messages to others.
+    /// True if it may change keys.
+    pub fn writes(&self) -> bool {
+        self.flags.has(Flags::WRITE) || self.behaviour.has(Behaviour::WRITES_TOO)
+    }
+
+    /// True if it may change keys, or sends messages to others.
     pub fn changes(&self) -> bool {
-        self.flags.has(Flags::WRITE) || self.publishes() || self.behaviour.has(Behaviour::WRITES_TOO)
+        self.writes() || self.publishes()
     }
 
     /// True if it reads or changes the keyspace, or sends messages to others.

@@ -33,6 +33,7 @@ use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
+use crate::script::ScriptKeeper;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
 use crate::waiting::{Blocked, Served};
@@ -44,6 +45,7 @@ mod go_on;
 mod parse;
 mod prefetch;
 mod preparse;
+mod script;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
@@ -53,6 +55,7 @@ use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
 pub use preparse::PreparsedTurn;
+use script::Scripting;
 pub use transaction::Transaction;
 
 /// Commands of one turn at most.
@@ -87,6 +90,8 @@ pub struct Batch {
     /// The commands that are refused.
     denied: Denied,
     prefetcher: Prefetcher,
+    /// The worker's part of those that run scripts.
+    keeper: Option<Box<ScriptKeeper>>,
     /// Commands found lately.
     recent: Recent,
     /// Time after which a command that goes on ends its turn.
@@ -188,6 +193,7 @@ impl Batch {
             pause: Pause::None,
             denied: Denied::NONE,
             prefetcher: Prefetcher::default(),
+            keeper: None,
             recent: Recent::default(),
             parts_ns: TURN_NANOS,
         }
@@ -426,6 +432,7 @@ impl Running<'_> {
                     match command {
                         _ if self.session.is_queueing() => self.in_multi(),
                         Ok(Command { exec: Exec::Transaction(step), .. }) => self.transaction(*step),
+                        Ok(d @ Command { exec: Exec::Script(run), .. }) => self.script(d, *run),
                         Ok(command) => self.other(command),
                         Err(unresolved) => self.unresolved(&unresolved),
                     }
@@ -441,17 +448,12 @@ impl Running<'_> {
         None
     }
 
-    /// True while another worker is alone behind the gate, or waits to be.
-    fn is_shut_out(&self) -> bool {
-        !self.worker.store().gate().is_open(self.worker.id())
-    }
-
     /// Runs requests on keys, one after the other, inside the gate. A function of its own: among the parsing of a turn its
     /// loop has fewer registers.
     #[inline(never)]
     fn on_shards(&mut self, first: &'static Command) -> Option<Stop> {
         let (store, local) = self.worker.parts();
-        let Some(_inside) = store.gate().try_enter(local.id()) else { return Some(Stop::Shut) };
+        let Some(_inside) = store.gate().try_enter(local.id()) else { return self.shut_out(first) };
         self.batch.work.follow_databases(store, self.session.db(), self.next, self.input, self.outside);
         let (pause, denied) = (self.batch.pause, self.batch.denied);
         let Batch { work, shards, observers, prefetcher, .. } = &mut *self.batch;
@@ -564,7 +566,7 @@ impl Running<'_> {
         let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
         let allowed = checks::admitted(d, args, self.session, denied, denials);
         let store = Arc::clone(self.worker.store());
-        let waits = d.flags.has(Flags::WRITE) && store.has_frozen();
+        let waits = d.writes() && store.has_frozen();
         let place = match allowed {
             // It would change keys that it does not name: those too that are on their way to another server.
             Ok(()) if waits => Err(Stop::Busy),
@@ -591,7 +593,9 @@ impl Running<'_> {
         let db = self.session.db();
         let start = Instant::now();
         let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
-        let result = run_unkeyed(d, call, self.table, &mut self.batch.observers, place);
+        let (observers, keeper) = (&mut self.batch.observers, &mut self.batch.keeper);
+        let scripting = Scripting { table: self.table, observers, keeper, denied: self.batch.denied };
+        let result = run_unkeyed(d, call, scripting, place);
         let nanos = start.elapsed().as_nanos() as u64;
         self.spent_ns += nanos;
         let now_ms = self.worker.now_ms();
@@ -669,14 +673,12 @@ fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
 }
 
 /// Runs a command that names no keys to be held.
-fn run_unkeyed(
-    d: &'static Command,
-    call: WideCall<'_>,
-    commands: &CommandTable,
-    observers: &mut Observers,
-    _place: Place<'_>,
-) -> CmdResult {
+fn run_unkeyed(d: &'static Command, call: WideCall<'_>, scripting: Scripting<'_>, _place: Place<'_>) -> CmdResult {
+    if let Exec::Keeper(run) = d.exec {
+        return scripting.run_keeper(run, call.args, call.out);
+    }
     let WideCall { args, worker, session, out } = call;
+    let Scripting { table: commands, observers, .. } = scripting;
     let store = Arc::clone(worker.store());
     if let Exec::Session(run) = d.exec {
         let (databases, events) = (store.databases(), observers.events.as_mut());

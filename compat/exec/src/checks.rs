@@ -13,6 +13,7 @@ use varve_protocol::Args;
 
 use crate::denials::{Denials, Origin};
 use crate::errors::{CmdResult, CommandError};
+use crate::script::ScriptKind;
 use crate::session::Session;
 
 /// Why the server refuses commands that change something.
@@ -34,11 +35,13 @@ pub struct Denied {
     /// Those that change something wait: what a save still has to write of the old values is too much. They are not
     /// refused, but tried again.
     pub writes_wait: bool,
+    /// All but those that may run beside a script that takes too long: one of this kind does.
+    pub busy: Option<ScriptKind>,
 }
 
 impl Denied {
     /// Nothing.
-    pub const NONE: Denied = Denied { loading: false, writes: None, writes_wait: false };
+    pub const NONE: Denied = Denied { loading: false, writes: None, writes_wait: false, busy: None };
 
     /// Whether a command is refused.
     #[cold]
@@ -49,7 +52,16 @@ impl Denied {
             Some(WritesDenied::Unwritten(errno)) if asks => return Err(CommandError::unwritten(errno)),
             _ => {}
         }
-        if self.loading && !d.flags.has(Flags::LOADING) { Err(CommandError::LOADING) } else { Ok(()) }
+        if self.loading && !d.flags.has(Flags::LOADING) {
+            return Err(CommandError::LOADING);
+        }
+        match self.busy {
+            Some(kind) if !d.flags.has(Flags::ALLOW_BUSY) => Err(match kind {
+                ScriptKind::Script => CommandError::BUSY_SCRIPT,
+                ScriptKind::Function => CommandError::BUSY_FUNCTION,
+            }),
+            _ => Ok(()),
+        }
     }
 }
 

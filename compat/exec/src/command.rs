@@ -17,6 +17,7 @@ use varve_protocol::{Args, Reply};
 use crate::ctx::{Ctx, WideCtx};
 use crate::errors::{CmdResult, CommandError};
 use crate::notify::Events;
+use crate::script::{KeeperCtx, ScriptCtx};
 use crate::session::Session;
 use crate::waiting::Blocked;
 
@@ -45,6 +46,11 @@ pub type KeysFn = fn(&mut Ctx<'_, '_>) -> CmdResult;
 pub type WideFn = fn(&mut WideCtx<'_>) -> CmdResult;
 /// A command that touches no key.
 pub type SessionFn = fn(&mut SessionCtx<'_>) -> CmdResult;
+
+/// A command that runs a script.
+pub type ScriptFn = fn(&mut ScriptCtx<'_>) -> CmdResult;
+/// A command about scripts that runs none.
+pub type KeeperFn = fn(&mut KeeperCtx<'_>) -> CmdResult;
 
 /// The context of a command without keys.
 pub struct SessionCtx<'c> {
@@ -87,6 +93,10 @@ pub enum Exec {
     Exclusive(WideFn),
     /// Touches no key: PING, ECHO, SELECT.
     Session(SessionFn),
+    /// It runs a script, whose commands may touch any key: EVAL, FCALL.
+    Script(ScriptFn),
+    /// It concerns the scripts that are kept, and touches no key: SCRIPT, FUNCTION.
+    Keeper(KeeperFn),
     /// The executor itself: MULTI, EXEC, DISCARD, UNWATCH.
     Transaction(Step),
     /// The server runs it: CLIENT, CONFIG, INFO, AUTH, HELLO, SHUTDOWN, SLOWLOG.

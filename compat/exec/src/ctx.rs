@@ -29,7 +29,7 @@ pub struct Ctx<'c, 'a> {
     /// The request; argument 0 is the name.
     pub args: Args<'a>,
     /// The arguments that are keys, with their hashes.
-    pub keys: &'c [KeyArg],
+    pub keys: &'a [KeyArg],
     /// The arguments that lie in runs.
     pub bodies: &'c LargeArguments,
     /// The keyspace, as far as this command may reach.
@@ -91,7 +91,7 @@ impl<'c, 'a> Ctx<'c, 'a> {
     }
 
     /// The next command, its arguments and which of them are keys; it may run once the shards of these are held.
-    pub fn set_call(&mut self, row: &'static Row, args: Args<'a>, keys: &'c [KeyArg]) {
+    pub fn set_call(&mut self, row: &'static Row, args: Args<'a>, keys: &'a [KeyArg]) {
         (self.row, self.args, self.keys) = (row, args, keys);
         self.session.begin_request(args.bytes());
     }

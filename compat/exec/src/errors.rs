@@ -84,6 +84,35 @@ impl CommandError {
     pub const EXEC_ABORT: CommandError =
         CommandError::new(&"EXECABORT Transaction discarded because of previous errors.");
 
+    /// A script names no command.
+    pub const SCRIPT_UNKNOWN: CommandError = CommandError::new(&"ERR Unknown Redis command called from script");
+    /// A script runs a command with a number of arguments that it does not take.
+    pub const SCRIPT_ARITY: CommandError =
+        CommandError::new(&"ERR Wrong number of args calling Redis command from script");
+    /// A script runs a command that is refused in scripts.
+    pub const SCRIPT_REFUSED: CommandError = CommandError::new(&"ERR This Redis command is not allowed from script");
+    /// A script that promises to change nothing runs a command that does.
+    pub const SCRIPT_WRITES: CommandError =
+        CommandError::new(&"ERR Write commands are not allowed from read-only scripts.");
+    /// A script that may change something is run by a command that promises to change nothing.
+    pub const SCRIPT_NOT_READ_ONLY: CommandError =
+        CommandError::new(&"ERR Can not execute a script with write flag using *_ro command.");
+    /// A script is not to go on where it runs. No client gets this.
+    pub const SCRIPT_PUT_OFF: CommandError = CommandError::new(&"ERR The script begins again");
+    /// A script that has changed something, and whose text does not name it, runs a command on the whole keyspace.
+    pub const SCRIPT_WIDE: CommandError = CommandError::new(
+        &"ERR This command sees the whole keyspace: a script that runs it behind a write must name it in its text",
+    );
+    /// A script with flags and without `allow-oom` is to run while memory is at its limit.
+    pub const SCRIPT_OUT_OF_MEMORY: CommandError = CommandError::new(
+        &"OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+    );
+    /// A script with flags and without `no-writes` is to run while the last save has failed.
+    pub const SCRIPT_UNSAVED: CommandError = CommandError::new(
+        &"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Writable \
+          scripts are blocked. Use 'no-writes' flag for read only scripts.",
+    );
+
     /// An error of this text.
     pub const fn new(text: &'static &'static str) -> CommandError {
         CommandError(Text::Fixed(text))
@@ -97,9 +126,16 @@ impl CommandError {
 
     /// The journal cannot be written, for this error of the system.
     pub fn unwritten(errno: i32) -> CommandError {
-        let text = std::io::Error::from_raw_os_error(errno).to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
-        CommandError::owned(format!("MISCONF Errors writing to the AOF file: {text}"))
+        CommandError::owned(format!("MISCONF Errors writing to the AOF file: {}", system_text(errno)))
+    }
+
+    /// A script with flags and without `no-writes` is to run while the journal cannot be written.
+    pub fn script_unwritten(errno: i32) -> CommandError {
+        CommandError::owned(format!(
+            "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
+             scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {}",
+            system_text(errno)
+        ))
     }
 
     /// The command `name` got a number of arguments that it does not take.
@@ -116,6 +152,13 @@ impl CommandError {
     pub fn unknown_subcommand(container: &[u8], name: &[u8]) -> CommandError {
         CommandError::owned([b"ERR unknown subcommand '", name, b"'. Try ", container, b" HELP."].concat())
     }
+
+    /// A script has run for too long, one that SCRIPT KILL ends.
+    pub const BUSY_SCRIPT: CommandError =
+        CommandError::new(&"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+    /// A function has run for too long, which FUNCTION KILL ends.
+    pub const BUSY_FUNCTION: CommandError =
+        CommandError::new(&"BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.");
 
     /// A time to live that is not positive or does not fit, given to the command `name`.
     pub fn expire_time(name: &str) -> CommandError {
@@ -158,6 +201,19 @@ impl CommandError {
         ))
     }
 
+    /// The user has no right to what a script's command asks for.
+    pub fn no_permission_in_script(denial: Denial) -> CommandError {
+        CommandError::new(match denial {
+            Denial::Command => &"ERR The user executing the script can't run this command or subcommand",
+            Denial::Key(_) => {
+                &"ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+            }
+            Denial::Channel(_) => {
+                &"ERR The user executing the script can't publish to the channel mentioned in the command"
+            }
+        })
+    }
+
     /// EXEC is refused for this reason, which ends its transaction.
     pub fn exec_abort(reason: &CommandError) -> CommandError {
         let text = reason.text();
@@ -178,6 +234,12 @@ impl CommandError {
     pub fn reply(&self, out: &mut Reply) {
         out.error_bytes(self.text());
     }
+}
+
+/// The system's text of an error.
+fn system_text(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_string()
 }
 
 impl From<WrongType> for CommandError {

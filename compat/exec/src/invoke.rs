@@ -4,6 +4,7 @@
 //!                         runs by                       follows: Observers::after
 //!  a client's request     batch (checks, room, shards)  error, events, tracking, MONITOR, count, slow log, CLIENT REPLY
 //!  EXEC's commands        invoke, invoke_wide           the same, but for CLIENT REPLY: EXEC's own was turned off or not
+//!  a script's commands    invoke, invoke_wide           the same, but for CLIENT REPLY
 //!  the server's commands  the server's handler          the same
 //!  a client that waited   blocking::Resume              error, time
 //! ```
@@ -27,7 +28,7 @@ use crate::stats::{CommandStats, Slow};
 use crate::tracking;
 use crate::waiting::Served;
 
-/// The origin of a command. To come: a script, a file that is replayed, a replica's master.
+/// The origin of a command. To come: a replica's master.
 #[derive(Debug)]
 pub enum Caller<'c> {
     /// A client's own request.
@@ -39,6 +40,8 @@ pub enum Caller<'c> {
         /// Replies were turned off when EXEC began: its own reply is dropped.
         muted: bool,
     },
+    /// A script, one of whose commands it is: the script's own session.
+    Script(&'c mut Session),
     /// Another client's command, on behalf of one that waited.
     Waiter,
 }
@@ -128,7 +131,7 @@ impl Caller<'_> {
     /// The session on which the command ran.
     fn session(&mut self) -> Option<&mut Session> {
         match self {
-            Caller::Client(session) | Caller::Exec { session, .. } => Some(session),
+            Caller::Client(session) | Caller::Exec { session, .. } | Caller::Script(session) => Some(session),
             Caller::Waiter => None,
         }
     }
@@ -138,7 +141,7 @@ impl Caller<'_> {
         let drops = match self {
             Caller::Client(session) => session.drop_reply() && !row.confirms_always(),
             Caller::Exec { session, muted } => session.is_muted_in_exec(*muted) && !row.confirms_always(),
-            Caller::Waiter => false,
+            Caller::Script(_) | Caller::Waiter => false,
         };
         if drops {
             out.truncate(mark);
@@ -170,6 +173,7 @@ impl Observers {
     #[inline(never)]
     pub(crate) fn after(&mut self, ran: Ran<'_>, mut caller: Caller<'_>, tx: Option<&mut Tx<'_>>, out: &mut Reply) {
         let Ran { row, args, mark, now_ms, .. } = ran;
+        let by_script = matches!(caller, Caller::Script(_));
         if let Err(error) = &ran.result {
             self.stats.fail(row, error, mark, out);
         }
@@ -191,7 +195,8 @@ impl Observers {
         // Monitors do not see the command with which a client ends: redis-server does not show it either.
         let ends = session.ends_after_reply() && !session.is_in_exec();
         if let Some(seen) = self.monitored.as_mut().filter(|_| !ends) {
-            seen.extend(Seen::new(row, args, session.db()));
+            let line = if by_script { Seen::by_script } else { Seen::new };
+            seen.extend(line(row, args, session.db()));
         }
         match ran.nanos {
             Some(nanos) if session.is_blocked() => self.stats.count_waiting(row, nanos),

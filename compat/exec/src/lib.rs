@@ -11,7 +11,7 @@
 //! Nothing here knows of sockets.
 //!
 //! The modules are floors, lowest first: plain data (errors, counts, what is queued, watched, tracked or waited for), the
-//! session, the contexts of handlers, the table of commands, what follows a command (invoke), clients that wait (blocking),
+//! session, the contexts of handlers (those of scripts too), the table of commands, what follows a command (invoke), clients that wait (blocking),
 //! turns and transactions (batch). `cargo xtask tidy` keeps the order.
 
 #![forbid(unsafe_code)]
@@ -28,6 +28,7 @@ pub mod monitor;
 pub mod notify;
 pub mod ongoing;
 pub mod pause;
+pub mod script;
 pub mod session;
 pub mod stats;
 pub mod tracking;
@@ -45,5 +46,6 @@ pub use invoke::{Caller, Ran};
 pub use large_arguments::LargeArguments;
 pub use multi::{Queued, Watching};
 pub use ongoing::{Ongoing, Progress};
+pub use script::{Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptKind, ScriptRules};
 pub use session::Session;
 pub use waiting::{Blocked, Served};

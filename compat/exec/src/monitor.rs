@@ -23,14 +23,24 @@ pub struct Seen {
     db: u32,
     /// The arguments as they are shown.
     args: Vec<u8>,
+    /// A script had it run: its address is `lua`.
+    by_script: bool,
 }
 
 impl Seen {
     /// A command that just ran; None if it is not shown.
     pub fn new(d: &Row, args: Args<'_>, db: u32) -> Option<Seen> {
-        if d.flags.has(Flags::ADMIN) || d.flags.has(Flags::SKIP_MONITOR) {
-            return None;
-        }
+        let hidden = d.flags.has(Flags::ADMIN) || d.flags.has(Flags::SKIP_MONITOR);
+        (!hidden).then(|| Seen::begun(d, args, db))
+    }
+
+    /// A command that a script had run; None if it is not shown.
+    pub(crate) fn by_script(d: &Row, args: Args<'_>, db: u32) -> Option<Seen> {
+        Seen::new(d, args, db).map(|seen| Seen { by_script: true, ..seen })
+    }
+
+    /// A command that is shown before those that it runs: a script's.
+    pub(crate) fn begun(d: &Row, args: Args<'_>, db: u32) -> Seen {
         let mut text = Vec::with_capacity(args.bytes() + 4 * args.len());
         for (at, arg) in d.shown(args).enumerate() {
             if at > 0 {
@@ -38,16 +48,17 @@ impl Seen {
             }
             append_quoted(arg.unwrap_or(REDACTED), &mut text);
         }
-        Some(Seen { at: now(), db, args: text })
+        Seen { at: now(), db, args: text, by_script: false }
     }
 
     /// EXEC, which is shown behind its commands.
     pub(crate) fn exec(word: [u8; 4], db: u32) -> Seen {
-        Seen { at: now(), db, args: [b"\"", word.as_slice(), b"\""].concat() }
+        Seen { at: now(), db, args: [b"\"", word.as_slice(), b"\""].concat(), by_script: false }
     }
 
     /// The whole line, line end included.
     pub fn line(&self, address: &str, into: &mut Vec<u8>) {
+        let address = if self.by_script { "lua" } else { address };
         let (seconds, micros) = (self.at.as_secs(), self.at.subsec_micros());
         into.extend_from_slice(format!("+{seconds}.{micros:06} [{} {address}] ", self.db).as_bytes());
         into.extend_from_slice(&self.args);

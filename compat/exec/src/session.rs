@@ -101,7 +101,7 @@ pub struct Session {
     multi: Option<Box<Multi>>,
     /// The keys that it watches.
     watching: Option<Box<Watching>>,
-    /// The number of commands of the EXEC that is running.
+    /// The number of commands of the EXEC that is running; 0 in a script.
     in_exec: Option<u32>,
     /// How often in a row its next request has found a shard busy.
     busy_tries: u32,
@@ -163,6 +163,21 @@ impl Session {
     /// The session on which a file is replayed, as no client. Its writer has decided which keys end when.
     pub fn of_replay(now_ms: i64) -> Session {
         Session { replays: true, ..Session::new(0, now_ms, true) }
+    }
+
+    /// The session on which the commands of a script run that `caller` has called: nothing blocks, and all replies are
+    /// wanted, in RESP2 until the script asks for another version.
+    pub(crate) fn of_script(caller: &Session) -> Session {
+        Session {
+            db: caller.db,
+            user: caller.user.clone(),
+            no_touch: caller.no_touch,
+            string_bytes_max: caller.string_bytes_max,
+            tracking: caller.tracking,
+            in_exec: Some(0),
+            replays: caller.replays,
+            ..Session::new(caller.id, caller.created_ms, true)
+        }
     }
 
     /// True if a file is replayed.

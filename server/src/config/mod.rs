@@ -145,6 +145,8 @@ pub(crate) struct Config {
     /// Milliseconds from which on an event goes to the latency monitor; 0 for none.
     pub(crate) latency_threshold_ms: u64,
     /// Whether the time of each call goes into its command's histogram.
+    /// Milliseconds after which a script keeps others from being served; 0: never.
+    pub(crate) script_busy_ms: u64,
     pub(crate) latency_tracking: bool,
     /// Which percentiles of those INFO tells, 0 to 100 each.
     pub(crate) latency_percentiles: Vec<f64>,
@@ -226,6 +228,7 @@ impl Config {
             slowlog_len_max: values.number("slowlog-max-len"),
             event_mask: varve_exec::notify::mask(values.bytes("notify-keyspace-events")),
             latency_threshold_ms: values.number("latency-monitor-threshold"),
+            script_busy_ms: values.number("busy-reply-threshold"),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
             lazy_removals: lazy_removals(values),

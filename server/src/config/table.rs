@@ -145,7 +145,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     special("bind", Special::Bind, "* -::*").live(),
     text("bind-source-addr", ""),
     text("bio_cpulist", "").fixed(),
-    int("busy-reply-threshold", "5000", 0, I64).alias("lua-time-limit"),
+    int("busy-reply-threshold", "5000", 0, I64).alias("lua-time-limit").live(),
     special("client-output-buffer-limit", Special::OutputLimits,
         "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60").live(),
     memory("client-query-buffer-limit", "1073741824", MIB, BYTES).live(),

@@ -98,7 +98,7 @@ impl All {
     fn new() -> All {
         let own: Vec<&ServerCommand> = ROWS.iter().copied().flatten().copied().flatten().collect();
         let rows: FileRows = Vec::leak(own.iter().map(|command| command.command()).collect());
-        let set = CommandSet::new(&[varve_commands::FAMILIES, &[&[rows]]].concat());
+        let set = CommandSet::new(&[varve_commands::FAMILIES, varve_scripts::FAMILIES, &[&[rows]]].concat());
         let mut handlers = vec![None; set.ids()];
         // The set keeps the order of the rows: its last commands are the server's own.
         let numbered = &set.commands()[set.commands().len() - own.len()..];

@@ -32,6 +32,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
 use varve_exec::{Command, CommandSet};
+use varve_scripts::Scripts;
 use varve_store::Store;
 
 use crate::config::Live;
@@ -63,6 +64,7 @@ pub(crate) struct ServerState {
     monitors: Monitors,
     pauses: Pauses,
     persist: Persist,
+    scripts: Arc<Scripts>,
     slowlog: Mutex<Slowlog>,
     latency: Mutex<latency::Monitor>,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
@@ -121,6 +123,7 @@ impl ServerState {
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
             persist: Persist::new(now_s, loads, aof),
+            scripts: Arc::default(),
             workers,
             sockets,
             pubsub,
@@ -203,6 +206,12 @@ impl ServerState {
         &self.persist
     }
 
+    /// The scripts that are known, and the one that runs.
+    #[inline]
+    pub(crate) fn scripts(&self) -> &Arc<Scripts> {
+        &self.scripts
+    }
+
     /// The slow log, locked. The lock is a leaf.
     pub(crate) fn slowlog(&self) -> MutexGuard<'_, Slowlog> {
         self.slowlog.lock()
@@ -249,6 +258,7 @@ impl ServerState {
     /// Tells all workers to end; a second call changes nothing. Safe from any thread (the signal thread calls it).
     pub(crate) fn stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
+            self.scripts.running().abandon();
             self.send_all(|| Message::Stop);
             self.sockets.wake();
             self.persist.loading.batches.stop();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use varve_exec::batch::Batch;
 use varve_exec::{Blocked, CommandTable, Served};
 use varve_protocol::Reply;
+use varve_scripts::Keeper;
 use varve_store::StoreWorker;
 
 use super::ask_all_workers::Questions;
@@ -83,6 +84,7 @@ impl Core {
         let mut batch = Batch::new(Arc::clone(state.workers()[index].commands()));
         let mut store = state.store().worker(index);
         batch.set_events(&mut store, Sink::new(Arc::clone(state.pubsub()), index));
+        batch.set_keeper(Box::new(Keeper::new(Arc::clone(state.scripts()))));
         let mut core = Core {
             index,
             config: state.config().snapshot(),

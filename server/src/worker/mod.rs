@@ -383,7 +383,12 @@ impl Worker {
         // Bytes over the limit go at once, and must not cost a key its place before.
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
         let buffers = if max > 0 { buffers.min(max) } else { buffers };
-        let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64;
+        let scripts = core.state.scripts().memory();
+        let outside = info::startup_bytes()
+            + buffers
+            + core.state.tracking().bytes() as u64
+            + scripts.script_bytes
+            + scripts.state_bytes;
         core.state.store().set_outside_bytes(outside);
         if max > 0 && evict_clients::total(&core.state) > max {
             core.evict_clients(max);

@@ -8,6 +8,7 @@
 use std::time::{Duration, Instant};
 
 use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
+use varve_exec::checks::Denied;
 use varve_exec::pause::Pause;
 use varve_exec::stats::SlowCommand;
 use varve_exec::{Caller, Command, Ran};
@@ -130,7 +131,8 @@ impl Core {
         self.batch.set_monitoring(self.state.monitors().any());
         let pause = if self.state.is_stopping() { Pause::All } else { self.state.pauses().now(self.now.unix_ms) };
         self.batch.set_pause(pause);
-        self.batch.set_denied(persist::denied(&self.state, &self.config));
+        let busy = self.state.scripts().running().busy_for(self.config.script_busy_ms);
+        self.batch.set_denied(Denied { busy, ..persist::denied(&self.state, &self.config) });
         let was_ongoing = conn.session().is_ongoing();
         let (parser, large, session) = conn.turn_parts();
         let (store, table, now_ms) = (&mut self.store, &self.table, self.now.unix_ms);

@@ -12,6 +12,7 @@ mod pipelines;
 mod pubsub;
 mod questions;
 mod reading;
+mod scripts;
 mod shutdown;
 mod strangers;
 mod timeouts;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use varve_store::gate::{ExclusiveGate, Gate, InsideGate};
 
-use super::Stop;
-use crate::checks::Denied;
+use super::{Running, Stop};
+use crate::checks::{self, Denied};
 use crate::command::{Command, Exec, Unresolved};
 use crate::pause::Pause;
 use crate::session::Session;
@@ -62,5 +62,22 @@ pub(super) fn stands_back(
         Ok(d) if pause.holds(d, session) => Some(Stop::Paused),
         Ok(d) if denied.writes_wait && Pause::Writes.holds(d, session) => Some(Stop::Busy),
         _ => None,
+    }
+}
+
+impl Running<'_> {
+    /// The gate is shut: the request waits, unless a script has held it for too long.
+    #[cold]
+    pub(super) fn shut_out(&mut self, d: &'static Command) -> Option<Stop> {
+        let denied = self.batch.denied;
+        match checks::allowed(d, self.session, denied) {
+            Err(refusal) if denied.busy.is_some() => self.reject(d, refusal),
+            _ => Some(Stop::Shut),
+        }
+    }
+
+    /// True while another worker is alone behind the gate, or waits to be.
+    pub(super) fn is_shut_out(&self) -> bool {
+        !self.worker.store().gate().is_open(self.worker.id())
     }
 }

@@ -108,7 +108,7 @@ impl Running<'_> {
     }
 
     /// Ends a request that may not run, and counts that.
-    fn reject(&mut self, d: &'static Command, refusal: CommandError) -> Option<Stop> {
+    pub(super) fn reject(&mut self, d: &'static Command, refusal: CommandError) -> Option<Stop> {
         self.batch.observers.stats.of(d).rejected.add(1);
         self.refuse(d, refusal)
     }
@@ -260,11 +260,12 @@ impl Running<'_> {
 /// True if the queued commands would change a key that is frozen, or may change any. No shard is held.
 fn writes_frozen(store: &Store, session: &Session) -> bool {
     let writes = |multi: &Multi| {
-        let mut queue = multi.queue.iter().filter(|queued| queued.row.flags.has(Flags::WRITE));
+        let mut queue = multi.queue.iter().filter(|queued| queued.row.writes());
         queue.any(|queued| {
             let (args, mut keys) = (queued.args(), Vec::new());
             let told = queued.row.for_each_key(args, |arg| keys.push(args.get(arg)));
-            told.is_err() || keys.is_empty() || store.any_frozen(keys.into_iter())
+            let any = queued.row.flags.has(Flags::TOUCHES_ARBITRARY_KEYS);
+            any || told.is_err() || keys.is_empty() || store.any_frozen(keys.into_iter())
         })
     };
     store.has_frozen() && session.multi().is_some_and(writes)
@@ -274,7 +275,7 @@ fn writes_frozen(store: &Store, session: &Session) -> bool {
 fn reach_of(command: &Command) -> Reach {
     match command.exec {
         Exec::Server => Reach::Server,
-        Exec::Exclusive(_) | Exec::Keyspace(_) => Reach::Exclusive,
+        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Script(_) | Exec::Keeper(_) => Reach::Exclusive,
         _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
         _ => Reach::Shards,
     }
@@ -390,12 +391,17 @@ impl Transaction {
                 batch.observers.deny_queued((d, queued.args()), denial, (session, self.muted), out);
                 continue;
             }
-            if !matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_)) {
+            if matches!(d.exec, Exec::Server) {
                 return Some((d, &self.queue[self.next - 1]));
             }
             let (args, mark, start) = (queued.args(), out.mark(), Instant::now());
             let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
-            let result = invoke_wide(d, &store, call);
+            let scripting = batch.scripting(table);
+            let result = match d.exec {
+                Exec::Script(run) => scripting.run_in_exec((d, run), call, &mut self.ready),
+                Exec::Keeper(run) => scripting.run_keeper(run, call.args, call.out),
+                _ => invoke_wide(d, &store, call),
+            };
             let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), worker.now_ms());
             let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
             let caller = Caller::Exec { session: &mut *session, muted: self.muted };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use varve_base::hist::Counts;
+use varve_scripts::ScriptMemory;
 use varve_store::{Defragged, LogStats, ReclaimCost};
 
 use crate::config::Config;
@@ -71,6 +72,8 @@ pub(crate) struct MemoryFacts {
     pub(crate) opened_bytes: u64,
     /// Buffers of clients.
     pub(crate) client_bytes: u64,
+    /// Scripts, and the states that they run in.
+    pub(crate) scripts: ScriptMemory,
     /// Objects (collections, databases) that are being freed in the background.
     pub(crate) freeing_objects: u64,
     /// The figures of active defragmentation.

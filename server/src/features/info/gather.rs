@@ -92,6 +92,7 @@ fn memory(state: &ServerState) -> MemoryFacts {
         live_bytes: log.unreclaimable_bytes().0.min(log.used_bytes()),
         opened_bytes: log.opened_bytes(),
         client_bytes,
+        scripts: state.scripts().memory(),
         freeing_objects: 0,
         defragged: state.store().defragged(now_ms()),
     }

@@ -1,6 +1,7 @@
 //! One function a section. The order of the fields is Redis's.
 
 use varve_commands::segments::utilisation;
+use varve_scripts::ScriptMemory;
 use varve_store::Defragged;
 
 use super::facts::Facts;
@@ -62,7 +63,7 @@ pub(super) fn memory(facts: &Facts, out: &mut Lines) {
     out.put("allocator_active", memory.used_bytes);
     out.put("allocator_resident", memory.opened_bytes.max(memory.used_bytes));
     out.bytes("total_system_memory", memory.system_bytes);
-    scripts(out);
+    scripts(&memory.scripts, out);
     out.bytes("maxmemory", facts.config.memory_bytes_max);
     out.put("maxmemory_policy", facts.config.policy.name());
     let resident = memory.opened_bytes.max(memory.used_bytes);
@@ -94,17 +95,18 @@ fn used(facts: &Facts, out: &mut Lines) {
     out.put("used_memory_dataset_perc", percent(data, memory.used_bytes.saturating_sub(memory.startup_bytes)));
 }
 
-/// There are no scripts yet.
-fn scripts(out: &mut Lines) {
+/// There are no functions yet.
+fn scripts(memory: &ScriptMemory, out: &mut Lines) {
     for name in ["used_memory_lua", "used_memory_vm_eval"] {
-        out.put(name, 0);
+        out.put(name, memory.state_bytes);
     }
-    out.put("used_memory_lua_human", human(0));
-    out.zeros(&["used_memory_scripts_eval", "number_of_cached_scripts", "number_of_functions", "number_of_libraries"]);
-    out.put("used_memory_vm_functions", 0);
-    out.bytes("used_memory_vm_total", 0);
+    out.put("used_memory_lua_human", human(memory.state_bytes));
+    out.put("used_memory_scripts_eval", memory.script_bytes);
+    out.put("number_of_cached_scripts", memory.scripts);
+    out.zeros(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"]);
+    out.bytes("used_memory_vm_total", memory.state_bytes);
     out.put("used_memory_functions", 0);
-    out.bytes("used_memory_scripts", 0);
+    out.bytes("used_memory_scripts", memory.script_bytes);
 }
 
 fn ratio(out: &mut Lines, name: &str, whole: u64, part: u64) {

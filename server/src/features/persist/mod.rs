@@ -46,7 +46,7 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
         errno => errno.map(WritesDenied::Unwritten),
     };
     let writes_wait = persist.queued().is_full() || persist.aof.is_full();
-    Denied { loading: persist.loading.is_on(), writes, writes_wait }
+    Denied { loading: persist.loading.is_on(), writes, writes_wait, busy: None }
 }
 
 /// `SAVE`: replies when the file is on disk.

@@ -67,12 +67,17 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["ongoing", "stats"],
             &["waiting"],
             &["session"],
+            &["script"],
             &["checks", "ctx"],
             &["command"],
             &["invoke", "pause"],
             &["blocking"],
             &["batch"],
         ],
+    ),
+    (
+        "compat/scripts",
+        &[&["errors"], &["cache", "given", "running", "shebang"], &["host"], &["keeper"], &["eval", "script"]],
     ),
     (
         "compat/commands",

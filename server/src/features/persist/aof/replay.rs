@@ -4,6 +4,7 @@
 //! Keys whose time is over stay: the file says when they went. Not here: reading the file (`load.rs`).
 
 use std::fmt;
+use std::sync::Arc;
 
 use varve_aof::nth_command;
 use varve_base::number::parse_i64;
@@ -11,6 +12,7 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session};
 use varve_protocol::{Parser, Reply, RequestLimits};
+use varve_scripts::Keeper;
 use varve_store::StoreWorker;
 
 use super::super::state::aof::CommandPiece;
@@ -37,12 +39,9 @@ impl Replay {
     /// The session of a file's reader; its commands are not counted as clients'.
     pub(crate) fn new(state: &ServerState, now_ms: i64) -> Replay {
         let limits = RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() };
-        Replay {
-            batch: Batch::new(CommandStats::new(state.commands().ids())),
-            parser: Parser::new(limits),
-            session: Session::of_replay(now_ms),
-            out: Reply::new(),
-        }
+        let mut batch = Batch::new(CommandStats::new(state.commands().ids()));
+        batch.set_keeper(Box::new(Keeper::new(Arc::clone(state.scripts()))));
+        Replay { batch, parser: Parser::new(limits), session: Session::of_replay(now_ms), out: Reply::new() }
     }
 
     /// Runs the next piece of the file that is being loaded; false if none waits. The worker is outside the gate.

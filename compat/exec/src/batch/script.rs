@@ -1,0 +1,590 @@
+//! A script that runs, and its commands.
+//!
+//! ```text
+//!   handler: finds and compiles the script
+//!     begin: its place   token   gate as a reader, the token: others run beside it, but for its shards
+//!                        alone   gate alone: it names a command on the whole keyspace, or stands in EXEC
+//!            room for the request, unit of effects opened
+//!     the language runs
+//!       call: found? allowed in scripts, to the user, to this script?   no --> the error is the reply
+//!             keys hashed, their shards added to those held, the command, what follows it
+//!   unit closed: the journal has all effects as one; those are served who wait for keys that are ready; shards let go
+//! ```
+//! A script keeps its shards to its end, so that all scripts and transactions stand in one order. It takes them as it meets
+//! them, in any order: one at a time may (the token). A command on the whole keyspace cannot run beside others: a script that
+//! meets one without having named it, and has changed nothing, begins again alone.
+//!
+//! Nothing blocks, time stands still, and no reply of a command goes to the client.
+//!
+//! Not here: the language, and what the script replies (the handler).
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use varve_catalog::Flags;
+use varve_protocol::{Args, Mark, Reply, Resp, Span};
+use varve_store::gate::{ExclusiveGate, InsideGate};
+use varve_store::{ReadyKey, ScriptToken, ShardSet, Store, StoreWorker, Tx};
+
+use super::account::whole_ms;
+use super::alone::patience;
+use super::{Batch, Running, Stop};
+use crate::blocking;
+use crate::checks::{self, Denied, WritesDenied};
+use crate::command::{Command, CommandTable, Exec, KeeperFn, ScriptFn, Unresolved};
+use crate::ctx::{Ctx, KeyArg};
+use crate::denials::Origin;
+use crate::errors::{CmdResult, CommandError};
+use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
+use crate::large_arguments::LargeArguments;
+use crate::monitor::Seen;
+use crate::multi::bytes_to_admit;
+use crate::script::{Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper};
+use crate::session::Session;
+
+impl Running<'_> {
+    /// Runs one request that runs a script.
+    #[cold]
+    pub(super) fn script(&mut self, d: &'static Command, run: ScriptFn) -> Option<Stop> {
+        let request = &self.batch.work.requests[self.next];
+        let args = self.batch.work.args(request, self.input, self.outside);
+        let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
+        if let Err(refusal) = checks::admitted(d, args, self.session, denied, denials) {
+            return self.reject(d, refusal);
+        }
+        self.session.begin_request(request.end - request.start);
+        let mark = self.out.mark();
+        let (observers, keeper) = (&mut self.batch.observers, &mut self.batch.keeper);
+        let scripting = Scripting { table: self.table, observers, keeper, denied: self.batch.denied };
+        let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
+        let start = Instant::now();
+        let Some(result) = scripting.run_by_itself((d, run), call) else { return Some(Stop::Busy) };
+        let nanos = start.elapsed().as_nanos() as u64;
+        self.next += 1;
+        self.spent_ns += nanos;
+        let now_ms = self.worker.now_ms();
+        let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
+        self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
+        None
+    }
+}
+
+impl Batch {
+    /// Sets what the handlers of scripts keep for this worker; without it their commands may not run.
+    pub fn set_keeper(&mut self, keeper: Box<ScriptKeeper>) {
+        self.keeper = Some(keeper);
+    }
+
+    /// The parts that run scripts.
+    pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable) -> Scripting<'b> {
+        let Batch { observers, keeper, denied, .. } = self;
+        Scripting { table, observers, keeper, denied: *denied }
+    }
+}
+
+/// The parts of a worker that run scripts.
+pub(super) struct Scripting<'b> {
+    pub(super) table: &'b CommandTable,
+    pub(super) observers: &'b mut Observers,
+    pub(super) keeper: &'b mut Option<Box<ScriptKeeper>>,
+    pub(super) denied: Denied,
+}
+
+impl Scripting<'_> {
+    /// Runs a script that a client has called outside of a transaction. None, and nothing is done, if its place is taken.
+    fn run_by_itself(mut self, (d, run): (&'static Command, ScriptFn), call: WideCall<'_>) -> Option<CmdResult> {
+        let WideCall { args, worker, session, out } = call;
+        let store = Arc::clone(worker.store());
+        let mut alone = false;
+        loop {
+            let mark = out.mark();
+            let lines = self.observers.monitored.as_ref().map_or(0, Vec::len);
+            let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
+            let (result, end) = self.attempt((d, run), call, &store, Place::Free { alone });
+            match end {
+                End::Ran => return Some(result),
+                End::PutOff => {
+                    out.truncate(mark);
+                    return None;
+                }
+                End::MetWide => {
+                    out.truncate(mark);
+                    if let Some(seen) = &mut self.observers.monitored {
+                        seen.truncate(lines);
+                    }
+                    alone = true;
+                }
+            }
+        }
+    }
+
+    /// Runs a script inside EXEC, the gate held alone. Keys that it makes ready go to `ready`, and its effects are part of the
+    /// transaction's unit.
+    pub(super) fn run_in_exec(
+        mut self,
+        command: (&'static Command, ScriptFn),
+        call: WideCall<'_>,
+        ready: &mut VecDeque<ReadyKey>,
+    ) -> CmdResult {
+        let store = Arc::clone(call.worker.store());
+        let (result, end) = self.attempt(command, call, &store, Place::InExec(ready));
+        assert_eq!(end, End::Ran, "the gate is held alone");
+        result
+    }
+
+    /// Runs a command about scripts.
+    pub(super) fn run_keeper(self, run: KeeperFn, args: Args<'_>, out: &mut Reply) -> CmdResult {
+        let keeper = self.keeper.as_deref_mut().expect("a server with commands of scripts keeps scripts");
+        run(&mut KeeperCtx { args, out, keeper })
+    }
+
+    fn attempt(
+        &mut self,
+        (d, run): (&'static Command, ScriptFn),
+        call: WideCall<'_>,
+        store: &Store,
+        place: Place<'_>,
+    ) -> (CmdResult, End) {
+        let WideCall { args, worker, session, out } = call;
+        let Scripting { table, observers, keeper, denied } = self;
+        let keeper = keeper.as_deref_mut().expect("a server with commands of scripts keeps scripts");
+        let (mut own, mut scratch) = (Session::of_script(session), Reply::new());
+        let patience = patience(session);
+        let mut calls = Calls {
+            store,
+            table,
+            observers,
+            denied: *denied,
+            command: (d, args),
+            place,
+            patience,
+            at: At::Before(worker),
+            hands: Some(Hands { out: &mut scratch, session: &mut own }),
+            out_of_memory: false,
+            read_only: false,
+            allow_oom: false,
+            written: false,
+            request: Request::default(),
+            ready: VecDeque::new(),
+            changes: store.database_changes(),
+            end: End::Ran,
+            met_wide: false,
+        };
+        let result = run(&mut ScriptCtx { row: d, args, out, session, keeper, calls: &mut calls });
+        let end = calls.finish();
+        (result, end)
+    }
+}
+
+/// Where a script may run.
+enum Place<'c> {
+    /// It has its place to find.
+    Free {
+        /// Alone behind the gate, whatever it names.
+        alone: bool,
+    },
+    /// Inside EXEC, which holds the gate alone and serves whoever waits for keys that become ready.
+    InExec(&'c mut VecDeque<ReadyKey>),
+}
+
+/// How an attempt to run a script has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The script has run, or was refused.
+    Ran,
+    /// Its place was taken by others.
+    PutOff,
+    /// It has met a command on the whole keyspace, beside others.
+    MetWide,
+}
+
+/// Where a script stands.
+enum At<'c> {
+    /// It has not begun.
+    Before(&'c mut StoreWorker),
+    /// Alone behind the gate: each command takes its shards, nobody else is there.
+    Alone(&'c mut StoreWorker, Option<ExclusiveGate<'c>>),
+    /// Beside others. The shards are let go first, then the token, then the gate.
+    Beside(Tx<'c>, ScriptToken<'c>, InsideGate<'c>),
+    /// It is over, or on the way from one to another.
+    Nowhere,
+}
+
+/// The parts that the commands of a script are lent: where they reply to, and their session.
+struct Hands<'c> {
+    out: &'c mut Reply,
+    session: &'c mut Session,
+}
+
+/// The commands of one script.
+struct Calls<'c> {
+    store: &'c Store,
+    table: &'c CommandTable,
+    observers: &'c mut Observers,
+    denied: Denied,
+    /// The command that runs the script, and its request.
+    command: (&'static Command, Args<'c>),
+    place: Place<'c>,
+    patience: std::time::Duration,
+    at: At<'c>,
+    /// Always there between two commands.
+    hands: Option<Hands<'c>>,
+    /// There was no room when the script began.
+    out_of_memory: bool,
+    read_only: bool,
+    allow_oom: bool,
+    /// It has had a command run that may change something.
+    written: bool,
+    request: Request,
+    /// Keys that became ready for those who wait for them, where the gate is held alone.
+    ready: VecDeque<ReadyKey>,
+    /// The state of the database map before it.
+    changes: u64,
+    end: End,
+    met_wide: bool,
+}
+
+/// A command's words one behind the other, its keys and their shards. The buffers stay from one command to the next.
+#[derive(Default)]
+struct Request {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    keys: Vec<KeyArg>,
+    shards: ShardSet,
+}
+
+/// Bytes of words for which room is kept from one command to the next.
+const KEPT_BYTES: usize = 64 << 10;
+
+impl Request {
+    fn set(&mut self, words: &[&[u8]]) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.spans.clear();
+        for word in words {
+            self.spans.push(Span { start: self.bytes.len(), len: word.len() });
+            self.bytes.extend_from_slice(word);
+        }
+    }
+
+    fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.spans)
+    }
+}
+
+impl ScriptCalls for Calls<'_> {
+    fn begin(&mut self, beginning: Beginning<'_>) -> CmdResult {
+        let Beginning { flags, read_only, alone, words } = beginning;
+        self.read_only = read_only || flags.is_some_and(|flags| flags.no_writes);
+        if !self.take_place(alone, words) {
+            self.end = End::PutOff;
+            return Err(CommandError::SCRIPT_PUT_OFF);
+        }
+        if let Some(seen) = &mut self.observers.monitored {
+            let (d, args) = self.command;
+            seen.push(Seen::begun(d, args, self.hands.as_ref().map_or(0, |hands| hands.session.db())));
+        }
+        let Some(flags) = flags else { return Ok(()) };
+        if !flags.no_writes {
+            match self.denied.writes {
+                Some(WritesDenied::Unsaved) => return Err(CommandError::SCRIPT_UNSAVED),
+                Some(WritesDenied::Unwritten(errno)) => return Err(CommandError::script_unwritten(errno)),
+                None if read_only => return Err(CommandError::SCRIPT_NOT_READ_ONLY),
+                None => {}
+            }
+        }
+        if self.out_of_memory && !flags.allow_oom && !flags.no_writes {
+            return Err(CommandError::SCRIPT_OUT_OF_MEMORY);
+        }
+        self.allow_oom = flags.allow_oom;
+        Ok(())
+    }
+
+    fn call(&mut self, words: &[&[u8]], out: &mut Reply) {
+        debug_assert!(!matches!(self.at, At::Before(_)), "a script begins before it calls");
+        out.set_resp(self.session().resp());
+        let mut request = mem::take(&mut self.request);
+        request.set(words);
+        let mark = out.mark();
+        match self.runnable(request.args()) {
+            Ok(d) => self.run(d, &mut request, mark, out),
+            Err(refusal) => self.observers.stats.refuse(&refusal, mark, out),
+        }
+        self.request = request;
+    }
+
+    fn is_over(&self) -> bool {
+        self.end != End::Ran
+    }
+
+    fn has_met_wide(&self) -> bool {
+        self.met_wide
+    }
+
+    fn set_resp(&mut self, resp: Resp) {
+        self.session().speak(resp);
+    }
+
+    fn keep_effects(&mut self, keep: bool) {
+        match &mut self.at {
+            At::Alone(worker, _) => worker.keep_effects(keep),
+            At::Beside(tx, ..) => tx.keep_effects(keep),
+            At::Before(_) | At::Nowhere => {}
+        }
+    }
+
+    fn forget_effects(&mut self) {
+        match &mut self.at {
+            At::Alone(worker, _) => worker.forget_effects(),
+            At::Beside(tx, ..) => tx.forget_effects(),
+            At::Before(_) | At::Nowhere => {}
+        }
+    }
+
+    fn may_call(&mut self, words: &[&[u8]]) -> Option<bool> {
+        let mut request = Request::default();
+        request.set(words);
+        let d = self.table.lookup(request.args()).ok()?;
+        Some(checks::permitted(d, request.args(), self.session()).is_ok())
+    }
+
+    fn has_written(&self) -> bool {
+        self.written
+    }
+}
+
+/// Beginning and end.
+impl<'c> Calls<'c> {
+    /// Takes the script's place, if it is free; makes room, and opens the unit of its effects.
+    fn take_place(&mut self, known_wide: bool, words: &[Box<[u8]>]) -> bool {
+        // It may change keys that it does not name: those too that are on their way to another server.
+        if !self.read_only && self.store.has_frozen() {
+            return false;
+        }
+        let At::Before(worker) = mem::replace(&mut self.at, At::Nowhere) else { unreachable!("a script begins once") };
+        let (_, args) = self.command;
+        let bytes = bytes_to_admit(args.bytes(), args.len(), 0);
+        let alone = match self.place {
+            Place::InExec(_) => {
+                self.out_of_memory = worker.admit(bytes).is_err();
+                self.at = At::Alone(worker, None);
+                return true;
+            }
+            Place::Free { alone } => {
+                alone || known_wide || words.iter().any(|word| self.table.get(word).is_some_and(is_wide))
+            }
+        };
+        let gate = self.store.gate();
+        if alone {
+            if !gate.is_open(worker.id()) {
+                return false;
+            }
+            let Some(gate) = gate.exclusive_within(worker.id(), self.patience) else { return false };
+            self.out_of_memory = worker.admit(bytes).is_err();
+            worker.begin_unit();
+            self.changes = self.store.database_changes();
+            self.at = At::Alone(worker, Some(gate));
+            return true;
+        }
+        let Some(gate) = gate.try_enter(worker.id()) else { return false };
+        let Some(token) = self.store.try_token() else { return false };
+        self.out_of_memory = worker.admit(bytes).is_err();
+        worker.begin_unit();
+        let session = self.session();
+        let (db, overdue) = (session.db(), session.overdue(false));
+        let mut tx = Tx::new(self.store, worker.parts().1, db);
+        tx.set_overdue(overdue);
+        tx.gather(&token);
+        self.at = At::Beside(tx, token, gate);
+        true
+    }
+
+    /// Ends the script: closes its unit of effects and serves those who wait for keys that it has made ready.
+    fn finish(mut self) -> End {
+        self.keep_effects(true);
+        match mem::replace(&mut self.at, At::Nowhere) {
+            At::Alone(worker, gate) => {
+                match self.place {
+                    Place::InExec(ready) => ready.append(&mut self.ready),
+                    Place::Free { .. } => {
+                        worker.end_unit();
+                        if !self.ready.is_empty() || self.changes != self.store.database_changes() {
+                            blocking::recheck(worker, self.ready, self.observers);
+                        }
+                    }
+                }
+                worker.park();
+                drop(gate);
+            }
+            At::Beside(mut tx, token, gate) => {
+                tx.end_unit();
+                if tx.has_ready() {
+                    blocking::serve_ready(&mut tx, self.observers);
+                }
+                tx.finish();
+                drop(token);
+                drop(gate);
+            }
+            At::Before(_) | At::Nowhere => {}
+        }
+        self.end
+    }
+
+    fn session(&mut self) -> &mut Session {
+        self.hands.as_mut().expect("no command runs").session
+    }
+}
+
+/// True for a command that cannot run beside others: it does not name all its keys.
+fn is_wide(d: &'static Command) -> bool {
+    matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_))
+}
+
+/// A command.
+impl<'c> Calls<'c> {
+    /// The command of a request, if the script may run it. The order of the reasons is redis-server's.
+    fn runnable(&mut self, args: Args<'_>) -> CmdResult<&'static Command> {
+        let d = self.table.resolve(args).map_err(|unresolved| match unresolved {
+            Unresolved::Arity(d) => {
+                self.observers.stats.of(d).rejected.add(1);
+                CommandError::SCRIPT_ARITY
+            }
+            _ => CommandError::SCRIPT_UNKNOWN,
+        })?;
+        let denied = self.denied;
+        let refusal = if d.flags.has(Flags::NOSCRIPT) || matches!(d.exec, Exec::Server) {
+            Err(CommandError::SCRIPT_REFUSED)
+        } else if self.read_only && d.changes() {
+            Err(CommandError::SCRIPT_WRITES)
+        } else {
+            self.permitted(d, args).and_then(|()| checks::allowed(d, self.session(), denied))
+        };
+        let refusal = refusal.and_then(|()| self.check_room(d, args)).and_then(|()| self.check_place(d));
+        refusal.inspect_err(|_| self.observers.stats.of(d).rejected.add(1))?;
+        Ok(d)
+    }
+
+    /// Whether the client's user has the right to a command; a denial is noted.
+    fn permitted(&mut self, d: &'static Command, args: Args<'_>) -> CmdResult {
+        let Some(Hands { session, .. }) = &self.hands else { unreachable!("no command runs") };
+        checks::permitted(d, args, session).map_err(|denial| {
+            self.observers.denials.note(denial, d, args, session.user(), Origin::Script);
+            CommandError::no_permission_in_script(denial)
+        })
+    }
+
+    /// Whether there is room for a command. What was true when the script began holds to its end, and a script that has
+    /// changed something goes on: half of it would be worse than too much memory. Without addresses no write can be made.
+    fn check_room(&self, d: &Command, args: Args<'_>) -> CmdResult {
+        if !d.flags.has(Flags::DENYOOM) {
+            return Ok(());
+        }
+        let refused = self.out_of_memory && !self.allow_oom && !self.written;
+        let fits = || self.store.log().has_addresses(bytes_to_admit(args.bytes(), args.len(), args.len()));
+        if refused || !fits() { Err(CommandError::OUT_OF_MEMORY) } else { Ok(()) }
+    }
+
+    /// Whether a command may run where the script stands. If not, the script is over and begins again alone.
+    fn check_place(&mut self, d: &'static Command) -> CmdResult {
+        if self.end != End::Ran {
+            return Err(CommandError::SCRIPT_PUT_OFF);
+        }
+        if !is_wide(d) || matches!(self.at, At::Alone(..)) {
+            return Ok(());
+        }
+        self.met_wide = true;
+        if self.written {
+            return Err(CommandError::SCRIPT_WIDE);
+        }
+        self.end = End::MetWide;
+        Err(CommandError::SCRIPT_PUT_OFF)
+    }
+
+    fn run(&mut self, d: &'static Command, request: &mut Request, mark: Mark, out: &mut Reply) {
+        self.written |= d.flags.has(Flags::WRITE);
+        if is_wide(d) {
+            self.run_wide(d, request.args(), mark, out);
+            return;
+        }
+        let Hands { out: scratch, session } = self.hands.take().expect("one command at a time");
+        mem::swap(scratch, out);
+        match mem::replace(&mut self.at, At::Nowhere) {
+            At::Alone(worker, gate) => {
+                {
+                    let mut tx = Tx::new(self.store, worker.parts().1, session.db());
+                    tx.set_overdue(session.overdue(false));
+                    let mut ctx = Ctx::of_owned(d, tx, &mut *scratch, &mut *session);
+                    self.run_on_keys(d, &mut ctx, request, mark);
+                    let Ctx { mut tx, .. } = ctx;
+                    self.ready.append(&mut tx.take_ready());
+                    tx.finish();
+                }
+                self.at = At::Alone(worker, gate);
+            }
+            At::Beside(mut tx, token, gate) => {
+                tx.select(session.db());
+                let bodies = &NO_BODIES;
+                let (args, keys) = (Args::new(&[], &[]), &[][..]);
+                let mut ctx = Ctx { row: d, args, keys, bodies, tx, out: scratch, session };
+                self.run_on_keys(d, &mut ctx, request, mark);
+                let Ctx { tx, out: scratch, session, .. } = ctx;
+                mem::swap(scratch, out);
+                self.hands = Some(Hands { out: scratch, session });
+                self.at = At::Beside(tx, token, gate);
+                return;
+            }
+            At::Before(_) | At::Nowhere => unreachable!("a script begins before it calls"),
+        }
+        mem::swap(scratch, out);
+        self.hands = Some(Hands { out: scratch, session });
+    }
+
+    /// Runs a command on the whole keyspace. No shard is held, nobody else is inside the gate.
+    fn run_wide(&mut self, d: &'static Command, args: Args<'_>, mark: Mark, out: &mut Reply) {
+        let start = Instant::now();
+        let At::Alone(worker, _) = &mut self.at else { unreachable!("such a command runs alone") };
+        let Some(Hands { session, .. }) = &mut self.hands else { unreachable!("one command at a time") };
+        let call = WideCall { args, worker, session, out: &mut *out };
+        let result = invoke_wide(d, self.store, call);
+        let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), worker.now_ms());
+        let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
+        self.observers.after(ran, Caller::Script(session), None, out);
+    }
+
+    /// Runs a command on keys, whose shards it holds, or on the session.
+    fn run_on_keys<'a>(&mut self, d: &'static Command, ctx: &mut Ctx<'_, 'a>, request: &'a mut Request, mark: Mark) {
+        let start = Instant::now();
+        let Request { bytes, spans, keys, shards } = request;
+        let args = Args::new(bytes, spans);
+        keys.clear();
+        let db = ctx.session.db();
+        let hash = |arg: usize| KeyArg { arg: arg as u32, hash: self.store.key(db, args.get(arg)).hash };
+        if d.for_each_key(args, |arg| keys.push(hash(arg))).is_err() {
+            // The arguments name no keys: the handler finds the fault before it would touch one.
+            keys.clear();
+        }
+        ctx.set_call(d, args, keys);
+        super::list_shards(ctx, shards);
+        ctx.tx.hold(shards);
+        if d.flags.has(Flags::WRITE) && ctx.tx.any_waiters() {
+            let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
+            // A key that has been frozen since the script began: its move ends with an error.
+            let _ = blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| {
+                tx.hold(shards);
+                true
+            });
+        }
+        let result = invoke(d, ctx, self.table, self.observers);
+        ctx.tx.assert_reported();
+        let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), ctx.tx.now_ms());
+        let Ctx { tx, session, out, .. } = ctx;
+        let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
+        self.observers.after(ran, Caller::Script(session), Some(tx), out);
+    }
+}
+
+/// Words of scripts lie nowhere else.
+static NO_BODIES: LargeArguments = LargeArguments::NONE;

@@ -1,0 +1,163 @@
+//! The scripts that a server knows, by the SHA-1 of their text.
+//!
+//! ```text
+//!   EVAL body         --add(by_eval)-->  +-----------------------------+
+//!   SCRIPT LOAD body  --add----------->  | name -> body, kept for good | --get--> a worker compiles it for itself
+//!                                        | or by EVAL, oldest first    |
+//!                                        +-----------------------------+
+//!   changes: counts what was taken out; a worker that finds it changed forgets its chunks of scripts that are gone
+//! ```
+//! Scripts that only EVAL has brought leave, oldest first, once there are more than 500: clients that put values into the
+//! text would fill the memory else. SCRIPT LOAD's stay until SCRIPT FLUSH, since EVALSHA relies on them.
+//!
+//! Not here: compiled chunks, which belong to the worker's state of the language.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use varve_base::sha1::{Digest, sha1};
+
+/// Scripts that only EVAL has brought and that are kept.
+const BY_EVAL_MAX: usize = 500;
+/// Bytes that a script takes beside its text.
+const ENTRY_BYTES: usize = 120;
+
+/// The name of a script: the SHA-1 of its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Name(Digest);
+
+impl Name {
+    /// The name of the script with this text.
+    pub(crate) fn of(body: &[u8]) -> Name {
+        Name(sha1(body))
+    }
+
+    /// The name that these 40 hexadecimal digits of either case say; None if they are no such.
+    pub(crate) fn parse(text: &[u8]) -> Option<Name> {
+        let digits: &[u8; 40] = text.try_into().ok()?;
+        let mut digest = [0; 20];
+        for (byte, pair) in digest.iter_mut().zip(digits.as_chunks::<2>().0) {
+            let digit = |at: usize| char::from(pair[at]).to_digit(16);
+            *byte = (digit(0)? * 16 + digit(1)?) as u8;
+        }
+        Some(Name(digest))
+    }
+
+    /// The 40 hexadecimal digits.
+    pub(crate) fn hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The scripts of a server, shared by its workers.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    /// Counts what was taken out.
+    changes: AtomicU64,
+    scripts: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    scripts: HashMap<Name, Script>,
+    /// Those that only EVAL has brought, oldest first.
+    by_eval: VecDeque<Name>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Script {
+    body: Arc<[u8]>,
+    /// Only EVAL has brought it.
+    by_eval: bool,
+}
+
+impl Cache {
+    /// Adds a script; `by_eval`: it may leave again.
+    pub(crate) fn add(&self, name: Name, body: &[u8], by_eval: bool) {
+        let mut known = self.scripts.lock();
+        if let Some(script) = known.scripts.get_mut(&name) {
+            if script.by_eval && !by_eval {
+                script.by_eval = false;
+                known.by_eval.retain(|other| *other != name);
+            }
+            return;
+        }
+        known.bytes += body.len() + ENTRY_BYTES;
+        known.scripts.insert(name, Script { body: body.into(), by_eval });
+        if !by_eval {
+            return;
+        }
+        known.by_eval.push_back(name);
+        if known.by_eval.len() > BY_EVAL_MAX
+            && let Some(oldest) = known.by_eval.pop_front()
+            && let Some(script) = known.scripts.remove(&oldest)
+        {
+            known.bytes -= script.body.len() + ENTRY_BYTES;
+            self.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// The text of a script.
+    pub(crate) fn get(&self, name: Name) -> Option<Arc<[u8]>> {
+        self.scripts.lock().scripts.get(&name).map(|script| Arc::clone(&script.body))
+    }
+
+    /// True if there is a script of this name.
+    pub(crate) fn has(&self, name: Name) -> bool {
+        self.scripts.lock().scripts.contains_key(&name)
+    }
+
+    /// Forgets all scripts (SCRIPT FLUSH).
+    pub(crate) fn flush(&self) {
+        *self.scripts.lock() = Known::default();
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Counts what was taken out: while it is the same, what a worker has found is still there.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Number of scripts, and bytes that they take.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let known = self.scripts.lock();
+        (known.scripts.len(), known.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_either_case() {
+        let name = Name::of(b"return 1");
+        assert_eq!(name.hex(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert_eq!(Name::parse(name.hex().as_bytes()), Some(name));
+        assert_eq!(Name::parse(name.hex().to_uppercase().as_bytes()), Some(name));
+        assert_eq!(Name::parse(b"e0e1"), None);
+        assert_eq!(Name::parse(&[b'g'; 40]), None);
+    }
+
+    #[test]
+    fn scripts_of_eval_leave_and_loaded_ones_stay() {
+        let cache = Cache::default();
+        let body = |n: usize| format!("return {n}").into_bytes();
+        let name = |n: usize| Name::of(&body(n));
+        cache.add(name(0), &body(0), true);
+        cache.add(name(1), &body(1), true);
+        cache.add(name(1), &body(1), false);
+        cache.add(name(2), &body(2), false);
+        let before = cache.changes();
+        (3..BY_EVAL_MAX + 3).for_each(|n| cache.add(name(n), &body(n), true));
+        assert!(!cache.has(name(0)) && cache.has(name(1)) && cache.has(name(2)) && cache.has(name(3)));
+        assert!(cache.changes() > before);
+        assert_eq!(cache.size().0, BY_EVAL_MAX + 2);
+        cache.flush();
+        assert_eq!(cache.size(), (0, 0));
+        assert!(cache.get(name(1)).is_none());
+    }
+}

@@ -1,0 +1,132 @@
+//! EVAL, EVALSHA, and those of their kin that change nothing.
+
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
+use varve_exec::{CmdResult, Command, Exec, FileRows, ScriptCtx};
+
+use crate::cache::Name;
+use crate::errors;
+use crate::given::keys_and_arguments;
+use crate::keeper::Keeper;
+
+pub(crate) const ROWS: FileRows = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO];
+
+/// The flags of commands that run a script.
+const RUNNING: &[Flags] = &[
+    Flags::NOSCRIPT,
+    Flags::STALE,
+    Flags::SKIP_MONITOR,
+    Flags::NO_MANDATORY_KEYS,
+    // Keys that the script makes up are touched as well.
+    Flags::TOUCHES_ARBITRARY_KEYS,
+];
+/// The keys of a script that may change them.
+const WRITTEN: KeySpec = KeySpec::counted(2, 1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE));
+/// The keys of a script that changes none.
+const READ: KeySpec = KeySpec::counted(2, 1, KeyFlags::RO.and(KeyFlags::ACCESS));
+const WRITTEN_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const READ_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+const COST: &str = "That of the script";
+
+/// EVAL script numkeys [key ...] [arg ...]
+fn eval(ctx: &mut ScriptCtx<'_>) -> CmdResult {
+    run(ctx, Named::ByText, false)
+}
+
+const EVAL: Command = Command::new(
+    Exec::Script(eval),
+    Row::new("eval", Group::Scripting, -3, "2.6.0")
+        .about("Runs a script that is sent with the command.", COST)
+        .flags(RUNNING)
+        .acl(&[Acl::SCRIPTING])
+        .keys(&[WRITTEN.notes(WRITTEN_NOTES)])
+        .args(&[
+            arg("script", ArgKind::String),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).optional().multiple(),
+            arg("arg", ArgKind::String).optional().multiple(),
+        ])
+        .behaviour(Behaviour::WRITES_TOO),
+);
+
+/// EVALSHA sha1 numkeys [key ...] [arg ...]
+fn evalsha(ctx: &mut ScriptCtx<'_>) -> CmdResult {
+    run(ctx, Named::BySha, false)
+}
+
+const EVALSHA: Command = Command::new(
+    Exec::Script(evalsha),
+    Row::new("evalsha", Group::Scripting, -3, "2.6.0")
+        .about("Runs a script that the server knows, by the SHA-1 of its text.", COST)
+        .flags(RUNNING)
+        .acl(&[Acl::SCRIPTING])
+        .keys(&[WRITTEN])
+        .args(&[
+            arg("sha1", ArgKind::String),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).optional().multiple(),
+            arg("arg", ArgKind::String).optional().multiple(),
+        ])
+        .behaviour(Behaviour::WRITES_TOO),
+);
+
+/// EVAL_RO script numkeys [key ...] [arg ...]
+fn eval_ro(ctx: &mut ScriptCtx<'_>) -> CmdResult {
+    run(ctx, Named::ByText, true)
+}
+
+const EVAL_RO: Command = Command::new(
+    Exec::Script(eval_ro),
+    Row::new("eval_ro", Group::Scripting, -3, "7.0.0")
+        .about("Runs a script that is sent with the command and changes nothing.", COST)
+        .flags(RUNNING)
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SCRIPTING])
+        .keys(&[READ.notes(READ_NOTES)])
+        .args(&[
+            arg("script", ArgKind::String),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).optional().multiple(),
+            arg("arg", ArgKind::String).optional().multiple(),
+        ]),
+);
+
+/// EVALSHA_RO sha1 numkeys [key ...] [arg ...]
+fn evalsha_ro(ctx: &mut ScriptCtx<'_>) -> CmdResult {
+    run(ctx, Named::BySha, true)
+}
+
+const EVALSHA_RO: Command = Command::new(
+    Exec::Script(evalsha_ro),
+    Row::new("evalsha_ro", Group::Scripting, -3, "7.0.0")
+        .about("Runs a script that the server knows and that changes nothing, by the SHA-1 of its text.", COST)
+        .flags(RUNNING)
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::SCRIPTING])
+        .keys(&[READ])
+        .args(&[
+            arg("sha1", ArgKind::String),
+            arg("numkeys", ArgKind::Integer),
+            key("key", 0).optional().multiple(),
+            arg("arg", ArgKind::String).optional().multiple(),
+        ]),
+);
+
+/// How a command names its script.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    ByText,
+    BySha,
+}
+
+fn run(ctx: &mut ScriptCtx<'_>, named: Named, read_only: bool) -> CmdResult {
+    let keys = keys_and_arguments(ctx.args)?;
+    let word = ctx.args.get(1);
+    let keeper = Keeper::of(ctx.keeper);
+    let name = match named {
+        Named::ByText => Name::of(word),
+        Named::BySha => Name::parse(word).ok_or(errors::NO_SCRIPT)?,
+    };
+    let body = (named == Named::ByText).then_some(word);
+    keeper.prepare(name, body)?;
+    keeper.run(name, &keys, read_only, ctx.calls, ctx.out)
+}

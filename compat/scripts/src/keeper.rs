@@ -1,0 +1,241 @@
+//! A worker's part of scripts: its state of the language, and the scripts that are compiled in it.
+//!
+//! ```text
+//!   Scripts (one a server)          Keeper (one a worker)
+//!     cache: name -> text   ------>   chunks: name -> compiled, flags     compiled at the first use
+//!     running                         state                               made at the first use
+//! ```
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use varve_exec::{Beginning, CmdResult, ScriptCalls, ScriptKeeper, ScriptKind, ScriptRules};
+use varve_lua::{LuaChunk, ScriptInput, Settings, State};
+use varve_protocol::Reply;
+
+use crate::cache::{Cache, Name};
+use crate::errors;
+use crate::given::Given;
+use crate::host::ScriptHost;
+use crate::running::Running;
+use crate::shebang;
+
+/// The scripts of a server, shared by its workers.
+#[derive(Debug, Default)]
+pub struct Scripts {
+    cache: Cache,
+    running: Running,
+    /// Bytes of all workers' states of the language.
+    state_bytes: AtomicU64,
+}
+
+/// The memory that scripts take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScriptMemory {
+    /// Scripts that are known.
+    pub scripts: u64,
+    /// Bytes of their texts.
+    pub script_bytes: u64,
+    /// Bytes of the states of the language, with what scripts have in them.
+    pub state_bytes: u64,
+}
+
+impl Scripts {
+    /// The script that runs.
+    pub fn running(&self) -> &Running {
+        &self.running
+    }
+
+    /// The memory that scripts take.
+    pub fn memory(&self) -> ScriptMemory {
+        let (scripts, bytes) = self.cache.size();
+        let state_bytes = self.state_bytes.load(Relaxed);
+        ScriptMemory { scripts: scripts as u64, script_bytes: bytes as u64, state_bytes }
+    }
+}
+
+/// A worker's part of scripts.
+pub struct Keeper {
+    shared: Arc<Scripts>,
+    state: Option<State>,
+    chunks: HashMap<Name, Compiled>,
+    /// The cache's changes that `chunks` has followed.
+    seen: u64,
+    /// Bytes of the state that the sum of all workers has.
+    counted_bytes: u64,
+}
+
+/// A script that is compiled.
+struct Compiled {
+    chunk: LuaChunk,
+    flags: Option<ScriptRules>,
+    /// It has met a command on the whole keyspace.
+    alone: bool,
+    /// The words in quotes, which may be names of commands.
+    words: Box<[Box<[u8]>]>,
+}
+
+impl Keeper {
+    /// The part of one worker.
+    pub fn new(shared: Arc<Scripts>) -> Keeper {
+        Keeper { shared, state: None, chunks: HashMap::new(), seen: 0, counted_bytes: 0 }
+    }
+
+    /// The keeper that a worker was given.
+    pub(crate) fn of(keeper: &mut ScriptKeeper) -> &mut Keeper {
+        let keeper: &mut dyn Any = keeper;
+        keeper.downcast_mut().expect("workers keep scripts in a Keeper")
+    }
+
+    /// The scripts that are known.
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.shared.cache
+    }
+
+    /// The script that runs.
+    pub(crate) fn running(&self) -> &Running {
+        &self.shared.running
+    }
+
+    /// Has the server know a script for good.
+    ///
+    /// # Errors
+    /// It cannot be compiled.
+    pub(crate) fn load(&mut self, name: Name, body: &[u8]) -> CmdResult {
+        self.follow();
+        if !self.chunks.contains_key(&name) {
+            self.compile(name, body)?;
+        }
+        self.shared.cache.add(name, body, false);
+        Ok(())
+    }
+
+    /// Forgets all scripts, and with them whatever they have left in the state.
+    pub(crate) fn flush(&mut self) {
+        self.shared.cache.flush();
+        self.follow();
+    }
+
+    /// Makes a script ready to run. It is the `body` that is sent with the command, or one that is known.
+    ///
+    /// # Errors
+    /// It cannot be compiled, or is not known.
+    pub(crate) fn prepare(&mut self, name: Name, body: Option<&[u8]>) -> CmdResult {
+        self.follow();
+        if self.chunks.contains_key(&name) {
+            return Ok(());
+        }
+        match body {
+            Some(body) => {
+                self.compile(name, body)?;
+                self.shared.cache.add(name, body, true);
+            }
+            None => {
+                let body = self.shared.cache.get(name).ok_or(errors::NO_SCRIPT)?;
+                self.compile(name, &body)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a script that is ready.
+    ///
+    /// # Errors
+    /// It may not run, or fails.
+    pub(crate) fn run(
+        &mut self,
+        name: Name,
+        given: &Given<'_>,
+        read_only: bool,
+        calls: &mut dyn ScriptCalls,
+        out: &mut Reply,
+    ) -> CmdResult {
+        let Keeper { shared, state, chunks, .. } = self;
+        let Compiled { chunk, flags, alone, words } = chunks.get_mut(&name).expect("it was made ready");
+        calls.begin(Beginning { flags: *flags, read_only, alone: *alone, words })?;
+        let state = state.as_mut().expect("the state in which the script was compiled");
+        let running = &shared.running;
+        running.begin(ScriptKind::Script);
+        let mut host = ScriptHost { calls: &mut *calls, running, kind: ScriptKind::Script };
+        let name = name.hex();
+        let input = ScriptInput { name: name.as_bytes(), keys: &given.keys, argv: &given.arguments };
+        let result = state.run(*chunk, input, &mut host, out);
+        running.end();
+        *alone |= calls.has_met_wide();
+        self.count();
+        result.map_err(errors::of_script)
+    }
+
+    /// Forgets what is no longer known. Once nothing is, the state begins anew.
+    fn follow(&mut self) {
+        let changes = self.shared.cache.changes();
+        if self.seen == changes {
+            return;
+        }
+        self.seen = changes;
+        let cache = &self.shared.cache;
+        let gone = self.chunks.extract_if(|name, _| !cache.has(*name));
+        for (_, Compiled { chunk, .. }) in gone {
+            if let Some(state) = &mut self.state {
+                state.forget(chunk);
+            }
+        }
+        if self.chunks.is_empty() {
+            self.state = None;
+        }
+        self.count();
+    }
+
+    /// Brings the sum of all workers' states up to date.
+    fn count(&mut self) {
+        let bytes = self.state.as_ref().map_or(0, |state| state.used_bytes() as u64);
+        let before = std::mem::replace(&mut self.counted_bytes, bytes);
+        // Wraps where it has shrunk, which comes to the same sum.
+        self.shared.state_bytes.fetch_add(bytes.wrapping_sub(before), Relaxed);
+    }
+
+    fn compile(&mut self, name: Name, body: &[u8]) -> CmdResult {
+        let (flags, code) = shebang::split(body)?;
+        if self.state.is_none() {
+            self.state = Some(State::new(Settings::default()).map_err(errors::of_script)?);
+        }
+        let state = self.state.as_mut().expect("it was made");
+        let chunk = state.compile(code).map_err(errors::of_script)?;
+        self.chunks.insert(name, Compiled { chunk, flags, alone: false, words: quoted_words(code) });
+        Ok(())
+    }
+}
+
+/// Longest name of a command that is looked for.
+const NAME_MAX: usize = 32;
+
+/// The words of a script that stand in quotes of either kind and consist of letters: the names of commands that it runs are
+/// among them, unless it makes them up.
+fn quoted_words(code: &[u8]) -> Box<[Box<[u8]>]> {
+    let mut words: Vec<Box<[u8]>> = Vec::new();
+    for (at, quote) in code.iter().enumerate().filter(|(_, byte)| matches!(byte, b'"' | b'\'')) {
+        let rest = &code[at + 1..];
+        let Some(len) = rest.iter().take(NAME_MAX).position(|byte| byte == quote) else { continue };
+        let word = &rest[..len];
+        if len > 0 && word.iter().all(u8::is_ascii_alphabetic) {
+            words.push(word.to_ascii_lowercase().into());
+        }
+    }
+    words.sort_unstable();
+    words.dedup();
+    words.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_commands_are_found_in_quotes() {
+        let words = quoted_words(b"redis.call('KEYS', \"*\") redis.pcall(\"set\", 'a b', 'x1') local s = 'it''s'");
+        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+        assert_eq!(words, ["it", "keys", "s", "set"]);
+    }
+}

@@ -1,0 +1,32 @@
+//! Scripts: EVAL and its kin, SCRIPT, and the scripts that a server knows.
+//!
+//! ```text
+//!   eval, script   the commands, with their rows
+//!     given        the keys and arguments of a request
+//!     keeper       a worker's state of the language and its compiled scripts
+//!       host       what the language asks of whoever runs it: commands, the log, whether to go on
+//!       cache      the scripts that all workers know
+//!       running    the script that runs, as other workers see it
+//! ```
+//! The language is `varve-lua`, which knows no commands. Shards, checks and effects of a script's commands are the
+//! executor's (`varve_exec::script`).
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod errors;
+mod eval;
+mod given;
+mod host;
+mod keeper;
+mod running;
+mod script;
+mod shebang;
+
+pub use keeper::{Keeper, ScriptMemory, Scripts};
+pub use running::Running;
+
+use varve_exec::FileRows;
+
+/// The rows of all commands of scripts.
+pub const FAMILIES: &[&[FileRows]] = &[&[eval::ROWS, script::ROWS]];

@@ -492,6 +492,33 @@ fn issue_13_increments_beside_rewrites_count_once() {
     }
 }
 
+/// Large arguments stand in the file as they were, whatever has become of their keys.
+#[test]
+fn issue_13_large_arguments_are_in_the_file() {
+    let folder = Folder::new("large");
+    let server = folder.start(Launch::varve().config("appendfsync always"));
+    let mut client = server.client();
+    let value = |byte: u8, len: usize| vec![byte; len];
+    let (a, b, c) = (value(b'a', 3 << 20), value(b'b', 9 << 20), value(b'c', 300 << 10));
+    let words: [&[&[u8]]; 8] = [
+        &[b"SET", b"one", &a, b"EX", b"10000"],
+        &[b"MSET", b"two", &b, b"three", &a, b"few", b"x"],
+        &[b"APPEND", b"one", &c],
+        &[b"SETRANGE", b"one", b"5", &c],
+        &[b"HSET", b"hash", b"f", &b, b"g", &c],
+        &[b"RPUSH", b"list", &a, b"x", &b],
+        &[b"SET", b"gone", &b],
+        &[b"DEL", b"gone"],
+    ];
+    for words in words {
+        assert!(!client.call(words).expect("a reply").is_error());
+    }
+    let known = digest(&server);
+    drop((client, server));
+    assert_eq!(digest(&folder.start(Launch::varve())), known);
+    assert_eq!(digest(&folder.start(Launch::peer())), known);
+}
+
 /// Where there is nothing to load nobody is told that something is being loaded.
 #[test]
 fn issue_13_a_start_without_data_refuses_nobody() {

@@ -416,7 +416,12 @@ impl Running<'_> {
     fn all(&mut self) -> Option<Stop> {
         while let Some(request) = self.batch.work.requests.get(self.next) {
             let stop = match request.command {
-                Ok(first @ Command { exec: Exec::Keys(_), .. }) if !self.session.is_queueing() => self.on_shards(first),
+                Ok(first @ Command { exec: Exec::Keys(_), .. }) if !self.session.is_queueing() => {
+                    match self.bodies.is_empty() {
+                        true => self.on_shards(first),
+                        false => self.on_shards_with_large(first),
+                    }
+                }
                 Err(Unresolved::Foreign) => Some(Stop::Foreign),
                 Err(Unresolved::Empty) => self.empty(),
                 command => {
@@ -446,6 +451,15 @@ impl Running<'_> {
             }
         }
         None
+    }
+
+    /// Runs a request on keys whose large arguments its effects refer to.
+    #[cold]
+    fn on_shards_with_large(&mut self, first: &'static Command) -> Option<Stop> {
+        self.worker.set_large_arguments(self.bodies.pins());
+        let stop = self.on_shards(first);
+        self.worker.set_large_arguments(Vec::new());
+        stop
     }
 
     /// Runs requests on keys, one after the other, inside the gate. A function of its own: among the parsing of a turn its

@@ -12,7 +12,7 @@
 
 use smallvec::SmallVec;
 use varve_protocol::Span;
-use varve_store::{FilledExtent, OpenExtent, StoreWorker};
+use varve_store::{FilledExtent, OpenExtent, Pin, StoreWorker};
 
 /// LargeArguments of one request, as far as they are whole.
 #[derive(Debug, Default)]
@@ -94,6 +94,11 @@ impl LargeArguments {
     #[inline]
     pub(crate) fn run(&self, i: usize) -> Option<&FilledExtent> {
         self.runs.get(i)
+    }
+
+    /// The bodies, to be kept by whoever needs them longer than the request.
+    pub(crate) fn pins(&self) -> Vec<Pin> {
+        self.runs.iter().map(FilledExtent::pin).collect()
     }
 
     /// The bodies as arguments see them. Of a refused request all are empty.

@@ -66,6 +66,14 @@ impl Pin {
     }
 }
 
+impl Clone for Pin {
+    fn clone(&self) -> Pin {
+        // This pin counts meanwhile, so the extent stays.
+        self.shared.memory.table.entry(self.segment).pins.fetch_add(1, Ordering::Relaxed);
+        Pin { shared: self.shared.clone(), ..*self }
+    }
+}
+
 impl AsRef<[u8]> for Pin {
     fn as_ref(&self) -> &[u8] {
         self
@@ -174,6 +182,13 @@ pub struct FilledExtent {
     // Dropped first: the pin ends before the extent is retired.
     pin: Pin,
     extent: Owned,
+}
+
+impl FilledExtent {
+    /// Keeps the value readable whatever becomes of it.
+    pub fn pin(&self) -> Pin {
+        self.pin.clone()
+    }
 }
 
 impl Deref for FilledExtent {

@@ -136,7 +136,8 @@ impl Worker {
             core.close(id);
             return;
         }
-        let rests = matches!(stop, Stop::Busy) && conn.session().busy_tries() >= BUSY_TRIES;
+        let rests = matches!(stop, Stop::Busy) && conn.session().busy_tries() >= BUSY_TRIES
+            || conn.may_read() && conn.requests().waits_for_room();
         // A reply in parts that waited for room has it, and the socket, which took all, reports nothing.
         let goes_on = conn.session().is_ongoing() && conn.output().len() <= UNSENT_MAX;
         let more = (goes_on || matches!(stop, Stop::Again | Stop::Busy)) && conn.may_run() && !rests;

@@ -7,8 +7,10 @@
 //! ```
 //! The bytes are those of redis-server's replication stream and append-only file (`stream.rs`). Not here: files.
 
+mod chunk;
 mod queue;
 mod stream;
 
-pub use queue::{Chunk, Cut, Journal, Reached, Taken};
+pub use chunk::Chunk;
+pub use queue::{Cut, Journal, Reached, Taken};
 pub use stream::{EffectStream, put_head, put_request, put_word, select};

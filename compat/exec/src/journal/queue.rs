@@ -11,8 +11,11 @@
 //! A file that begins with any chunk is whole once it selects that database: so the thread that takes may go on in another
 //! file wherever it likes.
 //!
-//! The lock is a leaf, held for a copy of at most [`COPY_BYTES_MAX`]: a longer unit is handed over as it is. The thread
-//! that takes is woken if it sleeps and nobody has woken it.
+//! The lock is a leaf, held for a copy of at most [`COPY_BYTES_MAX`]: a longer unit is handed over as it is. A large argument
+//! is not copied at all: its extent is pinned, and stays the memory that the store counts. The thread that takes is woken if
+//! it sleeps and nobody has woken it.
+//!
+//! Writers wait while [`WAITING_BYTES_MAX`] are in memory, or [`PINNED_BYTES_MAX`] are pinned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -22,6 +25,7 @@ use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
 use varve_store::{EffectSink, Unit};
 
+use super::chunk::Chunk;
 use super::stream::{EffectStream, render, select};
 
 /// Bytes of a chunk into which units are copied.
@@ -30,6 +34,8 @@ const CHUNK_BYTES: usize = 64 << 10;
 const COPY_BYTES_MAX: usize = 16 << 10;
 /// Bytes that may wait for the file before writers wait.
 const WAITING_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of large arguments that may wait for the file before writers wait: two of the largest.
+const PINNED_BYTES_MAX: u64 = 1 << 30;
 /// Emptied chunks that are kept.
 const SPARE_MAX: usize = 16;
 
@@ -43,6 +49,8 @@ pub struct Journal {
     end: AtomicU64,
     synced: AtomicU64,
     released: AtomicU64,
+    /// Bytes of large arguments that wait.
+    pinned: Arc<AtomicU64>,
     /// A line with the time stands in front of the first unit of a second.
     timestamps: AtomicBool,
     /// The second of the last such line.
@@ -51,7 +59,7 @@ pub struct Journal {
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Rendered(Mutex<Vec<u8>>);
+struct Rendered(Mutex<Chunk>);
 
 #[derive(Debug, Default)]
 struct Tail {
@@ -74,15 +82,6 @@ pub enum Cut {
     NewFile,
     /// The thread that takes ends there: the bytes behind it are another one's.
     End,
-}
-
-/// Whole requests, one behind the other.
-#[derive(Debug, Default)]
-pub struct Chunk {
-    /// Their bytes.
-    pub bytes: Vec<u8>,
-    /// The database that a reader of the file has selected before them; None if the file begins with them.
-    pub db: Option<u32>,
 }
 
 /// Bytes that were taken.
@@ -117,6 +116,7 @@ impl Journal {
             end: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             released: AtomicU64::new(0),
+            pinned: Arc::default(),
             timestamps: AtomicBool::new(false),
             stamped_s: AtomicI64::new(0),
         })
@@ -129,15 +129,16 @@ impl Journal {
         self.synced.load(Ordering::SeqCst)
     }
 
-    /// Bytes in memory.
+    /// Bytes in memory, without those that are pinned.
     pub fn waiting_bytes(&self) -> u64 {
-        self.end().saturating_sub(self.released.load(Ordering::Relaxed))
+        let waiting = self.end().saturating_sub(self.released.load(Ordering::Relaxed));
+        waiting.saturating_sub(self.pinned.load(Ordering::Relaxed))
     }
 
     /// True if writers are to wait: the file is slower than they are.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.waiting_bytes() >= WAITING_BYTES_MAX
+        self.waiting_bytes() >= WAITING_BYTES_MAX || self.pinned.load(Ordering::Relaxed) >= PINNED_BYTES_MAX
     }
 
     /// Has a line with the time stand in front of the first unit of each second, or not.
@@ -218,10 +219,10 @@ impl Tail {
             return Taken { chunks, end: self.end, db: self.stream.db(), cut: None };
         }
         let (end, cut) = self.cuts.remove(0);
-        let mut at = self.end - self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
+        let mut at = self.end - self.chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
         let mut count = 0;
         while at < end {
-            at += self.chunks[count].bytes.len() as u64;
+            at += self.chunks[count].len() as u64;
             count += 1;
         }
         assert_eq!(at, end, "no chunk lies across a cut");
@@ -236,7 +237,7 @@ impl Tail {
         let fits = self.chunks.last().is_some_and(|chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes);
         if is_cut || !fits {
             let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
-            self.chunks.push(Chunk { bytes: spare, db: self.stream.db() });
+            self.chunks.push(Chunk::new(spare, self.stream.db()));
         }
         &mut self.chunks.last_mut().expect("a chunk was pushed").bytes
     }
@@ -264,11 +265,13 @@ impl EffectSink for Journal {
             tail.stream.follow(databases.first);
         }
         if rendered.len() <= COPY_BYTES_MAX {
-            tail.copy(&rendered);
+            tail.copy(&rendered.bytes);
         } else {
-            tail.end += rendered.len() as u64;
-            let db = tail.stream.db();
-            tail.chunks.push(Chunk { bytes: std::mem::take(&mut *rendered), db });
+            let mut chunk = std::mem::take(&mut *rendered);
+            chunk.db = tail.stream.db();
+            chunk.count_pinned(&self.pinned);
+            tail.end += chunk.len() as u64;
+            tail.chunks.push(chunk);
         }
         tail.stream.follow(databases.last);
         let end = tail.end;
@@ -318,7 +321,7 @@ mod tests {
     }
 
     fn bytes(taken: &Taken) -> Vec<u8> {
-        taken.chunks.iter().flat_map(|chunk| chunk.bytes.iter().copied()).collect()
+        taken.chunks.iter().flat_map(|chunk| chunk.parts().collect::<Vec<_>>().concat()).collect()
     }
 
     #[test]
@@ -377,6 +380,56 @@ mod tests {
         assert_eq!(journal.waiting_bytes(), taken.end);
         journal.reached(Reached { synced: taken.end, released: taken.end });
         assert_eq!((journal.waiting_bytes(), journal.synced()), (0, taken.end));
+    }
+
+    /// A large argument lies where the key has it: the journal refers to it, also when the key is gone, and copies nothing.
+    #[test]
+    fn issue_13_a_large_argument_is_not_copied() {
+        let (journal, mut workers) = journaled(1);
+        let (len, half) = (40 << 20, PINNED_BYTES_MAX / 2);
+        let run = |byte: u8, len: usize| {
+            let mut run = workers[0].store().log().begin_extent(len).expect("addresses");
+            run.rest().fill(byte);
+            run.advance(len);
+            run.finish()
+        };
+        let (value, other) = (run(b'v', len), run(b'o', len));
+        workers[0].set_large_arguments(vec![value.pin(), other.pin()]);
+        workers[0].inside(0, |tx| {
+            let k: Key<'_> = tx.key(b"k");
+            tx.hold(&[tx.shard_of(k.hash)]);
+            tx.adopt(&k, &value, Ttl::Clear, StringForm::Auto);
+            let again = |words: &mut Words<'_>| {
+                words.add(b"SET").add(b"k").add(&value).add(b"KEEPTTL").next_effect();
+                words.add(b"APPEND").add(b"k").add(&other);
+            };
+            tx.did(&k, varve_store::Effect::words(varve_store::EventClass::String, "set", 1, &again));
+            tx.end_command(&|_: &mut Words<'_>| unreachable!("the command has other words"));
+            tx.assert_reported();
+            tx.remove(&k);
+            tx.did(&k, varve_store::Effect::sent(varve_store::EventClass::Generic, "del", 1));
+            tx.end_command(&|words: &mut Words<'_>| _ = words.add(b"DEL").add(b"k"));
+            tx.assert_reported();
+        });
+        workers[0].set_large_arguments(Vec::new());
+        let at = value.as_ptr();
+        drop((value, other));
+        assert!(journal.waiting_bytes() < 1000 && !journal.is_full(), "{} bytes wait", journal.waiting_bytes());
+        let taken = journal.take(NOW, &mut Vec::new());
+        assert!(taken.chunks.iter().all(|chunk| chunk.bytes.capacity() <= CHUNK_BYTES));
+        let parts: Vec<&[u8]> = taken.chunks.iter().flat_map(Chunk::parts).collect();
+        assert!(std::ptr::eq(parts[2].as_ptr(), at) && parts[2].iter().all(|byte| *byte == b'v'));
+        let (text, long) = (String::from_utf8(bytes(&taken)).expect("text"), |c: &str| c.repeat(len));
+        let expected = "*2 $6 SELECT $1 0 *1 $5 MULTI *4 $3 SET $1 k $41943040 V $7 KEEPTTL *3 $6 APPEND $1 k $41943040 O *1 $4 \
+                        EXEC *2 $3 DEL $1 k ";
+        assert!(text.replace("\r\n", " ").replace(&long("v"), "V").replace(&long("o"), "O") == expected);
+        assert_eq!(text.len() as u64, taken.end);
+        drop(taken);
+        journal.pinned.fetch_add(half, Ordering::Relaxed);
+        assert_eq!(journal.pinned.load(Ordering::Relaxed), half, "those of the chunks are let go");
+        assert!(!journal.is_full());
+        journal.pinned.fetch_add(half, Ordering::Relaxed);
+        assert!(journal.is_full(), "two of the largest values wait");
     }
 
     /// Two workers write the same keys: the journal has the changes of each key in the order in which they were made.

@@ -9,6 +9,8 @@
 use varve_base::number::push_i64;
 use varve_store::Unit;
 
+use super::chunk::Chunk;
+
 /// Writes units one behind the other, and knows the database that the reader has selected.
 #[derive(Debug, Default)]
 pub struct EffectStream {
@@ -19,13 +21,13 @@ pub struct EffectStream {
 impl EffectStream {
     /// Appends a unit to `out`, as requests in RESP.
     pub fn append(&mut self, unit: &Unit, out: &mut Vec<u8>) {
-        let mut rendered = Vec::new();
+        let mut rendered = Chunk::default();
         let spans = render(unit, &mut rendered);
         if self.db != Some(spans.first) {
             select(spans.first, out);
         }
         self.db = Some(spans.last);
-        out.extend_from_slice(&rendered);
+        rendered.parts().for_each(|part| out.extend_from_slice(part));
     }
 
     /// The database that a reader of all that was written has selected; None if that is not known.
@@ -47,7 +49,8 @@ pub(super) struct Databases {
 }
 
 /// Appends a unit to `out` for a reader that has the database of its first effect selected. The unit is not empty.
-pub(super) fn render(unit: &Unit, out: &mut Vec<u8>) -> Databases {
+/// A word that lies in a large argument is not copied.
+pub(super) fn render(unit: &Unit, out: &mut Chunk) -> Databases {
     let grouped = unit.len() > 1;
     let mut databases = None;
     for (db, words) in unit.effects() {
@@ -55,19 +58,29 @@ pub(super) fn render(unit: &Unit, out: &mut Vec<u8>) -> Databases {
             None => {
                 databases = Some(Databases { first: db, last: db });
                 if grouped {
-                    put_request(out, [b"MULTI".as_slice()].into_iter());
+                    put_request(&mut out.bytes, [b"MULTI".as_slice()].into_iter());
                 }
             }
             Some(databases) if databases.last != db => {
                 databases.last = db;
-                select(db, out);
+                select(db, &mut out.bytes);
             }
             Some(_) => {}
         }
-        put_request(out, words);
+        put_head(&mut out.bytes, b'*', words.len());
+        for word in words {
+            match unit.pin_of(word) {
+                None => put_word(&mut out.bytes, word),
+                Some(pin) => {
+                    put_head(&mut out.bytes, b'$', word.len());
+                    out.pin(pin);
+                    out.bytes.extend_from_slice(b"\r\n");
+                }
+            }
+        }
     }
     if grouped {
-        put_request(out, [b"EXEC".as_slice()].into_iter());
+        put_request(&mut out.bytes, [b"EXEC".as_slice()].into_iter());
     }
     databases.expect("a unit has an effect")
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use varve_index::IndexEntry;
+use varve_segment::Pin;
 
 use super::shard::Shard;
 use super::store::Store;
@@ -97,6 +98,12 @@ impl StoreWorker {
     /// Sets the publisher of this worker's events.
     pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
         self.local.reported.set_sink(sink);
+    }
+
+    /// The command that runs next has these large arguments: its effects refer to them, and copy none. Without any, what
+    /// the last one had is let go.
+    pub fn set_large_arguments(&mut self, large: Vec<Pin>) {
+        self.local.reported.set_large(large);
     }
 
     /// Reports a change of whole databases, which the command as it was sent makes again: FLUSHALL and its kin, under the

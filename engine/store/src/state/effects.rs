@@ -6,6 +6,7 @@
 //! Not here: the observers of an effect, and the order in which they learn of it (`keyspace::report`, `ops::report`).
 
 use varve_base::number::{INT_TEXT_MAX, write_i64};
+use varve_segment::Pin;
 
 use super::events::{Event, EventClass, Queue};
 use super::key::Key;
@@ -69,11 +70,20 @@ impl<'e> Effect<'e> {
 
 /// Effects that belong together: those of one command, or of one transaction. They are done again all together or not
 /// at all.
+///
+/// ```text
+///   heads    database, number of words | ..        lengths   of each word
+///   bytes    the words, one behind the other, but for those that lie in a large argument of the command
+///   pins     (number of the word, where it lies): it is not copied
+/// ```
 #[derive(Debug, Default)]
 pub struct Unit {
     heads: Vec<Head>,
     lengths: Vec<usize>,
     bytes: Vec<u8>,
+    pins: Vec<(usize, Pin)>,
+    /// The large arguments of the command that runs.
+    large: Vec<Pin>,
 }
 
 /// Database and number of words of an effect.
@@ -99,18 +109,38 @@ impl Unit {
 
     /// The effects in order: the logical database that each one is done in, and its words.
     pub fn effects(&self) -> impl Iterator<Item = (u32, impl ExactSizeIterator<Item = &[u8]>)> {
-        let (mut word, mut byte) = (0, 0);
+        let (mut word, mut byte, mut pin) = (0, 0, 0);
         self.heads.iter().map(move |head| {
-            let lengths = &self.lengths[word..word + head.words];
-            let bytes = &self.bytes[byte..byte + lengths.iter().sum::<usize>()];
-            (word, byte) = (word + head.words, byte + bytes.len());
-            let mut at = 0;
-            let words = lengths.iter().map(move |length| {
+            let (first, lengths) = (word, &self.lengths[word..word + head.words]);
+            let count = self.pins[pin..].iter().take_while(|(at, _)| *at < first + head.words).count();
+            let pins = &self.pins[pin..pin + count];
+            let pinned: usize = pins.iter().map(|(_, pin)| pin.len()).sum();
+            let bytes = &self.bytes[byte..byte + lengths.iter().sum::<usize>() - pinned];
+            (word, byte, pin) = (word + head.words, byte + bytes.len(), pin + count);
+            let (mut at, mut pins) = (0, pins.iter().peekable());
+            let words = lengths.iter().enumerate().map(move |(nth, length)| {
+                if let Some((_, pin)) = pins.next_if(|(at, _)| *at == first + nth) {
+                    return &pin[..];
+                }
                 at += length;
                 &bytes[at - length..at]
             });
             (head.db, words)
         })
+    }
+
+    /// A pin on a word of an effect, if it lies in a large argument: whoever keeps the effect need not copy it.
+    pub fn pin_of(&self, word: &[u8]) -> Option<Pin> {
+        let is_word = |(_, pin): &&(usize, Pin)| std::ptr::eq(&pin[..], word);
+        self.pins.iter().find(is_word).map(|(_, pin)| pin.clone())
+    }
+
+    fn put(&mut self, word: &[u8]) {
+        match self.large.iter().find(|large| std::ptr::eq(&large[..], word)) {
+            Some(large) => self.pins.push((self.lengths.len(), large.clone())),
+            None => self.bytes.extend_from_slice(word),
+        }
+        self.lengths.push(word.len());
     }
 
     fn add(&mut self, db: u32, render: &dyn Fn(&mut Words<'_>)) {
@@ -123,6 +153,7 @@ impl Unit {
         self.heads.clear();
         self.lengths.clear();
         self.bytes.clear();
+        self.pins.clear();
         if self.bytes.capacity() > KEEP_BYTES {
             self.bytes = Vec::new();
         }
@@ -135,8 +166,7 @@ pub struct Words<'u>(&'u mut Unit);
 impl Words<'_> {
     /// Adds a word.
     pub fn add(&mut self, word: &[u8]) -> &mut Self {
-        self.0.bytes.extend_from_slice(word);
-        self.0.lengths.push(word.len());
+        self.0.put(word);
         if let Some(head) = self.0.heads.last_mut() {
             head.words += 1;
         }
@@ -210,6 +240,11 @@ impl Reported {
     /// Sets the publisher of the worker's events.
     pub(crate) fn set_sink(&mut self, sink: Box<dyn EventSink>) {
         self.sink = Some(sink);
+    }
+
+    /// The command that runs has these large arguments, or none any more. Its effects refer to them.
+    pub(crate) fn set_large(&mut self, large: Vec<Pin>) {
+        self.unit.large = large;
     }
 
     /// Keeps an event of a key of a logical database.

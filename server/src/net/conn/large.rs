@@ -35,12 +35,19 @@ pub(super) struct Large {
     whole: LargeArguments,
     /// The one that comes.
     filling: Option<Filling>,
+    /// Nothing more was read of it, since room for it could not be made.
+    waits_for_room: bool,
 }
 
 impl Large {
     /// True while an argument is not whole.
     pub(super) fn is_filling(&self) -> bool {
         self.filling.is_some()
+    }
+
+    /// True if the last try to read could not make room: the next one is worth while some time later.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.waits_for_room
     }
 
     /// The arguments that are whole.
@@ -99,13 +106,17 @@ impl Large {
         scratch: &mut [u8],
         store: &mut varve_store::StoreWorker,
     ) -> io::Result<Option<usize>> {
+        self.waits_for_room = false;
         if let Some(Filling::Extent(extent)) = &mut self.filling {
             let bytes = extent.rest().len().min(READ_BYTES);
             match large_arguments::try_admit(store, bytes) {
                 Some(true) => {}
                 Some(false) => self.deny(),
-                // Another worker is alone: nothing is read until it has finished.
-                None => return Ok(None),
+                // Another worker is alone, or the journal is full: nothing is read until that is over.
+                None => {
+                    self.waits_for_room = true;
+                    return Ok(None);
+                }
             }
         }
         match self.filling.as_mut().expect("an argument is coming") {
@@ -146,5 +157,62 @@ impl Large {
             }
         }
         whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use varve_store::{EffectSink, Options, Policy, Store, Unit};
+
+    use super::super::socket::{Ends, Stream};
+    use super::*;
+
+    /// A journal that has no room, or has.
+    struct Full(AtomicBool);
+
+    impl EffectSink for Full {
+        fn append(&self, _: usize, _: &Unit) -> u64 {
+            1
+        }
+
+        fn end(&self) -> u64 {
+            1
+        }
+
+        fn is_full(&self) -> bool {
+            self.0.load(Relaxed)
+        }
+    }
+
+    /// The worker tried the connection in each of its turns, and was never idle.
+    #[test]
+    fn issue_13_an_argument_that_waits_for_the_journal_says_so() {
+        let store = Store::new(&Options::default()).expect("an address range");
+        let full = Arc::new(Full(AtomicBool::new(true)));
+        store.set_effect_sink(Arc::clone(&full) as Arc<dyn EffectSink>);
+        store.keep_effects(true);
+        let (mut worker, mut large) = (store.worker(0), Large::default());
+        let (ours, mut theirs) = UnixStream::pair().expect("sockets");
+        ours.set_nonblocking(true).expect("a socket");
+        let mut socket = Socket::new(
+            Stream::Unix(mio::net::UnixStream::from_std(ours)),
+            Ends::Unix(std::path::Path::new("").into()),
+        );
+        theirs.write_all(&[1; 1000]).expect("room");
+        assert!(large.begin(&mut worker, &[], 1 << 20));
+        store.set_limit(1, Policy::AllKeysLru);
+        let mut read = |large: &mut Large| large.read(&mut socket, &mut [0; 1000], &mut worker).expect("a socket");
+        assert_eq!((read(&mut large), large.waits_for_room()), (None, true));
+        full.0.store(false, Relaxed);
+        assert_eq!(
+            (read(&mut large), large.waits_for_room()),
+            (Some(1000), false),
+            "there is nothing to evict: dropped"
+        );
     }
 }

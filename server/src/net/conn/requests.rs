@@ -149,6 +149,11 @@ impl Requests {
         Ok(Reading { count, fresh })
     }
 
+    /// True if a large argument could not be read on, since room for it could not be made.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.large.waits_for_room()
+    }
+
     /// The parser needs at least `want` bytes more.
     pub(crate) fn set_want(&mut self, want: usize) {
         self.want = want;

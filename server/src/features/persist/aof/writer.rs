@@ -286,7 +286,7 @@ impl Writer {
 
     /// Takes bytes that are to be written.
     pub(super) fn put(&mut self, taken: Taken) {
-        let bytes: usize = taken.chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+        let bytes: usize = taken.chunks.iter().map(Chunk::len).sum();
         assert_eq!(self.end + bytes as u64, taken.end, "the journal has no holes");
         assert!(self.cut.is_none(), "what comes behind a cut belongs to another file");
         self.kept.extend(taken.chunks);
@@ -300,7 +300,7 @@ impl Writer {
     pub(super) fn write(&mut self) -> io::Result<()> {
         assert!(!self.broken, "a broken file is not written to");
         while let Some(chunk) = self.kept.get(self.next.0) {
-            let rest = &chunk.bytes[self.next.1..];
+            let rest = chunk.part(self.next.1);
             if rest.is_empty() {
                 self.next = (self.next.0 + 1, 0);
                 continue;
@@ -346,7 +346,7 @@ impl Writer {
         let (head, rest) = self.kept_behind(from);
         write_all(&mut *file, &head)?;
         for chunk in rest {
-            write_all(&mut *file, &chunk.bytes)?;
+            chunk.parts().try_for_each(|part| write_all(&mut *file, part))?;
         }
         file.sync()?;
         self.list(|manifest| {
@@ -373,7 +373,7 @@ impl Writer {
     fn kept_behind(&self, from: u64) -> (Vec<u8>, impl Iterator<Item = &Chunk>) {
         let (mut at, mut count) = (self.kept_from, 0);
         while at < from {
-            at += self.kept[count].bytes.len() as u64;
+            at += self.kept[count].len() as u64;
             count += 1;
         }
         assert_eq!(at, from, "a file ends with a chunk");
@@ -492,14 +492,15 @@ impl Writer {
     fn release(&mut self) {
         let safe = if self.keeps_unsynced { self.synced } else { self.written };
         while let Some(chunk) = self.kept.front()
-            && self.kept_from + chunk.bytes.len() as u64 <= safe
+            && self.kept_from + chunk.len() as u64 <= safe
             && self.next.0 > 0
         {
-            let mut chunk = self.kept.pop_front().expect("it is at the front").bytes;
+            let chunk = self.kept.pop_front().expect("it is at the front");
             self.kept_from += chunk.len() as u64;
             self.next.0 -= 1;
-            chunk.clear();
-            self.emptied.push(chunk);
+            let mut bytes = chunk.bytes;
+            bytes.clear();
+            self.emptied.push(bytes);
         }
     }
 }
@@ -538,7 +539,7 @@ mod tests {
         }
         bytes.extend(command(number));
         let end = writer.end() + bytes.len() as u64;
-        let chunks = vec![Chunk { bytes, db: writer.db }];
+        let chunks = vec![Chunk::new(bytes, writer.db)];
         writer.put(Taken { chunks, end, db: Some(0), cut: None });
     }
 
@@ -642,7 +643,7 @@ mod tests {
             }
             bytes.extend_from_slice(&set);
             let end = writer.end() + bytes.len() as u64;
-            writer.put(Taken { chunks: vec![Chunk { bytes, db: before }], end, db: Some(behind), cut: None });
+            writer.put(Taken { chunks: vec![Chunk::new(bytes, before)], end, db: Some(behind), cut: None });
         };
         let last = |writer: &Writer| {
             let name = &writer.manifest.increments().last().expect("an increment").name;

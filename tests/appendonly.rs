@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use std::thread;
 use std::time::Duration;
-use varve_testkit::{Client, Launch, Random, Server, seed};
+use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 use varve_tests::fill::fill;
 
 /// A folder that outlives its servers, and is removed with the test.
@@ -490,6 +490,26 @@ fn issue_13_increments_beside_rewrites_count_once() {
         drop(server);
         assert_eq!(folder.start(launch()).client().cmd("GET foo").text(), (CLIENTS * EACH).to_string());
     }
+}
+
+/// A server that ends while the disk takes nothing says how much its file lacks. The system lets no file grow beyond 64 KB
+/// here.
+#[test]
+fn issue_13_a_server_that_ends_on_a_full_disk_says_so() {
+    let folder = Folder::new("full");
+    let limited = ["bash", "-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "_"];
+    let mut server = folder.start(Launch::varve().under(limited).config("save \"\""));
+    let mut client = server.client();
+    let value = vec![b'v'; 20_000];
+    let refused = (0..10_000).map(|n| client.call(&[b"SET", format!("k{n}").as_bytes(), &value]).expect("a reply"));
+    let refusal = refused.into_iter().find(RespValue::is_error).expect("writes are refused in the end").text();
+    assert!(refusal.starts_with("MISCONF Errors writing to the AOF file: File too large"), "{refusal}");
+    server.signal("TERM").expect("a signal");
+    assert_eq!(server.wait(Duration::from_secs(20)), Some(true), "{}", server.log());
+    let log = server.log();
+    let lost = log.split("The append-only file ends without its last ").nth(1).unwrap_or_else(|| panic!("{log}"));
+    let lost: u64 = lost.split(' ').next().and_then(|bytes| bytes.parse().ok()).expect("a number");
+    assert!(lost > 0 && log.contains("which the disk has not taken"), "{log}");
 }
 
 /// Large arguments stand in the file as they were, whatever has become of their keys.

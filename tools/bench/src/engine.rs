@@ -7,6 +7,7 @@
 //! | map | what |
 //! |---|---|
 //! | store | one store for all threads |
+//! | journal | one store whose writes go to a journal; one more thread takes and discards them, as that of a file does |
 //! | apart | a store for each thread: what the machine gives when nothing is shared |
 //! | dashmap | `DashMap<Box<[u8]>, Box<[u8]>>`, one operation at a time |
 //! | mutex | `Mutex<HashMap<Box<[u8]>, Box<[u8]>>>` of the standard library |
@@ -22,8 +23,10 @@ use std::hint::black_box;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use varve_store::{Options, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_exec::journal::{Journal, Reached, Taken};
+use varve_store::{Effect, EffectSink, EventClass, Options, Store, StoreWorker, StringForm, Ttl, Tx};
 use varve_testkit::Random;
 
 /// Operations that are handed over at once: a turn of the executor.
@@ -33,6 +36,8 @@ const KEEP_MAX: usize = 16;
 /// Fruitless turns after which a thread lets others run, as in the server.
 const BUSY_SPINS: u32 = 16;
 const BACKGROUND: Duration = Duration::from_micros(100);
+/// Rest of the thread that takes from a journal: that of a file has the same.
+const REST: Duration = Duration::from_millis(1);
 /// Milliseconds of Unix time at which a store begins.
 const START_MS: i64 = 1_795_000_000_000;
 const VALUE: [u8; 64] = [b'v'; 64];
@@ -42,6 +47,8 @@ const TRACE: usize = 1 << 20;
 const WRITE: u32 = 1 << 31;
 /// Two threads' throughput over one's that the store should reach, for each of [`draw::NAMES`].
 const TARGETS: [f64; 3] = [1.8, 1.6, 0.9];
+/// That of a store with a journal.
+const JOURNAL_TARGET: f64 = 1.6;
 
 struct Scale {
     keys: u64,
@@ -77,7 +84,11 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<()> {
                 }
                 for (&count, rate) in counts.iter().zip(&best) {
                     let million = rate.per_second / 1e6;
-                    let target = if kind == Kind::Store && count == 2 { target } else { f64::NAN };
+                    let target = match kind {
+                        Kind::Store if count == 2 => target,
+                        Kind::Journal if count == 2 && writes == 50 => JOURNAL_TARGET,
+                        _ => f64::NAN,
+                    };
                     let figures = vec![
                         count as f64,
                         million,
@@ -185,17 +196,19 @@ trait Hands {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Store,
+    Journal,
     Apart,
     Dash,
     Mutex,
 }
 
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Store, Kind::Apart, Kind::Dash, Kind::Mutex];
+    const ALL: [Kind; 5] = [Kind::Store, Kind::Journal, Kind::Apart, Kind::Dash, Kind::Mutex];
 
     fn name(self) -> &'static str {
         match self {
             Kind::Store => "store",
+            Kind::Journal => "journal",
             Kind::Apart => "apart",
             Kind::Dash => "dashmap",
             Kind::Mutex => "mutex",
@@ -206,13 +219,14 @@ impl Kind {
     fn filled(self, threads: usize, keys: u64) -> io::Result<Map> {
         let store = |workers: usize, seed: u64| Store::new(&Options { workers, seed, ..Options::default() });
         let mut map = match self {
-            Kind::Store => {
+            Kind::Store | Kind::Journal => {
                 let store = store(threads, 1)?;
-                Map::Store((0..threads).map(|id| store.worker(id)).collect(), Instant::now())
+                let taker = (self == Kind::Journal).then(|| Taker::start(&store, threads));
+                Map::Store((0..threads).map(|id| store.worker(id)).collect(), Instant::now(), taker)
             }
             Kind::Apart => {
                 let stores: io::Result<Vec<Arc<Store>>> = (0..threads as u64).map(|id| store(1, id)).collect();
-                Map::Store(stores?.iter().map(|store| store.worker(0)).collect(), Instant::now())
+                Map::Store(stores?.iter().map(|store| store.worker(0)).collect(), Instant::now(), None)
             }
             Kind::Dash => Map::Dash(dashmap::DashMap::new(), threads),
             Kind::Mutex => Map::Mutex(Mutex::default(), threads),
@@ -232,20 +246,63 @@ impl Kind {
 type Bytes = Box<[u8]>;
 
 enum Map {
-    Store(Vec<StoreWorker>, Instant),
+    Store(Vec<StoreWorker>, Instant, Option<Taker>),
     Dash(dashmap::DashMap<Bytes, Bytes>, usize),
     Mutex(Mutex<HashMap<Bytes, Bytes>>, usize),
+}
+
+/// A journal, and the thread that takes what is appended to it.
+struct Taker {
+    journal: Arc<Journal>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Taker {
+    /// Has the store keep its effects in a journal, and starts the thread: like that of a file it rests a millisecond
+    /// behind each take.
+    fn start(store: &Store, workers: usize) -> Taker {
+        let (journal, stop) = (Journal::new(workers), Arc::new(AtomicBool::new(false)));
+        store.set_effect_sink(Arc::clone(&journal) as Arc<dyn EffectSink>);
+        store.keep_effects(true);
+        let (from, stops) = (Arc::clone(&journal), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            let mut emptied = Vec::new();
+            while !stops.load(Relaxed) {
+                let Taken { chunks, end, .. } = from.take(REST, &mut emptied);
+                from.reached(Reached { synced: end, released: end });
+                let empty = |mut bytes: Vec<u8>| {
+                    bytes.clear();
+                    bytes
+                };
+                emptied.extend(chunks.into_iter().map(|chunk| empty(chunk.bytes)));
+                std::thread::sleep(REST);
+            }
+        });
+        Taker { journal, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        self.journal.poke();
+        if let Some(thread) = self.thread.take() {
+            // It has failed if the experiment has: that says so.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Map {
     /// The access of each thread.
     fn hands(&mut self) -> Vec<Box<dyn Hands + Send + '_>> {
         match self {
-            Map::Store(workers, start) => workers
+            Map::Store(workers, start, taker) => workers
                 .iter_mut()
                 .map(|worker| {
-                    let (start, hashes, out) = (*start, Vec::new(), Vec::new());
-                    Box::new(OfStore { worker, start, hashes, out }) as Box<dyn Hands + Send>
+                    let (start, hashes, out, reports) = (*start, Vec::new(), Vec::new(), taker.is_some());
+                    Box::new(OfStore { worker, start, hashes, out, reports }) as Box<dyn Hands + Send>
                 })
                 .collect(),
             Map::Dash(map, threads) => (0..*threads)
@@ -264,6 +321,8 @@ struct OfStore<'m> {
     start: Instant,
     hashes: Vec<u64>,
     out: Vec<u8>,
+    /// Writes are reported, for the journal.
+    reports: bool,
 }
 
 impl Hands for OfStore<'_> {
@@ -306,6 +365,10 @@ impl OfStore<'_> {
             let key = tx.key_hashed(&bytes, hash);
             if op & WRITE != 0 {
                 tx.set(&key, &VALUE, Ttl::Clear, StringForm::Auto);
+                if self.reports {
+                    tx.did(&key, Effect::sent(EventClass::String, "set", 1));
+                    tx.end_command(&|words| _ = words.add(b"SET").add(&bytes).add(&VALUE));
+                }
             } else if let Ok(Some(value)) = tx.get(&key) {
                 self.out.extend_from_slice(value);
             }
@@ -375,8 +438,9 @@ mod tests {
     #[test]
     fn a_store_reads_what_was_written() {
         let mut map = Kind::Store.filled(1, 100).unwrap();
-        let Map::Store(workers, start) = &mut map else { panic!("a store") };
-        let mut hands = OfStore { worker: &mut workers[0], start: *start, hashes: Vec::new(), out: Vec::new() };
+        let Map::Store(workers, start, _) = &mut map else { panic!("a store") };
+        let mut hands =
+            OfStore { worker: &mut workers[0], start: *start, hashes: Vec::new(), out: Vec::new(), reports: false };
         assert_eq!(hands.turn(&[3, 99, 100], START_MS), 3);
         assert_eq!(hands.out, [VALUE, VALUE].concat(), "key 100 is not there");
     }

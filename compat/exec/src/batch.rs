@@ -42,6 +42,7 @@ use crate::{checks, tracking};
 mod account;
 mod alone;
 mod go_on;
+mod large;
 mod parse;
 mod prefetch;
 mod preparse;
@@ -417,10 +418,7 @@ impl Running<'_> {
         while let Some(request) = self.batch.work.requests.get(self.next) {
             let stop = match request.command {
                 Ok(first @ Command { exec: Exec::Keys(_), .. }) if !self.session.is_queueing() => {
-                    match self.bodies.is_empty() {
-                        true => self.on_shards(first),
-                        false => self.on_shards_with_large(first),
-                    }
+                    if self.bodies.is_empty() { self.on_shards(first) } else { self.on_shards_with_large(first) }
                 }
                 Err(Unresolved::Foreign) => Some(Stop::Foreign),
                 Err(Unresolved::Empty) => self.empty(),
@@ -451,15 +449,6 @@ impl Running<'_> {
             }
         }
         None
-    }
-
-    /// Runs a request on keys whose large arguments its effects refer to.
-    #[cold]
-    fn on_shards_with_large(&mut self, first: &'static Command) -> Option<Stop> {
-        self.worker.set_large_arguments(self.bodies.pins());
-        let stop = self.on_shards(first);
-        self.worker.set_large_arguments(Vec::new());
-        stop
     }
 
     /// Runs requests on keys, one after the other, inside the gate. A function of its own: among the parsing of a turn its

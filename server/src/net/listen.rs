@@ -160,10 +160,16 @@ mod tests {
     #[test]
     fn unix_socket_replaces_a_stale_file_and_takes_its_mode() {
         let path = std::env::temp_dir().join(format!("varve-listen-{}.sock", std::process::id()));
-        std::fs::write(&path, b"stale").unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a listener that is gone leaves its socket");
         let first = unix(&path, 0o700, 16).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         drop(first);
+        std::fs::remove_file(&path).unwrap();
+        // A file that is no socket is somebody's data.
+        std::fs::write(&path, b"data").unwrap();
+        assert!(unix(&path, 0o700, 16).is_err());
+        assert_eq!(std::fs::read(&path).unwrap(), b"data");
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -100,6 +100,30 @@ pub(crate) const NO_KEY_ARGUMENTS: CommandError = CommandError::new(&"ERR The co
 pub(crate) const NO_SKETCH: CommandError = CommandError::new(&"WRONGTYPE Key is not a valid HyperLogLog string value.");
 pub(crate) const NO_SKETCH_KEY: CommandError = CommandError::new(&"ERR The specified key does not exist");
 pub(crate) const NUMKEYS_INVALID: CommandError = CommandError::new(&"ERR invalid numkeys value");
+pub(crate) const AUTOCLAIM_MIN_IDLE: CommandError =
+    CommandError::new(&"ERR Invalid min-idle-time argument for XAUTOCLAIM");
+pub(crate) const CLAIM_COUNT: CommandError = CommandError::new(&"ERR Invalid RETRYCOUNT option argument for XCLAIM");
+pub(crate) const CLAIM_IDLE: CommandError = CommandError::new(&"ERR Invalid IDLE option argument for XCLAIM");
+pub(crate) const CLAIM_MIN_IDLE: CommandError = CommandError::new(&"ERR Invalid min-idle-time argument for XCLAIM");
+pub(crate) const CLAIM_TIME: CommandError = CommandError::new(&"ERR Invalid TIME option argument for XCLAIM");
+pub(crate) const COUNT_TOO_SMALL: CommandError = CommandError::new(&"ERR COUNT must be > 0");
+pub(crate) const ENTRIES_READ_NEGATIVE: CommandError =
+    CommandError::new(&"ERR value for ENTRIESREAD must be positive or -1");
+pub(crate) const GIVEN_ID_IN_XREAD: CommandError = CommandError::new(
+    &"ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+);
+pub(crate) const GROUP_EXISTS: CommandError = CommandError::new(&"BUSYGROUP Consumer Group name already exists");
+pub(crate) const GROUP_GONE: CommandError =
+    CommandError::new(&"NOGROUP the consumer group this client was blocked on no longer exists");
+pub(crate) const GROUP_IN_XREAD: CommandError =
+    CommandError::new(&"ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
+pub(crate) const GROUP_MISSING: CommandError = CommandError::new(&"ERR Missing GROUP option for XREADGROUP");
+pub(crate) const LAST_ID_IN_GROUP: CommandError = CommandError::new(
+    &"ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+      specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+);
+pub(crate) const NOACK_IN_XREAD: CommandError =
+    CommandError::new(&"ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
 pub(crate) const NUMKEYS_POSITIVE: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
 pub(crate) const OFFSET_RANGE: CommandError = CommandError::new(&"ERR offset is out of range");
 pub(crate) const OVERFLOW_TYPE: CommandError = CommandError::new(&"ERR Invalid OVERFLOW type specified");
@@ -122,9 +146,12 @@ pub(crate) const SKETCH_ERROR: CommandError = CommandError::new(&"ERR TESTFAILED
 pub(crate) const SKETCH_FORMS_DIFFER: CommandError = CommandError::new(&"ERR TESTFAILED dense/sparse disagree");
 pub(crate) const SORT_NO_SCORE: CommandError =
     CommandError::new(&"ERR One or more scores can't be converted into double");
+pub(crate) const STREAMS_UNBALANCED: CommandError =
+    CommandError::new(&"ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.");
 pub(crate) const STREAM_END: CommandError = CommandError::new(&"ERR invalid end ID for the interval");
 pub(crate) const STREAM_EXHAUSTED: CommandError =
     CommandError::new(&"ERR The stream has exhausted the last possible ID, unable to add more items");
+pub(crate) const STREAM_GONE: CommandError = CommandError::new(&"UNBLOCKED the stream key no longer exists");
 pub(crate) const STREAM_ID: CommandError =
     CommandError::new(&"ERR Invalid stream ID specified as stream command argument");
 pub(crate) const STREAM_ID_SMALL: CommandError =
@@ -150,6 +177,10 @@ pub(crate) const TTL_NEGATIVE: CommandError = CommandError::new(&"ERR Invalid TT
 pub(crate) const VALUE_NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
 pub(crate) const VALUE_RANGE: CommandError = CommandError::new(&"ERR value is out of range");
 pub(crate) const WEIGHT_NO_FLOAT: CommandError = CommandError::new(&"ERR weight value is not a float");
+pub(crate) const XGROUP_NO_KEY: CommandError = CommandError::new(
+    &"ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option \
+      to create an empty stream automatically.",
+);
 pub(crate) const WITHSCORES_BYLEX: CommandError =
     CommandError::new(&"ERR syntax error, WITHSCORES not supported in combination with BYLEX");
 pub(crate) const ZADD_GT_LT_NX: CommandError =
@@ -158,6 +189,35 @@ pub(crate) const ZADD_NX_XX: CommandError =
     CommandError::new(&"ERR XX and NX options at the same time are not compatible");
 pub(crate) const ZADD_ONE_PAIR: CommandError =
     CommandError::new(&"ERR INCR option supports a single increment-element pair");
+
+/// A consumer reads from a group that is not there.
+pub(crate) fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
+    no_group(b"NOGROUP No such key '", key, b"' or consumer group '", group, b"' in XREADGROUP with GROUP option")
+}
+
+/// A key is not there, or has no such group.
+pub(crate) fn no_key_or_group(key: &[u8], group: &[u8]) -> CommandError {
+    no_group(b"NOGROUP No such key '", key, b"' or consumer group '", group, b"'")
+}
+
+/// A stream has no such group.
+pub(crate) fn no_group_of(group: &[u8], key: &[u8]) -> CommandError {
+    no_group(b"NOGROUP No such consumer group '", group, b"' for key name '", key, b"'")
+}
+
+fn no_group(head: &[u8], first: &[u8], middle: &[u8], second: &[u8], tail: &[u8]) -> CommandError {
+    CommandError::owned([head, shown(first), middle, shown(second), tail].concat())
+}
+
+/// An option of XCLAIM that there is not.
+pub(crate) fn unknown_claim_option(word: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR Unrecognized XCLAIM option '", shown(word), b"'"].concat())
+}
+
+/// A text up to its first zero byte, where redis-server's texts end.
+fn shown(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
 
 /// The operation of BITOP needs a second source.
 pub(crate) fn bitop_sources(name: &str) -> CommandError {

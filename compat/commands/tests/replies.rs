@@ -67,6 +67,11 @@ fn streams_as_the_peer_replies() {
 }
 
 #[test]
+fn groups_of_streams_as_the_peer_replies() {
+    check(include_str!("data/peer_stream_groups.txt"));
+}
+
+#[test]
 fn dump_and_restore_as_the_peer_replies() {
     check(include_str!("data/peer_dump.txt"));
 }

@@ -10,12 +10,13 @@
 //! ```
 //! A plain request that succeeds and reports no event needs none of it: the batch counts it and goes on.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use varve_acl::Denial;
 use varve_catalog::Row;
 use varve_protocol::{Args, Mark, Reply};
-use varve_store::{Store, StoreWorker, Tx};
+use varve_store::{ReadyKey, Store, StoreWorker, Tx};
 
 use crate::command::{Command, CommandTable, Exec, SessionCtx};
 use crate::ctx::{Ctx, WideCtx};
@@ -77,6 +78,8 @@ pub(crate) struct Observers {
     pub(crate) monitored: Option<Vec<Seen>>,
     /// Replies to clients that waited, in the order in which they were served.
     pub(crate) served: Vec<Served>,
+    /// Keys that are ready whose waiters are served later.
+    pub(crate) put_off: VecDeque<ReadyKey>,
 }
 
 /// Runs a command, whose row the context has, on keys whose shards are held, or one on the session, inside EXEC.
@@ -158,6 +161,7 @@ impl Observers {
             events: None,
             monitored: None,
             served: Vec::new(),
+            put_off: VecDeque::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use varve_acl::{Denial, User};
 use varve_catalog::Row;
 use varve_protocol::{Args, OwnedArgs, Reply, Resp};
-use varve_store::{Key, StoreWorker, Tx, Type, Waiter};
+use varve_store::{Key, StoreWorker, Tx, Waiter, Wants};
 
 use crate::errors::{CmdResult, CommandError};
 use crate::stats::{CommandStats, SlowCommand};
@@ -25,7 +25,7 @@ pub(crate) struct Task {
 
 /// The part of a blocking command that runs once one of its keys has something, for the client itself or on its behalf.
 pub trait Resume: Send + Sync {
-    /// Takes and replies. The key has the type that is wanted; its shard is held, and the target's.
+    /// Takes and replies. The key has what is wanted; its shard is held, and the target's.
     ///
     /// # Errors
     /// The command fails.
@@ -35,8 +35,8 @@ pub trait Resume: Send + Sync {
 /// The wish of a client that waits.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// The type that its command takes from.
-    pub wants: Type,
+    /// The thing that its command takes or reads.
+    pub wants: Wants,
     /// The arguments that are its keys.
     pub keys: Range<usize>,
     /// The argument that names a destination.

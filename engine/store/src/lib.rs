@@ -49,16 +49,16 @@ pub use state::shard_set::ShardSet;
 pub use state::stats::{StoreCounters, StoreTotals};
 pub use state::types::{PerType, SmallLimits, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
-pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting};
-pub use state::walker::{Before, PartSink, ValuePart, Walker};
+pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting, Wants};
+pub use state::walker::{Before, PartSink, StreamOutline, ValuePart, Walker};
 pub use state::watch::{self, NamePattern, NameWatch, Watcher};
 pub use state::wheel;
 pub use varve_collection::KeptBytes;
 pub use varve_collection::leaf_table::FIELD_EXPIRY_MS_MAX;
 pub use varve_collection::list::End as ListEnd;
 pub use varve_collection::stream::{
-    NodeLimits, StreamEntry, StreamFacts, StreamFields, StreamId, StreamNode, StreamPart, StreamReader, StreamState,
-    Trim,
+    Consumer, Groups, NodeLimits, PendingEntry, PendingFilter, StreamEntry, StreamFacts, StreamFields, StreamGroup,
+    StreamId, StreamNode, StreamPart, StreamReader, StreamState, Trim,
 };
 pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;

@@ -241,6 +241,15 @@ impl Core {
         }
     }
 
+    /// Serves some of the clients that wait for keys which earlier commands have made ready, and of which there were many.
+    #[inline]
+    pub(super) fn serve_rest(&mut self) {
+        if self.batch.owes_service(&self.store) {
+            self.batch.serve_rest(&mut self.store);
+            self.deliver_served();
+        }
+    }
+
     /// Gives its reply to a client that waited for keys; it leaves when the append-only file is synced up to `filed`.
     pub(super) fn serve_waiter(&mut self, served: Served, filed: u64) {
         // It may be served behind the last save, in which it is not.

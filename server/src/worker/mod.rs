@@ -241,6 +241,7 @@ impl Worker {
             self.core.release_waiting();
             self.core.release_filed();
             self.serve_ready();
+            self.core.serve_rest();
             self.core.fan_out();
             self.limit_clients();
             self.core.limit_strangers();
@@ -294,7 +295,10 @@ impl Worker {
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
     fn timeout(&mut self, background_due_ms: Option<i64>) -> Option<Duration> {
         let core = &mut self.core;
-        let owes = core.conns.any_ready() || core.owes_delivery() || core.questions.any();
+        let owes = core.conns.any_ready()
+            || core.owes_delivery()
+            || core.questions.any()
+            || core.batch.owes_service(&core.store);
         if owes || !core.may_rest() || !core.may_wait_for_file() {
             return Some(Duration::ZERO);
         }

@@ -7,7 +7,7 @@ use varve_catalog::{Acl, ArgKind, Argument, Behaviour, Flags, Group, KeyFlags, K
 use varve_exec::blocking::{Wish, block};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::{Args, Reply};
-use varve_store::Type;
+use varve_store::{Type, Wants};
 
 use crate::errors;
 use crate::grammar::is;
@@ -57,6 +57,8 @@ const fn pop_score_row(name: &'static str, about: &'static str) -> Row {
 pub(super) struct Call {
     /// The wish of the client that waits, if no key has anything.
     pub(super) wish: Wish,
+    /// The type of the collections that it takes from.
+    pub(super) ty: Type,
     pub(super) what: What,
 }
 
@@ -254,10 +256,10 @@ fn timeout(text: &[u8]) -> CmdResult<u64> {
 }
 
 impl Call {
-    fn of(wants: Type, keys: Range<usize>, timeout_ms: u64, what: What) -> Call {
+    fn of(ty: Type, keys: Range<usize>, timeout_ms: u64, what: What) -> Call {
         // A destination stands behind the source.
         let target = matches!(what, What::Move(..)).then_some(2);
-        Call { wish: Wish { wants, keys, target, timeout_ms }, what }
+        Call { wish: Wish { wants: Wants::Element(ty), keys, target, timeout_ms }, ty, what }
     }
 
     /// Replies what the command answers inside EXEC when there is nothing.
@@ -279,7 +281,7 @@ fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> CmdResult {
         let key = ctx.key(at);
         match ctx.tx.type_of(&key) {
             None => {}
-            Some(ty) if ty == call.wish.wants => return call.take(&mut ctx.tx, ctx.args, &key, ctx.out, false),
+            Some(ty) if ty == call.ty => return call.take(&mut ctx.tx, ctx.args, &key, ctx.out, false),
             Some(_) => return Err(CommandError::WRONG_TYPE),
         }
     }

@@ -24,7 +24,7 @@ impl Call {
         out: &mut Reply,
         waited: bool,
     ) -> CmdResult {
-        match (self.wish.wants, self.what) {
+        match (self.ty, self.what) {
             (Type::List, What::One(side)) => list_one(tx, key, side, out)?,
             (Type::List, What::Many(side, count)) => list_many(tx, key, side, count, out)?,
             (Type::List, What::Move(from, to)) => {
@@ -36,7 +36,7 @@ impl Call {
             }
             (Type::Zset, What::One(side)) => zset_one(tx, key, side, out)?,
             (Type::Zset, What::Many(side, count)) => zset_many(tx, key, side, count, out)?,
-            (wants, what) => unreachable!("no command takes {what:?} from a {}", wants.name()),
+            (ty, what) => unreachable!("no command takes {what:?} from a {}", ty.name()),
         }
         if !tx.exists(key) {
             tx.did(key, Effect::event(Class::Generic, "del"));

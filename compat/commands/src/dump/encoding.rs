@@ -10,7 +10,7 @@
 use varve_exec::{Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_rdb::Payload;
-use varve_store::{EntryReader, Key, Pin, StreamFacts, StreamId, StreamPart, Tx, Type, ValuePart, WholeReader};
+use varve_store::{EntryReader, Key, Pin, StreamId, StreamOutline, StreamPart, Tx, Type, ValuePart, WholeReader};
 
 use super::value::{begin_payload, put_count, put_part, put_value};
 
@@ -33,8 +33,8 @@ pub(crate) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
 /// Where the parts of a long value come from.
 enum Source {
     Elements(WholeReader),
-    /// The entries of a stream, and its other facts.
-    Entries(EntryReader, StreamFacts),
+    /// The entries of a stream, and the rest of it.
+    Entries(EntryReader, Box<StreamOutline>),
     /// A string, and how many of its bytes are done.
     Text(Pin, usize),
 }
@@ -61,7 +61,7 @@ impl LongDump {
             Type::Stream => {
                 let range = (StreamId::MIN, StreamId::MAX);
                 let begun = tx.begin_reading_stream(key, range, false, u64::MAX);
-                Source::Entries(begun.expect("the key has this type")?.0, stream?.1)
+                Source::Entries(begun.expect("the key has this type")?.0, Box::new(stream?))
             }
             _ => Source::Elements(tx.begin_reading_whole(key, ty).expect("the key has this type")?),
         };
@@ -82,12 +82,12 @@ impl LongDump {
                 let encoded = payload.encoded();
                 tx.read_whole_on(reader, |part| put_part(part, *least_ms, encoded)).into()
             }
-            Source::Entries(reader, facts) => {
+            Source::Entries(reader, outline) => {
                 let encoded = payload.encoded();
                 let show = |part: StreamPart<'_>| put_part(ValuePart::Entries(part.node), None, encoded);
                 let progress: Progress = tx.read_entries_on(reader, show).into();
                 if matches!(progress, Progress::Done) {
-                    put_part(ValuePart::Facts(*facts), None, payload.encoded());
+                    outline.for_each(|part| put_part(part, None, payload.encoded()));
                 }
                 progress
             }

@@ -9,11 +9,11 @@
 
 use varve_rdb::{Kind, Part, ReadFault};
 use varve_store::{
-    FIELD_EXPIRY_MS_MAX, Key, ListEnd, StreamWriter, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX, WrongType,
-    ZAdd, ZAdded,
+    FIELD_EXPIRY_MS_MAX, Groups, Key, ListEnd, StreamWriter, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX,
+    WrongType, ZAdd, ZAdded,
 };
 
-use super::stream::Batch;
+use super::stream::{Batch, GroupMaker};
 
 /// Bytes that a text costs at most beside its own.
 const TEXT_BYTES: usize = 64;
@@ -35,6 +35,8 @@ pub struct Insertion {
     dates: Vec<Option<i64>>,
     /// The entries that a stream's batch adds.
     entries: Batch,
+    /// The groups of a stream.
+    groups: GroupMaker,
     parts: u64,
 }
 
@@ -47,6 +49,7 @@ impl Default for Insertion {
             scores: Vec::new(),
             dates: Vec::new(),
             entries: Batch::default(),
+            groups: GroupMaker::default(),
             parts: 0,
         }
     }
@@ -61,7 +64,7 @@ impl Insertion {
         if kind == Kind::Module {
             return Err(ReadFault::Unsupported(kind.name()));
         }
-        (self.kind, self.parts) = (kind, 0);
+        (self.kind, self.parts, self.groups) = (kind, 0, GroupMaker::default());
         self.clear();
         Ok(())
     }
@@ -111,12 +114,12 @@ impl Insertion {
                 self.push(member)?;
                 self.scores.push(score);
             }
-            Part::Entry(..)
-            | Part::Tail(_)
-            | Part::Group(..)
-            | Part::Pending(..)
-            | Part::Consumer(..)
-            | Part::Owned(_) => self.entries.collect(part)?,
+            Part::Entry(..) => self.entries.collect(part)?,
+            Part::Tail(tail) => {
+                self.groups.begin(&tail);
+                self.entries.collect(part)?;
+            }
+            Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => self.groups.collect(part)?,
         }
         if !self.entries.is_whole(self.ends.len()) {
             return Ok(false);
@@ -141,12 +144,17 @@ impl Insertion {
     /// Adds what waits in the batch to a collection that nobody sees yet; false, and nothing is done, if its shard is busy.
     ///
     /// # Errors
-    /// An element comes twice.
+    /// An element comes twice, or a group cannot be so.
     pub(super) fn flush_unseen(&mut self, tx: &mut Tx<'_>, to: &mut Unpublished) -> Result<bool, ReadFault> {
         let count = self.ends.len();
+        let mut groups = self.groups.finish()?;
         let texts = (0..count).map(|i| self.text(i));
         let new = match self.kind {
-            Kind::Stream => tx.unpublished_stream(to, |stream| self.add_entries(stream)).map(|()| count),
+            Kind::Stream => {
+                let done = tx.unpublished_stream(to, |stream| self.add_entries(stream, groups.take()));
+                self.groups.put_back(groups);
+                done.map(|()| count)
+            }
             _ if count == 0 => return Ok(true),
             Kind::List => tx.unpublished_push(to, texts),
             Kind::Set => tx.unpublished_add(to, texts),
@@ -180,7 +188,8 @@ impl Insertion {
     }
 
     fn flush(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<(), ReadFault> {
-        if self.ends.is_empty() && self.entries.is_empty() {
+        let groups = self.groups.finish()?;
+        if self.ends.is_empty() && self.entries.is_empty() && groups.is_none() {
             return Ok(());
         }
         let count = self.ends.len();
@@ -195,7 +204,7 @@ impl Insertion {
                 if !tx.exists(key) {
                     tx.make_stream(key);
                 }
-                tx.stream_mut(key, |stream| self.add_entries(stream)).map(|_| count)
+                tx.stream_mut(key, |stream| self.add_entries(stream, groups)).map(|_| count)
             }
             Kind::String | Kind::Module => unreachable!("its parts do not wait"),
         };
@@ -216,8 +225,8 @@ impl Insertion {
         Ok(new)
     }
 
-    /// Adds what the batch of a stream has.
-    fn add_entries(&self, stream: &mut StreamWriter<'_, '_>) {
+    /// Adds what the batch of a stream has, and the groups.
+    fn add_entries(&self, stream: &mut StreamWriter<'_, '_>, groups: Option<Groups>) {
         let mut at = 0;
         for &(id, fields) in &self.entries.entries {
             let end = at + 2 * fields;
@@ -227,6 +236,9 @@ impl Insertion {
         }
         if let Some(state) = self.entries.state {
             stream.set_state(state);
+        }
+        if let Some(groups) = groups {
+            stream.set_groups(groups);
         }
     }
 

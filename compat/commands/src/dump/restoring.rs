@@ -23,6 +23,7 @@ use varve_rdb::{Dialect, Distinct, Kind, Part, StringReader, ValueReader, dump};
 use varve_store::{FilledExtent, Key, OpenExtent, Removal, StringForm, Ttl, Tx, Type, Unpublished, VALUE_BYTES_MAX};
 
 use super::insertion::Insertion;
+use super::stream::GroupMaker;
 use crate::errors;
 use crate::grammar::{integer, is};
 
@@ -36,6 +37,8 @@ const MEASURE_BYTES: u64 = 256 << 10;
 const FILL_BYTES: usize = 256 << 10;
 /// Bytes that an element costs at most beside its own.
 const ELEMENT_BYTES: u64 = 64;
+/// Bytes of a group or a consumer beside its name, at most.
+const GROUP_BYTES: usize = 512;
 const SOUND: &str = "the value has been read to its end before";
 
 /// The options of RESTORE.
@@ -81,6 +84,8 @@ impl Options {
 pub(super) struct Measure<R> {
     reader: ValueReader<R>,
     distinct: Distinct,
+    /// The groups of a stream are made once to see that they are sound.
+    groups: GroupMaker,
     size: Size,
 }
 
@@ -98,7 +103,7 @@ impl<R: Read> Measure<R> {
     pub(super) fn new(reader: ValueReader<R>) -> Measure<R> {
         let mut distinct = Distinct::default();
         distinct.begin(reader.kind());
-        Measure { reader, distinct, size: Size::default() }
+        Measure { reader, distinct, groups: GroupMaker::default(), size: Size::default() }
     }
 
     /// Reads on; gives the size of the value when it has been read to its end.
@@ -112,9 +117,13 @@ impl<R: Read> Measure<R> {
                 Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
                 Part::Pair(field, value) | Part::DatedPair(field, value, _) => field.len() + value.len(),
                 Part::Entry(..) | Part::Tail(_) => 0,
-                // Groups of streams are not there yet.
-                Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => {
-                    return Err(errors::DUMP_FORMAT);
+                Part::Group(name, ..) | Part::Consumer(name, ..) => {
+                    self.groups.collect(part).map_err(|_| errors::DUMP_FORMAT)?;
+                    name.len() + GROUP_BYTES
+                }
+                Part::Pending(..) | Part::Owned(_) => {
+                    self.groups.collect(part).map_err(|_| errors::DUMP_FORMAT)?;
+                    0
                 }
             };
             self.distinct.add(&part).map_err(|_| errors::DUMP_FORMAT)?;
@@ -124,6 +133,7 @@ impl<R: Read> Measure<R> {
                 return Ok(None);
             }
         }
+        self.groups.finish().map_err(|_| errors::DUMP_FORMAT)?;
         if self.size.parts > 0 { Ok(Some(self.size)) } else { Err(errors::DUMP_FORMAT) }
     }
 }

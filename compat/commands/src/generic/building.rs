@@ -181,7 +181,7 @@ impl Building {
             ValuePart::Element(element) => self.push(element),
             ValuePart::Scored(member, score) => self.push_scored(member, score),
             ValuePart::Pair(field, value, expiry_ms) => self.push_pair(field, value, expiry_ms),
-            ValuePart::Whole(_) | ValuePart::Entries(_) | ValuePart::Facts(_) => {
+            ValuePart::Whole(_) | ValuePart::Entries(_) | ValuePart::Facts(_) | ValuePart::Groups(_) => {
                 unreachable!("no string and no stream is copied in parts")
             }
         }

@@ -1,9 +1,9 @@
 //! XINFO.
 
-use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key};
+use varve_catalog::{Acl, ArgKind, Flags, Group as CommandGroup, KeySpec, Row, arg, block, key};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx};
 use varve_protocol::{Args, Reply};
-use varve_store::{StreamReader, StreamState};
+use varve_store::{Consumer, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamReader, StreamState};
 
 use super::range::{ALL, RestOfEntries};
 use super::{READS, id_text, reply_entry};
@@ -12,7 +12,7 @@ use crate::grammar::{help, integer, is};
 
 pub(super) const ROWS: FileRows = &[XINFO];
 
-const SUBCOMMANDS: FileRows = &[XINFO_STREAM, XINFO_HELP];
+const SUBCOMMANDS: FileRows = &[XINFO_STREAM, XINFO_GROUPS, XINFO_CONSUMERS, XINFO_HELP];
 
 /// Entries that XINFO STREAM FULL answers.
 const FULL_ENTRIES: u64 = 10;
@@ -49,7 +49,7 @@ fn xinfo_stream(ctx: &mut Ctx<'_, '_>) -> CmdResult {
                 shown += 1;
                 shown < count
             });
-            behind_entries(out);
+            behind_entries(out, stream, count);
         }
     })?
     .ok_or(CommandError::NO_KEY)
@@ -69,7 +69,7 @@ fn full_entries(args: &Args<'_>) -> CmdResult<Option<u64>> {
 
 const XINFO_STREAM: Command = Command::new(
     Exec::Keys(xinfo_stream),
-    Row::sub("xinfo|stream", "stream", Group::Stream, -3, "5.0.0")
+    Row::sub("xinfo|stream", "stream", CommandGroup::Stream, -3, "5.0.0")
         .about("Answers the figures of a stream.", "O(1)")
         .flags(&[Flags::READONLY])
         .acl(&[Acl::STREAM])
@@ -85,10 +85,10 @@ const XINFO_STREAM: Command = Command::new(
 );
 
 /// Begins a long answer; false if it is short.
-fn full_in_parts(ctx: &mut Ctx<'_, '_>, count: u64) -> CmdResult<bool> {
+fn full_in_parts(ctx: &mut Ctx<'_, '_>, shown: u64) -> CmdResult<bool> {
     let key = ctx.key(2);
     // A key of another type is counted and refused by the caller.
-    let Ok(Some((reader, count))) = ctx.tx.begin_reading_stream(&key, ALL, false, count) else { return Ok(false) };
+    let Ok(Some((reader, count))) = ctx.tx.begin_reading_stream(&key, ALL, false, shown) else { return Ok(false) };
     let Ctx { tx, out, .. } = ctx;
     tx.stream(&key, |stream| {
         out.map(9);
@@ -97,7 +97,7 @@ fn full_in_parts(ctx: &mut Ctx<'_, '_>, count: u64) -> CmdResult<bool> {
     out.bulk(b"entries");
     out.array(count as usize);
     let mut behind = out.like();
-    behind_entries(&mut behind);
+    tx.stream_peek(&key, |stream| behind_entries(&mut behind, stream, shown))?;
     let behind = behind.parts().collect::<Vec<_>>().concat();
     ctx.go_on(Box::new(RestOfEntries { reader, behind }));
     Ok(true)
@@ -107,7 +107,7 @@ fn summary(out: &mut Reply, stream: StreamReader<'_>) {
     out.map(10);
     figures(out, stream);
     out.bulk(b"groups");
-    out.integer(0);
+    out.integer(stream.facts().groups as i64);
     for (name, entry) in [("first-entry", stream.first()), ("last-entry", stream.last())] {
         out.bulk(name.as_bytes());
         match entry {
@@ -137,10 +137,130 @@ fn figures(out: &mut Reply, stream: StreamReader<'_>) {
     out.bulk(&id_text(facts.first));
 }
 
-fn behind_entries(out: &mut Reply) {
+/// The groups of XINFO STREAM FULL, of each at most `count` pending entries, and as many of each consumer.
+fn behind_entries(out: &mut Reply, stream: StreamReader<'_>, count: u64) {
+    let facts = stream.facts();
     out.bulk(b"groups");
-    out.array(0);
+    out.array(facts.groups);
+    for (name, group) in stream.stream.groups().into_iter().flat_map(|groups| groups.iter()) {
+        out.map(7);
+        out.bulk(b"name");
+        out.bulk(name);
+        given(out, group, &facts);
+        out.bulk(b"pel-count");
+        out.integer(group.pending() as i64);
+        out.bulk(b"pending");
+        out.array(group.pending().min(count) as usize);
+        group.scan_some(StreamId::MIN, PendingFilter::ALL, count, |entry| {
+            out.array(4);
+            out.bulk(&id_text(entry.id));
+            out.bulk(group.name(entry.consumer));
+            out.integer(entry.time_ms);
+            out.integer(entry.count as i64);
+        });
+        out.bulk(b"consumers");
+        out.array(group.consumers().len());
+        group.consumers().for_each(|(name, consumer)| full_consumer(out, (group, name, consumer), count));
+    }
 }
+
+fn full_consumer(out: &mut Reply, (group, name, consumer): (&StreamGroup, &[u8], Consumer), count: u64) {
+    out.map(4);
+    out.bulk(b"name");
+    out.bulk(name);
+    out.bulk(b"seen-time");
+    out.integer(consumer.seen_ms);
+    out.bulk(b"pel-count");
+    out.integer(consumer.pending as i64);
+    out.bulk(b"pending");
+    let shown = consumer.pending.min(count);
+    out.array(shown as usize);
+    let filter = PendingFilter { consumer: Some(consumer.number()), ..PendingFilter::ALL };
+    group.scan_some(StreamId::MIN, filter, shown, |entry| {
+        out.array(3);
+        out.bulk(&id_text(entry.id));
+        out.integer(entry.time_ms);
+        out.integer(entry.count as i64);
+    });
+}
+
+/// Shows how far a group was given the entries.
+fn given(out: &mut Reply, group: &StreamGroup, facts: &StreamFacts) {
+    let (read, lag) = (group.read().map(|read| read as i64), group.lag(facts));
+    out.bulk(b"last-delivered-id");
+    out.bulk(&id_text(group.last()));
+    for (name, number) in [(&b"entries-read"[..], read), (b"lag", lag)] {
+        out.bulk(name);
+        match number {
+            Some(number) => out.integer(number),
+            None => out.null(),
+        }
+    }
+}
+
+/// XINFO GROUPS key
+fn xinfo_groups(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let key = ctx.key(2);
+    let Ctx { tx, out, .. } = ctx;
+    let found = tx.stream(&key, |stream| {
+        let facts = stream.facts();
+        out.array(facts.groups);
+        for (name, group) in stream.stream.groups().into_iter().flat_map(|groups| groups.iter()) {
+            out.map(6);
+            out.bulk(b"name");
+            out.bulk(name);
+            out.bulk(b"consumers");
+            out.integer(group.consumers().len() as i64);
+            out.bulk(b"pending");
+            out.integer(group.pending() as i64);
+            given(out, group, &facts);
+        }
+    })?;
+    found.ok_or(CommandError::NO_KEY)
+}
+
+const XINFO_GROUPS: Command = Command::new(
+    Exec::Keys(xinfo_groups),
+    Row::sub("xinfo|groups", "groups", CommandGroup::Stream, 3, "5.0.0")
+        .about("Answers the figures of a stream's groups.", "O(1)")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::STREAM])
+        .keys(&[KeySpec::one(2, READS)])
+        .history(&[("7.0.0", "`entries-read` and `lag`.")])
+        .args(&[key("key", 0)]),
+);
+
+/// XINFO CONSUMERS key group
+fn xinfo_consumers(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, name, now_ms) = (ctx.key(2), ctx.args.get(3), ctx.tx.now_ms());
+    let Ctx { tx, out, .. } = ctx;
+    let found = tx.stream(&key, |stream| {
+        let group = stream.stream.group(name)?;
+        out.array(group.consumers().len());
+        for (name, consumer) in group.consumers() {
+            out.map(3);
+            out.bulk(b"name");
+            out.bulk(name);
+            out.bulk(b"pending");
+            out.integer(consumer.pending as i64);
+            out.bulk(b"idle");
+            out.integer(now_ms.saturating_sub(consumer.seen_ms).max(0));
+        }
+        Some(())
+    })?;
+    found.ok_or(CommandError::NO_KEY)?.ok_or_else(|| errors::no_group_of(name, key.bytes))
+}
+
+const XINFO_CONSUMERS: Command = Command::new(
+    Exec::Keys(xinfo_consumers),
+    Row::sub("xinfo|consumers", "consumers", CommandGroup::Stream, 4, "5.0.0")
+        .about("Answers the figures of a group's consumers.", "O(1)")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::STREAM])
+        .keys(&[KeySpec::one(2, READS)])
+        .tips(&["nondeterministic_output"])
+        .args(&[key("key", 0), arg("groupname", ArgKind::String)]),
+);
 
 /// XINFO HELP
 fn xinfo_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
@@ -148,6 +268,10 @@ fn xinfo_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
         ctx.out,
         "XINFO",
         &[
+            "CONSUMERS <key> <groupname>",
+            "    Show figures of the group's consumers.",
+            "GROUPS <key>",
+            "    Show figures of the stream's groups.",
             "STREAM <key> [FULL [COUNT <count>]]",
             "    Show figures of the stream at <key>; with FULL its first entries too.",
         ],
@@ -157,11 +281,13 @@ fn xinfo_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
 
 const XINFO_HELP: Command = Command::new(
     Exec::Session(xinfo_help),
-    Row::sub("xinfo|help", "help", Group::Stream, 2, "5.0.0")
+    Row::sub("xinfo|help", "help", CommandGroup::Stream, 2, "5.0.0")
         .about("Lists the subcommands.", "O(1)")
         .flags(&[Flags::LOADING, Flags::STALE])
         .acl(&[Acl::STREAM]),
 );
 
-const XINFO: Command =
-    Command::container(Row::new("xinfo", Group::Stream, -2, "5.0.0").about("Figures of streams.", ""), SUBCOMMANDS);
+const XINFO: Command = Command::container(
+    Row::new("xinfo", CommandGroup::Stream, -2, "5.0.0").about("Figures of streams.", ""),
+    SUBCOMMANDS,
+);

@@ -4,13 +4,18 @@
 //!  id      IDs as they are written          trim   the words of a trimming
 //!  add     XADD                             edit   XTRIM XDEL XSETID
 //!  range   XLEN XRANGE XREVRANGE            info   XINFO
+//!  read    XREAD XREADGROUP                 group  XGROUP
+//!  pending XACK XPENDING XCLAIM XAUTOCLAIM
 //! ```
 
 mod add;
 mod edit;
+mod group;
 mod id;
 mod info;
+mod pending;
 mod range;
+mod read;
 mod trim;
 
 use varve_catalog::KeyFlags;
@@ -21,7 +26,8 @@ use varve_store::StreamEntry;
 pub(crate) use id::id_text;
 
 /// The rows of the files.
-pub(crate) const ROWS: &[FileRows] = &[add::ROWS, edit::ROWS, range::ROWS, info::ROWS];
+pub(crate) const ROWS: &[FileRows] =
+    &[add::ROWS, edit::ROWS, range::ROWS, read::ROWS, group::ROWS, pending::ROWS, info::ROWS];
 
 const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);

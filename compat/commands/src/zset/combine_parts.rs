@@ -71,7 +71,11 @@ fn push(batch: &mut Scratch, part: ValuePart<'_>) {
     match part {
         ValuePart::Element(member) => batch.push(member, 1.0),
         ValuePart::Scored(member, score) => batch.push(member, score),
-        ValuePart::Whole(_) | ValuePart::Pair(..) | ValuePart::Entries(_) | ValuePart::Facts(_) => {
+        ValuePart::Whole(_)
+        | ValuePart::Pair(..)
+        | ValuePart::Entries(_)
+        | ValuePart::Facts(_)
+        | ValuePart::Groups(_) => {
             unreachable!("sets are combined")
         }
     }

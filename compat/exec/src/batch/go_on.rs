@@ -1,4 +1,4 @@
-//! The parts of a command that goes on over several turns.
+//! The parts of a command that goes on over several turns, and waiters whose service was put off.
 
 use std::time::Instant;
 
@@ -21,6 +21,24 @@ use crate::{blocking, checks};
 const ANEW_MAX: u32 = 2;
 
 impl Batch {
+    /// Whether waiters are to be served that an earlier command has put off, since they were many, or whose key the store
+    /// has removed by itself.
+    #[inline]
+    pub fn owes_service(&self, worker: &StoreWorker) -> bool {
+        !self.observers.put_off.is_empty() || worker.has_gone()
+    }
+
+    /// Serves some of these waiters. The worker holds nothing and is outside the gate.
+    #[cold]
+    pub fn serve_rest(&mut self, worker: &mut StoreWorker) {
+        self.observers.put_off.append(&mut worker.take_gone());
+        let (store, local) = worker.parts();
+        let Some(_inside) = store.gate().try_enter(local.id()) else { return };
+        let mut tx = Tx::new(store, local, 0);
+        blocking::serve_rest(&mut tx, &mut self.observers);
+        tx.finish();
+    }
+
     /// Goes on with the session's command until the turn's time or its room for replies is spent. The requests behind it
     /// are not looked at. A part of one that writes is held back and refused like a command that begins.
     #[cold]

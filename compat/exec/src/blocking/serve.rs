@@ -36,31 +36,69 @@ pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
     !(tx.store().has_frozen() && tx.any_frozen(keys()))
 }
 
-/// Serves everybody who waits for a key that is ready. The selected database is the same again afterwards.
+/// Waiters that are served in one hold of the shards, and bytes of their replies after which the rest is put off.
+const SERVED_AT_ONCE: usize = 64;
+const REPLIED_AT_ONCE: usize = 256 << 10;
+
+/// How serving the waiters of a key has ended.
+enum Serving {
+    /// Nobody is left whom the key serves.
+    Done,
+    /// A shard is missing.
+    Far,
+    /// As many were served as one hold may.
+    Spent,
+}
+
+/// Serves everybody who waits for a key that is ready; beyond some they are put off to [`serve_rest`], since thousands may
+/// read one stream. The selected database is the same again afterwards.
 #[cold]
 pub(crate) fn serve_ready(tx: &mut Tx<'_>, observers: &mut Observers) {
     let db = tx.db();
-    let mut out = Reply::new();
+    let (mut out, mut left) = (Reply::new(), (SERVED_AT_ONCE, REPLIED_AT_ONCE));
     while let Some(ready) = tx.next_ready() {
         tx.select(ready.db);
         let key = tx.key(&ready.bytes);
-        if !serve_key(tx, &key, observers, &mut out) {
-            tx.regather(ready);
+        match serve_key(tx, &key, observers, &mut out, &mut left) {
+            Serving::Done => {}
+            Serving::Far => tx.regather(ready),
+            Serving::Spent => {
+                observers.put_off.push_back(ready);
+                observers.put_off.append(&mut tx.take_ready());
+            }
         }
     }
     tx.hand_on();
     tx.select(db);
 }
 
-/// Serves those who wait for one key as long as it has something; false if a shard is missing for that.
-fn serve_key(tx: &mut Tx<'_>, key: &Key<'_>, observers: &mut Observers, out: &mut Reply) -> bool {
+/// Serves waiters that were put off; the worker is inside the gate.
+#[cold]
+pub(crate) fn serve_rest(tx: &mut Tx<'_>, observers: &mut Observers) {
+    let ready = std::mem::take(&mut observers.put_off);
+    tx.gather_ready(ready);
+    serve_ready(tx, observers);
+}
+
+/// Serves those who wait for one key as long as it has something, with what is `left` of the hold's waiters and bytes.
+fn serve_key(
+    tx: &mut Tx<'_>,
+    key: &Key<'_>,
+    observers: &mut Observers,
+    out: &mut Reply,
+    left: &mut (usize, usize),
+) -> Serving {
     loop {
+        if left.0 == 0 || left.1 == 0 {
+            return Serving::Spent;
+        }
         match tx.next_waiter(key) {
-            NextWaiter::Nobody => return true,
-            NextWaiter::Far => return false,
+            NextWaiter::Nobody => return Serving::Done,
+            NextWaiter::Far => return Serving::Far,
             NextWaiter::Take(waiter) => {
                 if waiter.claim() {
                     let served = serve(tx, &waiter, key, observers, out);
+                    *left = (left.0 - 1, left.1.saturating_sub(served.reply.len()));
                     observers.served.push(served);
                 }
             }

@@ -30,8 +30,8 @@ pub(super) enum StreamItem {
     Pair(Entry, Entry),
     /// The facts that stand behind the entries.
     Tail(StreamTail),
-    /// A group, whose name was read: the last ID, and the number of entries read.
-    Group((u64, u64), i64),
+    /// A group, whose name was read: the last ID, and the number of entries read, from form 2 on.
+    Group((u64, u64), Option<i64>),
     /// An entry that is pending in the group: its ID, when it was delivered, and how often.
     Pending((u64, u64), i64, u64),
     /// A consumer of the group, whose name was read: when it was seen and when it was active.
@@ -46,8 +46,9 @@ pub(super) struct StreamState {
     form: u8,
     nodes_left: u64,
     node: Option<NodeState>,
-    /// Entries so far, and the ID of the last one.
+    /// Entries so far, and the IDs of the first and the last one.
     len: u64,
+    first: (u64, u64),
     last: (u64, u64),
     /// None before the tail.
     behind: Option<Behind>,
@@ -81,7 +82,7 @@ struct NodeState {
 impl StreamState {
     /// A stream of this form, whose number of nodes has been read.
     pub(super) fn begin(form: u8, nodes: u64) -> StreamState {
-        StreamState { form, nodes_left: nodes, node: None, len: 0, last: (0, 0), behind: None }
+        StreamState { form, nodes_left: nodes, node: None, len: 0, first: (0, 0), last: (0, 0), behind: None }
     }
 
     /// The next part, None behind the last one. `blob` has the node that is being read, or the name of a group or consumer.
@@ -98,6 +99,9 @@ impl StreamState {
                         if let StreamItem::Entry(id, _) = item {
                             if id <= self.last {
                                 return Err(ReadFault::Odd("the entries of a stream are not in order"));
+                            }
+                            if self.len == 0 {
+                                self.first = id;
                             }
                             (self.len, self.last) = (self.len + 1, id);
                         }
@@ -127,7 +131,7 @@ impl StreamState {
         let len = source.length()?;
         let mut id = || Ok::<_, ReadFault>((source.length()?, source.length()?));
         let last = id()?;
-        let (first, max_deleted) = if self.form >= 2 { (id()?, id()?) } else { ((0, 0), (0, 0)) };
+        let (first, max_deleted) = if self.form >= 2 { (id()?, id()?) } else { (self.first, (0, 0)) };
         let added = if self.form >= 2 { source.length()? } else { len };
         if len != self.len || last < self.last {
             return Err(ReadFault::Odd("a stream has other entries than it says"));
@@ -171,7 +175,7 @@ impl StreamState {
         source.string(name, small)?;
         let last = (source.length()?, source.length()?);
         // Minus one, for a number that is not known, is written as the greatest.
-        let read = if self.form >= 2 { source.length()? as i64 } else { -1 };
+        let read = if self.form >= 2 { Some(source.length()? as i64) } else { None };
         (behind.pending, behind.counts_consumers) = (source.length()?, true);
         Ok(Some(StreamItem::Group(last, read)))
     }

@@ -37,8 +37,9 @@ pub enum Part<'a> {
     Entry((u64, u64), u64),
     /// The facts of a stream, behind its entries.
     Tail(StreamTail),
-    /// A group of a stream: its name, the ID that was delivered last, and the number of entries read, -1 if that is not known.
-    Group(&'a [u8], (u64, u64), i64),
+    /// A group of a stream: its name, the ID that was delivered last, and the number of entries read, -1 if that is not known
+    /// and `None` if the form does not state it.
+    Group(&'a [u8], (u64, u64), Option<i64>),
     /// An entry that is pending in the group: its ID, when it was delivered, in milliseconds of Unix time, and how often.
     Pending((u64, u64), i64, u64),
     /// A consumer of the group: its name, and when it was seen and when it was active, in milliseconds of Unix time.

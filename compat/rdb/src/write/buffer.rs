@@ -238,6 +238,36 @@ impl RdbBuffer {
         self.count(groups);
     }
 
+    /// A group of a stream; `pending` entries follow, then the number of its consumers, and these.
+    pub fn group(&mut self, name: &[u8], last: (u64, u64), read: Option<u64>, pending: u64) {
+        self.string(name);
+        self.count(last.0);
+        self.count(last.1);
+        // A number that is not known is -1.
+        self.count(read.unwrap_or(u64::MAX));
+        self.count(pending);
+    }
+
+    /// A pending entry of a group: its ID, when it was delivered, in milliseconds of Unix time, and how often.
+    pub fn pending(&mut self, id: (u64, u64), time_ms: i64, count: u64) {
+        self.raw_id(id);
+        self.bytes.extend_from_slice(&time_ms.to_le_bytes());
+        self.count(count);
+    }
+
+    /// A consumer of a group, seen then, in milliseconds of Unix time; the IDs of its `owned` pending entries follow.
+    pub fn consumer(&mut self, name: &[u8], seen_ms: i64, owned: u64) {
+        self.string(name);
+        self.bytes.extend_from_slice(&seen_ms.to_le_bytes());
+        self.count(owned);
+    }
+
+    /// An ID of 16 bytes, high byte first.
+    pub fn raw_id(&mut self, (ms, seq): (u64, u64)) {
+        self.bytes.extend_from_slice(&ms.to_be_bytes());
+        self.bytes.extend_from_slice(&seq.to_be_bytes());
+    }
+
     /// Appends the text of an integer of 32 bits as one; false for any other text.
     fn integer(&mut self, text: &[u8]) -> bool {
         // No integer begins with another byte: most texts are done here.

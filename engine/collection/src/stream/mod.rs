@@ -14,6 +14,7 @@
 //! | file | what |
 //! |---|---|
 //! | here | adding, removing, trimming; nodes written and given up |
+//! | `groups`, `pending` | groups of consumers; their entries that were not acknowledged |
 //! | `id` | the ID of an entry |
 //! | `node` | the bytes of a node |
 //! | `read` | ranges of IDs, positions |
@@ -21,14 +22,17 @@
 //!
 //! A stream may be empty: its key stays. It does not know its key, and no clock makes its IDs.
 
+mod groups;
 mod id;
 mod node;
+mod pending;
 mod read;
 mod reading;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use varve_base::Ref;
 use varve_segment::{Appender, NewObject, NewValue, ObjectHead, Owner};
@@ -38,9 +42,11 @@ use crate::kinds;
 use crate::sequence_readers;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 
+pub use groups::{Consumer, Groups, StreamGroup};
 pub use id::StreamId;
 use node::Encoded;
 pub use node::{StreamEntry, StreamFields, StreamNode};
+pub use pending::{PendingEntry, PendingFilter};
 pub use read::StreamReader;
 pub use reading::StreamPart;
 
@@ -91,6 +97,8 @@ pub struct StreamFacts {
     pub first: StreamId,
     /// The facts that do not follow from the entries.
     pub state: StreamState,
+    /// Number of groups.
+    pub groups: usize,
 }
 
 /// The entries of a stream.
@@ -99,6 +107,12 @@ pub struct Stream {
     /// Bytes of all node objects.
     object_bytes: u64,
     state: StreamState,
+    /// None without any.
+    groups: Option<Arc<Groups>>,
+    /// Bytes of the groups.
+    group_bytes: usize,
+    /// Groups that were destroyed, whose memory is given back in steps.
+    gone: Vec<StreamGroup>,
     /// Those that are shown the entries as they were; none nearly always.
     readers: sequence_readers::Readers,
 }
@@ -127,7 +141,15 @@ impl NodeLimits {
 impl Stream {
     /// A stream without entries.
     pub fn empty() -> Stream {
-        Stream { tree: CountedTree::keyed(), object_bytes: 0, state: StreamState::default(), readers: None }
+        Stream {
+            tree: CountedTree::keyed(),
+            object_bytes: 0,
+            state: StreamState::default(),
+            groups: None,
+            group_bytes: 0,
+            gone: Vec::new(),
+            readers: None,
+        }
     }
 
     /// Number of entries.
@@ -158,7 +180,10 @@ impl Stream {
     /// Bytes of the stream itself, its tree, and what readers have.
     #[inline]
     pub fn table_bytes(&self) -> usize {
-        size_of::<Stream>() + self.tree.bytes() + self.readers.as_ref().map_or(0, |readers| readers.bytes())
+        size_of::<Stream>()
+            + self.tree.bytes()
+            + self.group_bytes
+            + self.readers.as_ref().map_or(0, |readers| readers.bytes())
     }
 
     /// The facts that do not follow from the entries.
@@ -389,13 +414,112 @@ impl Stream {
         ctx.access.kill(ctx.log, r);
     }
 
-    /// Whether nodes that were cut off are left, and nobody may read them.
-    pub fn wants_step(&self) -> bool {
-        self.tree.has_detached() && !self.is_read()
+    /// The groups; none while there are none.
+    pub fn groups(&self) -> Option<&Arc<Groups>> {
+        self.groups.as_ref()
     }
 
-    /// Kills at most `nodes` of the nodes that were cut off. While somebody reads they stay.
+    /// The group of this name.
+    pub fn group(&self, name: &[u8]) -> Option<&StreamGroup> {
+        self.groups.as_ref()?.get(name)
+    }
+
+    /// Adds a group; false, and nothing is done, if there is one of this name.
+    pub fn add_group(&mut self, name: &[u8], group: StreamGroup) -> bool {
+        if self.group(name).is_some() {
+            return false;
+        }
+        self.group_bytes += group.bytes() + name.len();
+        Arc::make_mut(self.groups.get_or_insert_default()).insert(name.into(), group);
+        true
+    }
+
+    /// Gives a stream without groups these.
+    pub fn set_groups(&mut self, groups: Groups) {
+        debug_assert!(self.groups.is_none() && !groups.is_empty(), "groups for a stream that has none");
+        self.groups = Some(Arc::new(groups));
+        self.group_bytes += self.bytes_of_groups();
+    }
+
+    /// Removes a group; false if there is none of this name.
+    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+        let Some(groups) = self.groups.as_mut().filter(|groups| groups.contains_key(name)) else { return false };
+        let groups = Arc::make_mut(groups);
+        let group = groups.remove(name).expect("it was there");
+        if groups.is_empty() {
+            self.groups = None;
+        }
+        debug_assert!(self.group_bytes >= name.len() + group.bytes(), "the bytes of all groups");
+        self.group_bytes -= name.len();
+        self.gone.push(group);
+        self.free_gone(CUT_AT_ONCE);
+        true
+    }
+
+    /// Changes the group of this name; None if there is none.
+    pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup) -> R) -> Option<R> {
+        let groups = self.groups.as_mut().filter(|groups| groups.contains_key(name))?;
+        let group = Arc::make_mut(groups).get_mut(name).expect("it is there");
+        let had = group.bytes();
+        let done = change(group);
+        debug_assert!(self.group_bytes >= had, "the bytes of all groups");
+        self.group_bytes = self.group_bytes - had + group.bytes();
+        Some(done)
+    }
+
+    /// Gives entries to a group: those behind its last one, at most `count`, with the least IDs. Each is shown, and becomes
+    /// pending for the consumer unless there is none. Nothing happens without the group.
+    pub fn deliver<'a>(
+        &'a mut self,
+        ctx: ReadCtx<'a>,
+        name: &[u8],
+        (consumer, now_ms): (Option<u32>, i64),
+        count: u64,
+        mut show: impl FnMut(StreamEntry<'_>),
+    ) {
+        let Some(mut groups) = self.groups.take() else { return };
+        if let Some(group) = Arc::make_mut(&mut groups).get_mut(name) {
+            let had = group.bytes();
+            let reader = StreamReader { stream: self, ctx };
+            let (facts, mut left) = (reader.facts(), count);
+            if let Some(from) = group.last().next().filter(|_| count > 0) {
+                reader.range(from, StreamId::MAX, false, |entry| {
+                    group.give(entry.id, &facts);
+                    if let Some(consumer) = consumer {
+                        group.set_pending(PendingEntry { id: entry.id, time_ms: now_ms, count: 1, consumer });
+                    }
+                    show(entry);
+                    left -= 1;
+                    left > 0
+                });
+            }
+            debug_assert!(self.group_bytes >= had, "the bytes of all groups");
+            self.group_bytes = self.group_bytes - had + group.bytes();
+        }
+        self.groups = Some(groups);
+    }
+
+    /// Gives back memory of groups that are gone, some `leaves` of their pending entries.
+    fn free_gone(&mut self, leaves: usize) {
+        let Some(last) = self.gone.last_mut() else { return };
+        if last.free_step(leaves) {
+            self.group_bytes -= last.bytes();
+            self.gone.pop();
+            if self.gone.is_empty() {
+                self.gone = Vec::new();
+            }
+        }
+    }
+
+    /// Whether nodes that were cut off are left, and nobody may read them, or groups that are gone.
+    pub fn wants_step(&self) -> bool {
+        self.tree.has_detached() && !self.is_read() || !self.gone.is_empty()
+    }
+
+    /// Kills at most `nodes` of the nodes that were cut off, and gives back memory of groups that are gone. While somebody reads
+    /// the nodes stay.
     pub fn step(&mut self, ctx: &mut WriteCtx<'_>, nodes: usize) {
+        self.free_gone(nodes);
         for _ in 0..if self.is_read() { 0 } else { nodes } {
             let Some(r) = self.tree.take_detached() else { return };
             self.kill(ctx, r);
@@ -429,14 +553,22 @@ impl Stream {
         self.tree.leaves() == 0
     }
 
-    /// Gives back some of the tree; true when nothing is left of it.
+    /// Gives back some of the groups, then of the tree; true when nothing is left of them.
     pub fn shrink_step(&mut self) -> bool {
-        self.tree.shrink_step()
+        if let Some(groups) = self.groups.take() {
+            // Those that somebody else has too stay with it.
+            self.gone.extend(Arc::into_inner(groups).into_iter().flatten().map(|(_, group)| group));
+            self.group_bytes = self.gone.iter().map(StreamGroup::bytes).sum();
+        }
+        self.free_gone(CUT_AT_ONCE);
+        self.gone.is_empty() && self.tree.shrink_step()
     }
 
     /// Copies the entries into nodes of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Stream {
-        let mut copy = Stream { state: self.state, ..Stream::empty() };
+        let groups = self.groups.clone();
+        let group_bytes = self.bytes_of_groups();
+        let mut copy = Stream { state: self.state, groups, group_bytes, ..Stream::empty() };
         let mut next = self.tree.first();
         while let Some(leaf) = next {
             let value = self.value(from, leaf);
@@ -451,8 +583,15 @@ impl Stream {
         copy
     }
 
+    fn bytes_of_groups(&self) -> usize {
+        self.groups.iter().flat_map(|groups| groups.iter()).map(|(name, group)| name.len() + group.bytes()).sum()
+    }
+
     /// Checks everything and adds every live object's Ref. O(N).
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
+        self.groups.iter().flat_map(|groups| groups.values()).for_each(StreamGroup::verify);
+        let gone = self.gone.iter().map(StreamGroup::bytes).sum::<usize>();
+        assert_eq!(self.bytes_of_groups() + gone, self.group_bytes, "bytes of the groups of {id:?}");
         self.tree.verify();
         if let Some(readers) = &self.readers {
             readers.verify(|leaf| self.tree.leaf(leaf).is_some(), live);

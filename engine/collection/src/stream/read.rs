@@ -47,6 +47,16 @@ impl<'a> StreamReader<'a> {
         self.stream.find(self.ctx, id).is_some()
     }
 
+    /// The entry with this ID.
+    pub fn get(&self, id: StreamId) -> Option<StreamEntry<'a>> {
+        let mut found = None;
+        self.range(id, id, false, |entry| {
+            found = Some(entry);
+            false
+        });
+        found
+    }
+
     /// The entry with the least ID.
     pub fn first(&self) -> Option<StreamEntry<'a>> {
         let leaf = self.stream.tree.first()?;
@@ -62,7 +72,8 @@ impl<'a> StreamReader<'a> {
     /// The facts of the stream beside its entries.
     pub fn facts(&self) -> StreamFacts {
         let first = self.first().map_or(StreamId::MIN, |entry| entry.id);
-        StreamFacts { len: self.stream.len(), first, state: self.stream.state() }
+        let groups = self.stream.groups().map_or(0, |groups| groups.len());
+        StreamFacts { len: self.stream.len(), first, state: self.stream.state(), groups }
     }
 
     /// Shows the nodes in order.

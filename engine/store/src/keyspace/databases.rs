@@ -97,7 +97,8 @@ impl Databases {
         self.changes.load(Acquire)
     }
 
-    fn changed(&self) {
+    /// Counts a change of what logical databases stand for, or have; under the gate alone.
+    pub(crate) fn changed(&self) {
         self.changes.fetch_add(1, Release);
     }
 

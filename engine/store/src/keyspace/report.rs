@@ -9,6 +9,7 @@
 //!
 //! Not here: channels, messages, subscribers.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -23,6 +24,7 @@ use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
 use crate::state::lazyfree::Removal;
 use crate::state::observe::{Author, Observer};
+use crate::state::waiters::ReadyKey;
 
 impl Store {
     /// Sets which classes of events are wanted: bits of [`EventClass`]; 0 for none.
@@ -95,6 +97,17 @@ impl Store {
 }
 
 impl StoreWorker {
+    /// True if the store has removed keys by itself for which somebody waits.
+    #[inline]
+    pub fn has_gone(&self) -> bool {
+        !self.local.gone.is_empty()
+    }
+
+    /// The keys that the store has removed by itself and for which somebody waits.
+    pub fn take_gone(&mut self) -> VecDeque<ReadyKey> {
+        std::mem::take(&mut self.local.gone)
+    }
+
     /// Sets the publisher of this worker's events.
     pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
         self.local.reported.set_sink(sink);
@@ -204,7 +217,7 @@ impl WorkerState {
     #[cold]
     pub(crate) fn keep(&mut self, store: &Store, key: &Key<'_>, db: u32, effect: &Effect<'_>) {
         let mask = store.event_mask.load(Relaxed);
-        if mask & effect.class as u32 != 0 {
+        if mask & effect.class as u32 != 0 && !effect.name.is_empty() {
             self.add_event(store, effect.name, key.db, key.bytes);
         }
         if mask & JOURNAL != 0 {
@@ -324,10 +337,16 @@ impl WorkerState {
 
     /// Reports that the store is about to remove the key of an entry by itself.
     #[inline]
-    pub(crate) fn report_gone(&self, store: &Store, shard: &Shard, entry: IndexEntry) {
+    pub(crate) fn report_gone(&mut self, store: &Store, shard: &Shard, entry: IndexEntry) {
+        let object = || shard.open(store.log(), shard.index().get(entry));
         if let Some(observer) = store.observer() {
-            let object = shard.open(store.log(), shard.index().get(entry));
-            observer.changed(Author { worker: self.id(), client: 0 }, object.key());
+            observer.changed(Author { worker: self.id(), client: 0 }, object().key());
+        }
+        if let Some(waiters) = shard.waiters()
+            && waiters.has(object().key())
+            && let Some(db) = store.database_map().logical(database_of(&object()))
+        {
+            self.gone.push_back(ReadyKey { db, bytes: object().key().into() });
         }
     }
 }

@@ -240,7 +240,7 @@ impl Store {
         (0..self.databases()).map(|db| self.databases.physical(db)).collect()
     }
 
-    /// Counts the changes of what logical databases stand for (SWAPDB, FLUSHDB). Hashes of keys depend on it: those
+    /// Counts the changes of what logical databases stand for (SWAPDB, FLUSHDB), or of all that they have (FLUSHALL). Hashes of keys depend on it: those
     /// computed outside the gate hold inside it if the number, read before them, is still the same there.
     #[inline]
     pub fn database_changes(&self) -> u64 {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use varve_collection::ReadCtx;
+use varve_collection::stream::StreamReader;
 use varve_segment::Log;
 
 use super::shard::Shard;
@@ -9,7 +11,7 @@ use super::store::Store;
 use super::worker::StoreWorker;
 use crate::state::key::{Key, hash_of};
 use crate::state::types::Type;
-use crate::state::waiters::{NextWaiter, Waiter};
+use crate::state::waiters::{NextWaiter, Offer, Waiter, Waiters};
 
 impl Shard {
     /// Puts a waiter at the end of a key's queue.
@@ -17,28 +19,48 @@ impl Shard {
         self.waiters.get_or_insert_default().add(key, waiter);
     }
 
-    /// True if somebody waits in a logical database for this key to be of the type that it has.
-    pub(crate) fn is_waited_for(&mut self, log: &Log, k: &Key<'_>, db: u32) -> bool {
-        let Some(mut waiters) = self.waiters.take() else { return false };
-        let type_of = || self.find(log, k).map(|entry| Type::of_kind(self.open(log, self.index.get(entry)).kind()));
-        let any = waiters.any(k.bytes, db, type_of);
-        self.waiters = Some(waiters);
-        self.drop_waiters();
-        any
+    /// True if this key has in a logical database what somebody waits for.
+    pub(crate) fn is_waited_for(&mut self, ctx: (&Log, u64), k: &Key<'_>, db: u32) -> bool {
+        self.ask_waiters(ctx, k, |waiters, offer| waiters.any(k.bytes, db, offer)).unwrap_or(false)
     }
 
-    /// The waiter that is next for a key in a logical database to be of this type; `holds` says whether its target's shard
-    /// is held.
+    /// The waiter that is next for what a key has in a logical database; `holds` says whether its target's shard is held.
     pub(crate) fn next_waiter(
         &mut self,
-        key: &[u8],
+        ctx: (&Log, u64),
+        k: &Key<'_>,
         db: u32,
-        wants: Type,
-        holds: impl FnOnce(&[u8]) -> bool,
+        holds: impl Fn(&[u8]) -> bool,
     ) -> NextWaiter {
-        let next = self.waiters.as_mut().and_then(|waiters| waiters.next(key, db, wants, holds));
+        let next = self.ask_waiters(ctx, k, |waiters, offer| waiters.next(k.bytes, db, offer, holds));
+        next.flatten().unwrap_or(NextWaiter::Nobody)
+    }
+
+    /// Shows those who wait for a key its value; `ctx` has the log and the seed of elements' hashes. None if nobody waits.
+    fn ask_waiters<R>(
+        &mut self,
+        (log, seed): (&Log, u64),
+        k: &Key<'_>,
+        ask: impl FnOnce(&mut Waiters, &Offer<'_>) -> R,
+    ) -> Option<R> {
+        let mut waiters = self.waiters.take_if(|waiters| waiters.has(k.bytes))?;
+        let answer = ask(&mut waiters, &self.offer(log, seed, k));
+        self.waiters = Some(waiters);
         self.drop_waiters();
-        next.unwrap_or(NextWaiter::Nobody)
+        Some(answer)
+    }
+
+    /// A key's value as those who wait look at it.
+    fn offer<'a>(&'a self, log: &'a Log, seed: u64, k: &Key<'_>) -> Offer<'a> {
+        let Some(entry) = self.find(log, k) else { return Offer::Nothing };
+        let r = self.index.get(entry);
+        match (Type::of_kind(self.open(log, r).kind()), self.link_of(log, r)) {
+            (Type::Stream, Some(link)) => {
+                let ctx = ReadCtx { log, access: self.access(), seed };
+                Offer::Stream(StreamReader { stream: self.root(link.place).body.stream(), ctx })
+            }
+            (ty, _) => Offer::Value(ty),
+        }
     }
 
     /// Removes a waiter's entry for a key, if it is there.

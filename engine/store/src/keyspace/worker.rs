@@ -1,5 +1,6 @@
 //! The parts of one worker: its appender, its counters, its random numbers, its time.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use varve_base::hash::GOLDEN_RATIO;
@@ -11,6 +12,7 @@ use crate::state::background::BackgroundState;
 use crate::state::buffers::Buffers;
 use crate::state::effects::Reported;
 use crate::state::stats::StoreCounters;
+use crate::state::waiters::ReadyKey;
 
 /// One worker's part of the store; used by one thread.
 pub struct StoreWorker {
@@ -44,6 +46,8 @@ pub struct WorkerState {
     /// How long the shard was held for the last part of a long command, ns; `None` once it was asked.
     part_ns: Option<u64>,
     buffers: Buffers,
+    /// Keys that the store has removed by itself and for which somebody waits: who waits for a group of a stream is answered.
+    pub(super) gone: VecDeque<ReadyKey>,
 }
 
 impl std::fmt::Debug for StoreWorker {
@@ -77,6 +81,7 @@ impl StoreWorker {
             room_ns: 0,
             part_ns: None,
             buffers: Buffers::default(),
+            gone: VecDeque::new(),
         };
         StoreWorker { store, local }
     }

@@ -23,9 +23,11 @@ impl Tx<'_> {
     /// Reports what a command did to a key, once the change is made: the one place from which everybody learns of it.
     #[inline(always)]
     pub fn did(&mut self, k: &Key<'_>, effect: Effect<'_>) {
-        if effect.modified {
+        if effect.modified || effect.changes > 0 {
             self.local.reported_mut().unmark_written(k);
             self.local.counters().changes.add(effect.changes);
+        }
+        if effect.modified {
             let at = self.held.position(self.store.shard_of(k.hash));
             let shard = self.held.at(at);
             if !shard.is_unobserved() || self.store.observer().is_some() {

@@ -1,7 +1,9 @@
 //! Streams: a view for reading and one for changing. A stream is big from its first entry on, and its key stays when it
 //! has none.
 
-use varve_collection::stream::{NodeLimits, Stream, StreamId, StreamReader, StreamState, Trim};
+use varve_collection::stream::{
+    Groups, NodeLimits, Stream, StreamEntry, StreamGroup, StreamId, StreamReader, StreamState, Trim,
+};
 use varve_collection::{Collection, WriteCtx};
 
 use super::Tx;
@@ -52,6 +54,39 @@ impl<'a, 'h> StreamWriter<'a, 'h> {
         let removed = self.stream.remove(self.ctx, self.limits, id);
         self.has_changed |= removed;
         removed
+    }
+
+    /// Adds a group; false if there is one of this name.
+    pub fn add_group(&mut self, name: &[u8], group: StreamGroup) -> bool {
+        let added = self.stream.add_group(name, group);
+        self.has_changed |= added;
+        added
+    }
+
+    /// Gives the stream, which has no groups, these.
+    pub fn set_groups(&mut self, groups: Groups) {
+        self.has_changed = true;
+        self.stream.set_groups(groups);
+    }
+
+    /// Removes a group; false if there is none of this name.
+    pub fn remove_group(&mut self, name: &[u8]) -> bool {
+        let removed = self.stream.remove_group(name);
+        self.has_changed |= removed;
+        removed
+    }
+
+    /// Changes a group; None without it.
+    pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup) -> R) -> Option<R> {
+        let done = self.stream.change_group(name, change);
+        self.has_changed |= done.is_some();
+        done
+    }
+
+    /// Gives entries to a group ([`Stream::deliver`]).
+    pub fn deliver(&mut self, name: &[u8], to: (Option<u32>, i64), count: u64, show: impl FnMut(StreamEntry<'_>)) {
+        self.has_changed = true;
+        self.stream.deliver(self.ctx.read(), name, to, count, show);
     }
 
     /// Removes entries from the least ID on ([`Stream::trim`]); the number of them.

@@ -138,14 +138,23 @@ impl Tx<'_> {
         }
     }
 
-    /// A key is ready if it has the type that somebody waits for.
+    /// Has those who wait for a key look at it, although a change of it is not reported to others.
+    pub fn wake_waiters(&mut self, k: &Key<'_>) {
+        self.wake(k);
+    }
+
+    /// A key is ready if it has what somebody waits for.
     #[cold]
     fn note_ready(&mut self, k: &Key<'_>, at: usize) {
+        // While a file is replayed a stream is there before its groups are. Nobody is served by what was done before.
+        if !self.ends_overdue() {
+            return;
+        }
         let store = self.store;
         let is_selected = k.db == self.physical;
         let db = if is_selected { Some(self.db) } else { store.database_map().logical(k.db) };
         let Some(db) = db else { return };
-        let wanted = self.held.at_mut(at).is_waited_for(store.log(), k, db);
+        let wanted = self.held.at_mut(at).is_waited_for((store.log(), store.seed()), k, db);
         let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
         if wanted && !self.ready.iter().any(known) {
             self.ready.push_back(ReadyKey { db, bytes: k.bytes.into() });
@@ -168,6 +177,19 @@ impl Tx<'_> {
     #[cold]
     pub fn regather(&mut self, ready: ReadyKey) {
         self.ready.push_front(ready);
+        self.hold_for_ready();
+    }
+
+    /// Goes on with keys that were ready before ([`Tx::take_ready`]); holds all shards that serving them may need.
+    #[cold]
+    pub fn gather_ready(&mut self, ready: VecDeque<ReadyKey>) {
+        debug_assert!(self.ready.is_empty(), "those that are ready are served before others");
+        self.ready = ready;
+        self.hold_for_ready();
+    }
+
+    /// Holds all shards that serving the ready keys may need.
+    fn hold_for_ready(&mut self) {
         self.hand_on();
         let mut shards: ShardSet = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
         loop {
@@ -179,14 +201,15 @@ impl Tx<'_> {
         }
     }
 
-    /// The first waiter for a key in the selected database that wants the type which is there. The key's shard is held.
+    /// The first waiter for what a key in the selected database has. The key's shard is held.
     pub fn next_waiter(&mut self, k: &Key<'_>) -> NextWaiter {
-        let Some(ty) = self.type_of(k) else { return NextWaiter::Nobody };
+        // A key whose time has come is removed on the way.
+        self.exists(k);
         let (store, db) = (self.store, self.db());
         let at = self.held.position(store.shard_of(k.hash));
         let held: SmallVec<[u16; 8]> = self.held.ids().collect();
         let holds = |target: &[u8]| held.contains(&(store.shard_of(hash_of(store.seed(), 0, target)) as u16));
-        self.held.at_mut(at).next_waiter(k.bytes, db, ty, holds)
+        self.held.at_mut(at).next_waiter((store.log(), store.seed()), k, db, holds)
     }
 
     /// The keys that are ready, in order; serving them is put off, and up to the caller.
@@ -218,9 +241,8 @@ impl Tx<'_> {
         waited.dedup();
         for (db, key) in &waited {
             let k = store.key(*db, key);
-            if self.exists(&k) {
-                self.wake(&k);
-            }
+            self.exists(&k);
+            self.wake(&k);
         }
         while self.widen(&mut shards, waited.iter().map(|(_, key)| &**key)) {
             self.hold(&shards);

@@ -15,11 +15,11 @@ use super::key::Key;
 pub struct Effect<'e> {
     /// The class of its event.
     pub class: EventClass,
-    /// The name of its event.
+    /// The name of its event; none if it is empty.
     pub name: &'static str,
     /// The number of changes that it counts as.
     pub changes: u64,
-    /// The key is reported as changed; else only the event is reported.
+    /// The key is reported as changed to those who watch it, cache it or wait for it.
     pub modified: bool,
     /// How it is done again.
     pub again: Again<'e>,
@@ -59,6 +59,12 @@ impl<'e> Effect<'e> {
     #[inline(always)]
     pub fn covered(class: EventClass, name: &'static str, changes: u64) -> Effect<'e> {
         Effect::new(class, name, changes, Again::Covered)
+    }
+
+    /// An effect that is no change of the value for those who watch the key, and has no event: what a group was given.
+    #[inline(always)]
+    pub fn quiet(class: EventClass, changes: u64, again: Again<'e>) -> Effect<'e> {
+        Effect { class, name: "", changes, modified: false, again }
     }
 
     /// A second event of a change that another effect reports.

@@ -2,8 +2,12 @@
 //!
 //! ```text
 //!   Shard.waiters (none while nobody waits: one branch)
-//!     key bytes --> database, type --> FIFO of Arc<Waiter>    a waiter of several keys stands in several queues,
+//!     key bytes --> database, line --> Arc<Waiter> in order    a waiter of several keys stands in several queues,
 //!                                                             of several shards
+//!   Line::Element(type)   by ticket: the first takes what there is, the others wait on
+//!   Line::Entries         by the ID behind which they read, then by ticket: all may read: those are served who come
+//!                         before the stream's last entry, and nobody looks at those behind it
+//!   Line::Group(name)     by ticket: the first is given what its group has not been given, or learns that key or group is gone
 //!   Waiter.state      Waiting --claim--> Claimed      by the worker that makes a key ready, with the key's shard held
 //!                        \-----cancel--> Cancelled    by its own worker: time is up, unblocked, gone
 //! ```
@@ -24,6 +28,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use smallvec::SmallVec;
+
+use varve_collection::stream::{StreamId, StreamReader};
 
 use super::types::Type;
 
@@ -48,14 +54,66 @@ pub struct Waiting {
     pub db: u32,
 }
 
+/// The thing that a waiter waits for at its keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// An element of a collection of this type, to take it.
+    Element(Type),
+    /// Entries of a stream behind an ID, which each key has one of.
+    Entries(Box<[StreamId]>),
+    /// Entries of a stream that were not given to this group yet, or the end of the stream or of the group.
+    Group(Box<[u8]>),
+}
+
+impl From<Type> for Wants {
+    fn from(ty: Type) -> Wants {
+        Wants::Element(ty)
+    }
+}
+
+/// Those that wait at a key for one thing stand in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Element(Type),
+    Entries,
+    Group(Box<[u8]>),
+}
+
+/// The value of a key, as those who wait look at it.
+pub(crate) enum Offer<'a> {
+    /// No key, or no key that is alive.
+    Nothing,
+    /// A value of this type, which is no stream.
+    Value(Type),
+    /// A stream.
+    Stream(StreamReader<'a>),
+}
+
+impl Offer<'_> {
+    /// Those of a line are served whose place is below this one; nobody for None.
+    fn serves(&self, line: &Line) -> Option<StreamId> {
+        match (self, line) {
+            (Offer::Value(ty), Line::Element(wanted)) => (ty == wanted).then_some(StreamId::MAX),
+            (Offer::Stream(stream), Line::Entries) => stream.last().map(|entry| entry.id),
+            (Offer::Stream(stream), Line::Group(name)) => match stream.stream.group(name) {
+                Some(group) => stream.last().filter(|entry| entry.id > group.last()).map(|_| StreamId::MAX),
+                None => Some(StreamId::MAX),
+            },
+            (_, Line::Group(_)) => Some(StreamId::MAX),
+            (Offer::Nothing | Offer::Stream(_), _) | (Offer::Value(_), Line::Entries) => None,
+        }
+    }
+}
+
 /// A client that waits, shared by the queues of its keys and its connection.
 pub struct Waiter {
     pub(crate) state: AtomicU8,
     pub(crate) who: Waiting,
-    /// The type that its keys must have.
-    pub(crate) wants: Type,
+    line: Line,
     /// Without repeats, in the order of the request.
     pub(crate) keys: Box<[Box<[u8]>]>,
+    /// The ID behind which it reads each key; empty in other lines.
+    behind: Box<[StreamId]>,
     pub(crate) target: Option<Box<[u8]>>,
     /// Its place in the queues, drawn when it begins to wait.
     ticket: AtomicU64,
@@ -69,21 +127,39 @@ impl std::fmt::Debug for Waiter {
 }
 
 impl Waiter {
-    /// A waiter for any of `keys` to be of type `wants`. `target` is the other key that
-    /// serving it writes; `task` is what serving it means.
+    /// A waiter for any of `keys` to have what it wants. `target` is the other key that serving it writes; `task` is what
+    /// serving it means. A key that comes again is passed over.
     pub fn new<'k>(
         who: Waiting,
-        wants: Type,
+        wants: impl Into<Wants>,
         keys: impl IntoIterator<Item = &'k [u8]>,
         target: Option<&[u8]>,
         task: Box<dyn Any + Send + Sync>,
     ) -> Waiter {
-        let mut all: Vec<Box<[u8]>> = Vec::new();
+        let (line, ids) = match wants.into() {
+            Wants::Element(ty) => (Line::Element(ty), Box::default()),
+            Wants::Entries(ids) => (Line::Entries, ids),
+            Wants::Group(name) => (Line::Group(name), Box::default()),
+        };
+        let (mut all, mut behind) = (Vec::<Box<[u8]>>::new(), Vec::new());
         let mut seen = HashSet::new();
-        all.extend(keys.into_iter().filter(|key| seen.insert(*key)).map(Box::from));
+        for (at, key) in keys.into_iter().enumerate() {
+            if seen.insert(key) {
+                all.push(key.into());
+                behind.extend(ids.get(at));
+            }
+        }
         assert!(!all.is_empty(), "a waiter waits for a key");
+        assert!(ids.is_empty() || behind.len() == all.len(), "each key has an ID");
         let (keys, target) = (all.into(), target.map(Box::from));
-        Waiter { state: AtomicU8::new(WAITING), who, wants, keys, target, ticket: AtomicU64::new(0), task }
+        let state = AtomicU8::new(WAITING);
+        Waiter { state, who, line, keys, behind: behind.into(), target, ticket: AtomicU64::new(0), task }
+    }
+
+    /// Its place in the line at a key.
+    fn place(&self, key: &[u8]) -> Place {
+        let at = if self.behind.is_empty() { None } else { self.keys.iter().position(|own| **own == *key) };
+        (at.map_or(StreamId::MIN, |at| self.behind[at]), self.ticket())
     }
 
     /// The client that waits, and where.
@@ -152,28 +228,31 @@ pub(crate) struct Waiters {
     frozen: HashSet<Box<[u8]>>,
 }
 
-/// The waiters for one key in one database that want one type, first come first. What it costs to serve one, to leave, or
-/// to learn of targets does not depend on how many wait.
+/// Where a waiter stands in its line: the ID behind which it reads, which is the least in other lines, and its ticket.
+/// Tickets are drawn with the shard locked, so they ascend in the order of coming.
+type Place = (StreamId, u64);
+
+/// The waiters for one key in one database that stand in one line. What it costs to serve one, to leave, or to learn of
+/// targets does not depend on how many wait.
 struct Queue {
     db: u32,
-    wants: Type,
-    /// By ticket: tickets are drawn with the shard locked, so they ascend in the order of coming.
-    fifo: BTreeMap<u64, Arc<Waiter>>,
+    line: Line,
+    waiters: BTreeMap<Place, Arc<Waiter>>,
     /// The different targets, each with the number of waiters in the queue that have it.
     targets: HashMap<Box<[u8]>, usize>,
 }
 
 impl Queue {
-    fn add(&mut self, waiter: &Arc<Waiter>) {
+    fn add(&mut self, place: Place, waiter: &Arc<Waiter>) {
         if let Some(target) = &waiter.target {
             *self.targets.entry(target.clone()).or_default() += 1;
         }
-        let known = self.fifo.insert(waiter.ticket(), Arc::clone(waiter));
+        let known = self.waiters.insert(place, Arc::clone(waiter));
         debug_assert!(known.is_none(), "a ticket is one waiter's");
     }
 
-    fn remove(&mut self, ticket: u64) -> Option<Arc<Waiter>> {
-        let waiter = self.fifo.remove(&ticket)?;
+    fn remove(&mut self, place: Place) -> Option<Arc<Waiter>> {
+        let waiter = self.waiters.remove(&place)?;
         if let Some(target) = &waiter.target
             && let Some(count) = self.targets.get_mut(target)
         {
@@ -185,14 +264,16 @@ impl Queue {
         Some(waiter)
     }
 
-    /// The first one that still waits. Those before it, who wait no longer, are dropped.
-    fn first(&mut self) -> Option<&Arc<Waiter>> {
-        while let Some((&ticket, waiter)) = self.fifo.first_key_value()
-            && !waiter.is_waiting()
-        {
-            self.remove(ticket);
+    /// The place of the first one that still waits, if it is below this one. Those before it, who wait no longer, are
+    /// dropped.
+    fn first(&mut self, below: StreamId) -> Option<Place> {
+        loop {
+            let (&place, waiter) = self.waiters.first_key_value().filter(|((behind, _), _)| *behind < below)?;
+            if waiter.is_waiting() {
+                return Some(place);
+            }
+            self.remove(place);
         }
-        self.fifo.first_key_value().map(|(_, waiter)| waiter)
     }
 }
 
@@ -228,69 +309,78 @@ impl Waiters {
         self.keys.iter().flat_map(|(key, queues)| queues.iter().map(|queue| (queue.db, &**key)))
     }
 
-    /// Puts a waiter that has drawn its ticket at the end of a key's queue.
+    /// Puts a waiter that has drawn its ticket into its line at a key.
     pub(crate) fn add(&mut self, key: &[u8], waiter: &Arc<Waiter>) {
         let queues = match self.keys.get_mut(key) {
             Some(queues) => queues,
             None => self.keys.entry(key.into()).or_default(),
         };
-        let (db, wants) = (waiter.who.db, waiter.wants);
-        let at = queues.iter().position(|queue| (queue.db, queue.wants) == (db, wants)).unwrap_or_else(|| {
-            queues.push(Queue { db, wants, fifo: BTreeMap::new(), targets: HashMap::new() });
+        let db = waiter.who.db;
+        let at = queues.iter().position(|queue| queue.db == db && queue.line == waiter.line).unwrap_or_else(|| {
+            let line = waiter.line.clone();
+            queues.push(Queue { db, line, waiters: BTreeMap::new(), targets: HashMap::new() });
             queues.len() - 1
         });
-        queues[at].add(waiter);
+        queues[at].add(waiter.place(key), waiter);
     }
 
-    /// True if somebody still waits for a key in a database to be of a type, which is asked for only if anybody is there.
-    pub(crate) fn any(&mut self, key: &[u8], db: u32, wants: impl FnOnce() -> Option<Type>) -> bool {
-        self.edit(key, db, wants, |queue| queue.first().is_some()).unwrap_or(false)
+    /// True if the key's value in a database serves somebody who still waits.
+    pub(crate) fn any(&mut self, key: &[u8], db: u32, offer: &Offer<'_>) -> bool {
+        self.find(key, db, offer, |queue, below| queue.first(below).map(|_| ())).is_some()
     }
 
-    /// The waiter that is next for a key in a database to be of this type, taken out if its target, as far as it has one,
+    /// The waiter that is next for what a key's value in a database offers, taken out if its target, as far as it has one,
     /// is held.
     pub(crate) fn next(
         &mut self,
         key: &[u8],
         db: u32,
-        wants: Type,
-        holds: impl FnOnce(&[u8]) -> bool,
+        offer: &Offer<'_>,
+        holds: impl Fn(&[u8]) -> bool,
     ) -> Option<NextWaiter> {
-        let take = |queue: &mut Queue| {
-            let first = queue.first()?;
-            if first.target.as_deref().is_some_and(|target| !holds(target)) {
+        self.find(key, db, offer, |queue, below| {
+            let place = queue.first(below)?;
+            if queue.waiters[&place].target.as_deref().is_some_and(|target| !holds(target)) {
                 return Some(NextWaiter::Far);
             }
-            let ticket = first.ticket();
-            queue.remove(ticket).map(NextWaiter::Take)
-        };
-        self.edit(key, db, || Some(wants), take).flatten()
+            queue.remove(place).map(NextWaiter::Take)
+        })
     }
 
-    /// Removes a waiter from a key's queue, if it is there.
+    /// Removes a waiter from its line at a key, if it is there.
     pub(crate) fn remove(&mut self, key: &[u8], waiter: &Waiter) {
-        self.edit(key, waiter.who.db, || Some(waiter.wants), |queue| queue.remove(waiter.ticket()));
+        let Some(queues) = self.keys.get_mut(key) else { return };
+        let own = |queue: &&mut Queue| queue.db == waiter.who.db && queue.line == waiter.line;
+        if let Some(queue) = queues.iter_mut().find(own) {
+            queue.remove(waiter.place(key));
+        }
+        self.drop_empty(key);
     }
 
-    /// Works on a queue; an empty one is dropped.
-    fn edit<R>(
+    /// The first result among those of the queues that the offer serves; empty ones are dropped.
+    fn find<R>(
         &mut self,
         key: &[u8],
         db: u32,
-        wants: impl FnOnce() -> Option<Type>,
-        edit: impl FnOnce(&mut Queue) -> R,
+        offer: &Offer<'_>,
+        mut look: impl FnMut(&mut Queue, StreamId) -> Option<R>,
     ) -> Option<R> {
         let queues = self.keys.get_mut(key)?;
-        let wants = wants()?;
-        let at = queues.iter().position(|queue| (queue.db, queue.wants) == (db, wants))?;
-        let result = edit(&mut queues[at]);
-        if queues[at].fifo.is_empty() {
-            queues.remove(at);
+        let found = queues.iter_mut().filter(|queue| queue.db == db).find_map(|queue| {
+            let below = offer.serves(&queue.line)?;
+            look(queue, below)
+        });
+        self.drop_empty(key);
+        found
+    }
+
+    fn drop_empty(&mut self, key: &[u8]) {
+        if let Some(queues) = self.keys.get_mut(key) {
+            queues.retain(|queue| !queue.waiters.is_empty());
             if queues.is_empty() {
                 self.keys.remove(key);
             }
         }
-        Some(result)
     }
 
     /// The different targets of the waiters for a key, in any database. Some of them may wait no longer.
@@ -312,7 +402,7 @@ mod tests {
 
     /// The client that is next, taken out.
     fn taken(waiters: &mut Waiters, wants: Type) -> Option<u64> {
-        match waiters.next(b"k", 0, wants, |_| true) {
+        match waiters.next(b"k", 0, &Offer::Value(wants), |_| true) {
             Some(NextWaiter::Take(waiter)) => Some(waiter.who.client),
             _ => None,
         }
@@ -333,7 +423,7 @@ mod tests {
         let others: Vec<_> = (10_000..20_000).map(|n| waiter(n, Type::Zset, Some(b"t"))).collect();
         others.iter().for_each(|waiter| waiters.add(b"k", waiter));
         assert_eq!(looks(|| assert_eq!(waiters.targets(b"k").collect::<Vec<_>>(), [b"t"])), 0);
-        assert_eq!(looks(|| assert!(waiters.any(b"k", 0, || Some(Type::Zset)))), 1);
+        assert_eq!(looks(|| assert!(waiters.any(b"k", 0, &Offer::Value(Type::Zset)))), 1);
         assert_eq!(looks(|| assert_eq!(taken(&mut waiters, Type::Zset), Some(10_000))), 1);
         assert_eq!(looks(|| waiters.remove(b"k", &others[5000])), 0, "leaving looks at nobody");
         // A push behind many that have left at once drops each of them, once.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
-use varve_collection::stream::{StreamFacts, StreamNode, StreamReader};
+use varve_collection::stream::{Groups, StreamFacts, StreamNode, StreamReader};
 use varve_collection::{Collection, KeptBytes, ReadCtx};
 use varve_segment::{Object, Pin};
 
@@ -237,6 +237,28 @@ pub enum ValuePart<'a> {
     Entries(StreamNode<'a>),
     /// The facts of a stream, behind its entries.
     Facts(StreamFacts),
+    /// The groups of a stream that has any, behind its facts.
+    Groups(&'a Groups),
+}
+
+/// A stream as it was at one instant, but for its entries.
+#[derive(Clone, Debug)]
+pub struct StreamOutline {
+    /// Number of nodes of entries.
+    pub nodes: usize,
+    /// The facts, which go behind the entries.
+    pub facts: StreamFacts,
+    groups: Option<Arc<Groups>>,
+}
+
+impl StreamOutline {
+    /// Shows the parts that go behind the entries.
+    pub fn for_each(&self, mut show: impl FnMut(ValuePart<'_>)) {
+        show(ValuePart::Facts(self.facts));
+        if let Some(groups) = &self.groups {
+            show(ValuePart::Groups(groups));
+        }
+    }
 }
 
 /// An object that is about to change.
@@ -301,10 +323,11 @@ impl<'a> Before<'a> {
         }
     }
 
-    /// Number of nodes of a stream, and its other facts; `None` for other types.
-    pub fn stream(&self) -> Option<(usize, StreamFacts)> {
+    /// A stream without its entries; `None` for other types.
+    pub fn stream(&self) -> Option<StreamOutline> {
         let Some(Collection::Stream(stream)) = self.collection else { return None };
-        Some((stream.nodes(), StreamReader { stream, ctx: self.ctx }.facts()))
+        let facts = StreamReader { stream, ctx: self.ctx }.facts();
+        Some(StreamOutline { nodes: stream.nodes(), facts, groups: stream.groups().cloned() })
     }
 
     /// False: there is no key without a value.
@@ -318,6 +341,7 @@ impl<'a> Before<'a> {
             Some(Collection::List(list)) => (list.len(), list.object_bytes()),
             Some(Collection::Hash(table) | Collection::Set(table)) => (table.len() as u64, table.object_bytes()),
             Some(Collection::Zset(set)) => (set.len() as u64, set.object_bytes()),
+            // Of groups the nodes of a tree are shared, whatever they have.
             Some(Collection::Stream(stream)) => (stream.len(), stream.object_bytes()),
             None => return false,
         };
@@ -378,6 +402,9 @@ impl<'a> Before<'a> {
                 let reader = StreamReader { stream, ctx };
                 reader.for_each_node(|node| show(ValuePart::Entries(node)));
                 show(ValuePart::Facts(reader.facts()));
+                if let Some(groups) = stream.groups() {
+                    show(ValuePart::Groups(groups));
+                }
             }
         }
     }

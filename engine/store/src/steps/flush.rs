@@ -23,6 +23,8 @@ impl Store {
     /// Empties every database. While a client reads a collection over several holds, its objects must stay: then the keys
     /// of all databases are swept in steps. The walk under way ends otherwise, and its readers with it.
     fn empty_all(&self, w: &mut StoreWorker) {
+        // Those who wait for a key of a stream's group learn that it is gone.
+        self.database_map().changed();
         if self.has_other_readers() {
             self.report_emptied(w.parts().1);
             (0..self.databases()).filter(|&db| !self.is_empty(db)).for_each(|db| self.retire(db));

@@ -64,7 +64,7 @@ impl Walker for Recorder {
     fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
         let name = (u32::from(old.db()), old.key().to_vec());
         let shown = Shown { name, value: Plain::empty(old.ty()), expiry: old.expiry_ms() };
-        let facts = old.stream().map(|(_, facts)| facts);
+        let facts = old.stream().map(|outline| outline.facts);
         Some(Box::new(Long { shown, facts, parts: 0, len: old.len(), most: 0, before: 0, recorder: self }))
     }
 

@@ -248,3 +248,36 @@ fn many_clients_at_one_key() {
     sorted.sort_unstable();
     assert!(sorted.iter().copied().eq(0..ELEMENTS), "{} elements came out", sorted.len());
 }
+
+#[test]
+fn one_entry_serves_all_readers_and_one_of_a_group() {
+    let server = Server::start(3, "");
+    let mut writer = server.connect();
+    writer.ask(&["XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"], "+OK\r\n");
+    let mut readers: Vec<Client> = (0..150).map(|_| server.connect()).collect();
+    readers.iter_mut().for_each(|reader| reader.send(&request(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"])));
+    wait_blocked(&server, 150);
+    let mut consumers: Vec<Client> = (0..2).map(|_| server.connect()).collect();
+    for (at, consumer) in consumers.iter_mut().enumerate() {
+        let name = format!("c{at}");
+        consumer.send(&request(&["XREADGROUP", "GROUP", "g", &name, "BLOCK", "0", "STREAMS", "s", ">"]));
+        wait_blocked(&server, 151 + at as u64);
+    }
+    writer.ask(&["XADD", "s", "1-1", "a", "b"], "$3\r\n1-1\r\n");
+    let reply = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n";
+    readers.iter_mut().chain(&mut consumers[..1]).for_each(|reader| reader.expect(reply));
+    wait_blocked(&server, 1);
+    writer.ask(&["DEL", "s"], ":1\r\n");
+    consumers[1].expect(b"-UNBLOCKED the stream key no longer exists\r\n");
+}
+
+#[test]
+fn a_stream_that_expires_ends_the_wait_for_its_group() {
+    let server = Server::start(2, "");
+    let (mut writer, mut consumer) = (server.connect(), server.connect());
+    writer.ask(&["XGROUP", "CREATE", "s", "g", "$", "MKSTREAM"], "+OK\r\n");
+    consumer.send(&request(&["XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"]));
+    wait_blocked(&server, 1);
+    writer.ask(&["PEXPIRE", "s", "20"], ":1\r\n");
+    consumer.expect(b"-UNBLOCKED the stream key no longer exists\r\n");
+}

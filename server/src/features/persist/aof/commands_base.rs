@@ -99,6 +99,10 @@ struct Open {
     words: Vec<Vec<u8>>,
     elements: usize,
     bytes: usize,
+    /// The group of a stream that is being made, its pending entries in order, and the consumer whose they are.
+    group: Vec<u8>,
+    pending: Vec<((u64, u64), i64, u64)>,
+    consumer: Vec<u8>,
 }
 
 impl Open {
@@ -112,7 +116,17 @@ impl Open {
             Kind::Stream => b"XADD",
             Kind::Module => return Err(io::Error::other(format!("a {} has no commands", kind.name()))),
         };
-        Ok(Open { command, key: key.to_vec(), expiry_ms, words: Vec::new(), elements: 0, bytes: 0 })
+        Ok(Open {
+            command,
+            key: key.to_vec(),
+            expiry_ms,
+            words: Vec::new(),
+            elements: 0,
+            bytes: 0,
+            group: Vec::new(),
+            pending: Vec::new(),
+            consumer: Vec::new(),
+        })
     }
 
     fn add(&mut self, part: Part<'_>, to: &mut Vec<u8>) -> io::Result<()> {
@@ -140,9 +154,7 @@ impl Open {
                     [b"HSETEX", &self.key, b"PXAT", until.as_bytes(), b"FIELDS", b"1", field, value];
                 put_request(to, words.into_iter());
             }
-            Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => {
-                return Err(io::Error::other("a group has no command"));
-            }
+            Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => self.group(part, to)?,
         }
         // An entry of a stream is one command, whatever it has.
         let is_stream = self.command == b"XADD";
@@ -172,6 +184,50 @@ impl Open {
         if last != first {
             put_request(to, [b"XSETID", &self.key[..], &last].into_iter());
         }
+    }
+
+    /// Makes a group, its consumers, and what is pending for them. An entry that is pending and not in the stream any more
+    /// has no command: no XCLAIM makes it pending.
+    fn group(&mut self, part: Part<'_>, to: &mut Vec<u8>) -> io::Result<()> {
+        match part {
+            Part::Group(name, last, read) => {
+                (self.group, self.pending) = (name.to_vec(), Vec::new());
+                let (last, read) = (id_text(last), read.unwrap_or(-1).to_string());
+                let words: [&[u8]; 7] = [b"XGROUP", b"CREATE", &self.key, name, &last, b"ENTRIESREAD", read.as_bytes()];
+                put_request(to, words.into_iter());
+            }
+            Part::Pending(id, time_ms, count) => self.pending.push((id, time_ms, count)),
+            Part::Consumer(name, ..) => {
+                self.consumer = name.to_vec();
+                let words: [&[u8]; 5] = [b"XGROUP", b"CREATECONSUMER", &self.key, &self.group, name];
+                put_request(to, words.into_iter());
+            }
+            Part::Owned(id) => {
+                let at = self.pending.binary_search_by_key(&id, |(id, ..)| *id);
+                let at = at.map_err(|_| io::Error::other("a consumer has an entry that is not pending"))?;
+                let (_, time_ms, count) = self.pending[at];
+                let (id, time, count) = (id_text(id), time_ms.to_string(), count.to_string());
+                let (key, group, consumer) = (&self.key, &self.group, &self.consumer);
+                let (time, count) = (time.as_bytes(), count.as_bytes());
+                let words: [&[u8]; 12] = [
+                    b"XCLAIM",
+                    key,
+                    group,
+                    consumer,
+                    b"0",
+                    &id,
+                    b"TIME",
+                    time,
+                    b"RETRYCOUNT",
+                    count,
+                    b"JUSTID",
+                    b"FORCE",
+                ];
+                put_request(to, words.into_iter());
+            }
+            _ => unreachable!("a part of a group"),
+        }
+        Ok(())
     }
 
     fn word(&mut self, word: &[u8]) {

@@ -37,7 +37,7 @@ use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
 use varve_commands::dump::{begin_entry, put_count, put_part, put_value};
 use varve_rdb::{LastUse, RdbBuffer};
-use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, StreamFacts, UseMeter, ValuePart, Walker};
+use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, StreamOutline, UseMeter, ValuePart, Walker};
 
 /// Bytes of a piece: a hundred of them fill the queue, and each is one write.
 const PIECE_BYTES: usize = 256 << 10;
@@ -367,9 +367,8 @@ impl Walker for Snapshot {
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
         piece.head(db, old, self.uses);
         put_count(old, &mut piece.encoded);
-        let facts = old.stream().map(|(_, facts)| facts);
-        let least_ms = old.fields_due_ms();
-        Some(Box::new(LongEntry { encoded: piece.encoded, facts, least_ms, snapshot: self }))
+        let (outline, least_ms) = (old.stream(), old.fields_due_ms());
+        Some(Box::new(LongEntry { encoded: piece.encoded, outline, least_ms, snapshot: self }))
     }
 
     fn before_all(&self) {
@@ -399,8 +398,8 @@ struct LongEntry {
     snapshot: Arc<Snapshot>,
     /// The piece that is being filled.
     encoded: RdbBuffer,
-    /// The facts of a stream, which go behind its entries.
-    facts: Option<StreamFacts>,
+    /// The rest of a stream, which goes behind its entries.
+    outline: Option<StreamOutline>,
     /// A time before which no field of a hash expires.
     least_ms: Option<i64>,
 }
@@ -418,9 +417,9 @@ impl PartSink for LongEntry {
     }
 
     fn end(self: Box<Self>) {
-        let LongEntry { snapshot, mut encoded, facts, .. } = *self;
-        if let Some(facts) = facts {
-            put_part(ValuePart::Facts(facts), None, &mut encoded);
+        let LongEntry { snapshot, mut encoded, outline, .. } = *self;
+        if let Some(outline) = outline {
+            outline.for_each(|part| put_part(part, None, &mut encoded));
         }
         snapshot.send(Piece::Part { encoded, goes_on: false });
     }

@@ -1,0 +1,487 @@
+//! XACK, XPENDING, XCLAIM, XAUTOCLAIM: the entries that are pending in a group.
+
+use varve_catalog::{Acl, ArgKind, Argument, Flags, Group as CommandGroup, KeySpec, Row, arg, block, key, word};
+use varve_exec::notify::{Again, Class, Effect, Words};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_protocol::{Args, Reply};
+use varve_store::{Key, PendingEntry, PendingFilter, StreamGroup, StreamId, StreamReader, StreamWriter};
+
+use super::group::{Claimed, claim_words, did_quietly, no_group, set_id_words};
+use super::id::{parse_end, parse_strict};
+use super::read::report_consumer;
+use super::{DELETES, READS, UPDATES, id_text, reply_entry};
+use crate::errors;
+use crate::grammar::{integer, is};
+
+pub(super) const ROWS: FileRows = &[XACK, XPENDING, XCLAIM, XAUTOCLAIM];
+
+/// Entries that one XAUTOCLAIM looks at for each that it may claim, where some may be gone from the stream.
+const LOOKS: u64 = 10;
+/// Entries that one XAUTOCLAIM claims at most, and that one XPENDING replies: a shard is not held for more.
+const CLAIMS_MAX: u64 = 4096;
+
+/// The greatest COUNT that redis-server takes.
+const COUNT_MAX: u64 = i64::MAX as u64 / 16;
+
+const GROUP: Argument = arg("group", ArgKind::String);
+
+const CONSUMER: Argument = arg("consumer", ArgKind::String);
+
+/// XACK key group id [id ...]
+fn xack(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, args) = (ctx.key(1), ctx.args);
+    if ctx.tx.stream_peek(&key, |stream| stream.stream.group(args.get(2)).is_some())? != Some(true) {
+        ctx.out.integer(0);
+        return Ok(());
+    }
+    let ids = (3..args.len()).map(|at| parse_strict(args.get(at), 0)).collect::<CmdResult<Vec<StreamId>>>()?;
+    let acknowledge = |group: &mut StreamGroup| ids.iter().filter(|id| group.acknowledge(**id)).count();
+    let done = ctx.tx.stream_mut(&key, |stream| stream.change_group(args.get(2), acknowledge))?.flatten();
+    match done {
+        Some(count @ 1..) => {
+            ctx.did(&key, Effect::quiet(Class::Stream, count as u64, Again::Sent));
+        }
+        _ => ctx.tx.did_nothing(&key),
+    }
+    ctx.out.integer(done.unwrap_or(0) as i64);
+    Ok(())
+}
+
+const XACK: Command = Command::new(
+    Exec::Keys(xack),
+    Row::new("xack", CommandGroup::Stream, -4, "5.0.0")
+        .about("Ends that entries are pending in a group.", "O(log(N)) an ID")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::STREAM])
+        .keys(&[KeySpec::one(1, UPDATES)])
+        .args(&[key("key", 0), GROUP, arg("id", ArgKind::String).multiple()]),
+);
+
+/// The range of XPENDING.
+struct Range<'a> {
+    low: StreamId,
+    high: StreamId,
+    idle_ms: i64,
+    count: u64,
+    consumer: Option<&'a [u8]>,
+}
+
+impl<'a> Range<'a> {
+    fn parse(args: Args<'a>) -> CmdResult<Option<Range<'a>>> {
+        if args.len() == 3 {
+            return Ok(None);
+        }
+        if !(6..=9).contains(&args.len()) {
+            return Err(CommandError::SYNTAX);
+        }
+        let (mut at, mut idle_ms) = (3, 0);
+        if is(args.get(3), "IDLE") {
+            idle_ms = integer(args.get(4))?;
+            at = 5;
+            if args.len() < 8 {
+                return Err(CommandError::SYNTAX);
+            }
+        }
+        let count = u64::try_from(integer(args.get(at + 2))?).unwrap_or(0);
+        let (low, high) = (parse_end(args.get(at), true)?, parse_end(args.get(at + 1), false)?);
+        Ok(Some(Range { low, high, idle_ms, count, consumer: args.opt(at + 3) }))
+    }
+
+    fn reply(&self, group: &StreamGroup, now_ms: i64, out: &mut Reply) {
+        let mut filter = PendingFilter::ALL;
+        if self.idle_ms != 0 {
+            filter.until_ms = now_ms.saturating_sub(self.idle_ms);
+        }
+        if let Some(name) = self.consumer {
+            let Some(consumer) = group.consumer(name) else { return out.array(0) };
+            filter.consumer = Some(consumer.number());
+        }
+        let (head, mut shown, most) = (out.defer(), 0, self.count.min(CLAIMS_MAX));
+        group.scan(self.low, filter, |entry| {
+            if entry.id > self.high || shown == most {
+                return false;
+            }
+            out.array(4);
+            out.bulk(&id_text(entry.id));
+            out.bulk(group.name(entry.consumer));
+            out.integer(now_ms.saturating_sub(entry.time_ms).max(0));
+            out.integer(entry.count as i64);
+            shown += 1;
+            shown < most
+        });
+        out.end_array(head, shown as usize);
+    }
+}
+
+/// XPENDING key group [[IDLE min-idle-time] start end count [consumer]]
+fn xpending(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let range = Range::parse(ctx.args)?;
+    let (key, name, now_ms) = (ctx.key(1), ctx.args.get(2), ctx.tx.now_ms());
+    let Ctx { tx, out, .. } = ctx;
+    let found = tx.stream(&key, |stream| {
+        let group = stream.stream.group(name)?;
+        match &range {
+            Some(range) => range.reply(group, now_ms, out),
+            None => summary(group, out),
+        }
+        Some(())
+    })?;
+    found.flatten().ok_or_else(|| no_group(key.bytes, name))
+}
+
+fn summary(group: &StreamGroup, out: &mut Reply) {
+    out.array(4);
+    out.integer(group.pending() as i64);
+    let Some((first, last)) = group.pending_ends() else {
+        out.null();
+        out.null();
+        return out.null_array();
+    };
+    out.bulk(&id_text(first.id));
+    out.bulk(&id_text(last.id));
+    let busy = || group.consumers().filter(|(_, consumer)| consumer.pending > 0);
+    out.array(busy().count());
+    for (name, consumer) in busy() {
+        out.array(2);
+        out.bulk(name);
+        out.bulk_i64(consumer.pending as i64);
+    }
+}
+
+const XPENDING: Command = Command::new(
+    Exec::Keys(xpending),
+    Row::new("xpending", CommandGroup::Stream, -3, "5.0.0")
+        .about("Answers what is pending in a group.", "O(log(N)), and O(M) in the entries answered")
+        .flags(&[Flags::READONLY])
+        .acl(&[Acl::STREAM])
+        .keys(&[KeySpec::one(1, READS)])
+        .tips(&["nondeterministic_output"])
+        .history(&[("6.2.0", "`IDLE` and ends that are excluded.")])
+        .args(&[
+            key("key", 0),
+            GROUP,
+            block(
+                "filters",
+                &[
+                    arg("min-idle-time", ArgKind::Integer).token("IDLE").since("6.2.0").optional(),
+                    arg("start", ArgKind::String),
+                    arg("end", ArgKind::String),
+                    arg("count", ArgKind::Integer),
+                    CONSUMER.optional(),
+                ],
+            )
+            .optional(),
+        ]),
+);
+
+/// The claiming of one command: what it does to each entry, and the effects of it.
+struct Claim<'a> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+    /// The number of the consumer, once it has claimed something.
+    number: Option<u32>,
+    made: bool,
+    now_ms: i64,
+    just_id: bool,
+    /// The delivery that is noted, and how often it was, if that is given.
+    time_ms: i64,
+    count: Option<u64>,
+    shown: usize,
+    /// Effects that are made again: entries that are pending now, or have ended.
+    again: Vec<(PendingEntry, Box<[u8]>)>,
+}
+
+impl<'a> Claim<'a> {
+    fn new(group: &'a [u8], consumer: &'a [u8], now_ms: i64) -> Claim<'a> {
+        Claim {
+            group,
+            consumer,
+            number: None,
+            made: false,
+            now_ms,
+            just_id: false,
+            time_ms: now_ms,
+            count: None,
+            shown: 0,
+            again: Vec::new(),
+        }
+    }
+
+    /// Makes an entry of the stream the consumer's, and replies with it.
+    fn take(
+        &mut self,
+        stream: &mut StreamWriter<'_, '_>,
+        pending: Option<PendingEntry>,
+        id: StreamId,
+        out: &mut Reply,
+    ) {
+        let Claim { group, consumer, now_ms, .. } = *self;
+        let number = match self.number {
+            Some(number) => number,
+            None => {
+                self.made = stream.change_group(group, |group| group.meet(consumer, now_ms, true)) == Some(true);
+                let own = stream.read().stream.group(group).and_then(|group| group.consumer(consumer));
+                *self.number.insert(own.expect("it was met").number())
+            }
+        };
+        // An entry that was not pending has been delivered once.
+        let before = pending.map_or(1, |pending| pending.count);
+        let count = self.count.unwrap_or(before + u64::from(!self.just_id));
+        let entry = PendingEntry { id, time_ms: self.time_ms, count, consumer: number };
+        stream.change_group(group, |group| group.set_pending(entry));
+        self.again.push((entry, Box::from(consumer)));
+        if self.just_id {
+            out.bulk(&id_text(id));
+        } else if let Some(entry) = stream.read().get(id) {
+            reply_entry(out, entry);
+        }
+        self.shown += 1;
+    }
+
+    /// Ends that an entry is pending which the stream does not have any more.
+    fn drop(&mut self, stream: &mut StreamWriter<'_, '_>, pending: PendingEntry) {
+        let name = stream.read().stream.group(self.group).map(|group| Box::from(group.name(pending.consumer)));
+        stream.change_group(self.group, |group| group.acknowledge(pending.id));
+        self.again.push((pending, name.expect("the group is there")));
+    }
+
+    /// Reports the claims, and the last ID that the group was given if a command has set it.
+    fn report(&self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, sets_last: bool) {
+        report_consumer(&mut ctx.tx, key, (self.group, self.consumer), self.made, false);
+        let group =
+            ctx.tx.stream_peek(key, |stream| stream.stream.group(self.group).map(|group| (group.last(), group.read())));
+        let Ok(Some(Some((last, read)))) = group else { unreachable!("the group is there") };
+        if !self.again.is_empty() {
+            let words = |words: &mut Words<'_>| {
+                for (at, (entry, consumer)) in self.again.iter().enumerate() {
+                    if at > 0 {
+                        words.next_effect();
+                    }
+                    let PendingEntry { id, time_ms, count, .. } = *entry;
+                    claim_words(words, key.bytes, self.group, &Claimed { consumer, id, time_ms, count, last });
+                }
+            };
+            did_quietly(ctx, key, self.again.len() as u64, &words);
+        } else if sets_last {
+            let words = |words: &mut Words<'_>| set_id_words(words, key.bytes, self.group, last, read);
+            did_quietly(ctx, key, 1, &words);
+        } else {
+            ctx.tx.did_nothing(key);
+        }
+    }
+}
+
+/// The words of XCLAIM.
+struct Options {
+    ids: Vec<StreamId>,
+    time_ms: i64,
+    count: Option<u64>,
+    force: bool,
+    just_id: bool,
+    last: StreamId,
+}
+
+impl Options {
+    fn parse(args: Args<'_>, now_ms: i64) -> CmdResult<Options> {
+        let ids: Vec<StreamId> = (5..args.len()).map_while(|at| parse_strict(args.get(at), 0).ok()).collect();
+        let mut at = 5 + ids.len();
+        let (mut time_ms, last) = (None, StreamId::MIN);
+        let mut options = Options { ids, time_ms: now_ms, count: None, force: false, just_id: false, last };
+        while at < args.len() {
+            let (word, value) = (args.get(at), args.opt(at + 1));
+            let number = |error: CommandError| value.map(|text| integer(text).map_err(|_| error)).transpose();
+            at += 2;
+            if is(word, "FORCE") {
+                options.force = true;
+                at -= 1;
+            } else if is(word, "JUSTID") {
+                options.just_id = true;
+                at -= 1;
+            } else if is(word, "IDLE") && value.is_some() {
+                time_ms = number(errors::CLAIM_IDLE)?.map(|idle| now_ms.wrapping_sub(idle));
+            } else if is(word, "TIME") && value.is_some() {
+                time_ms = number(errors::CLAIM_TIME)?;
+            } else if is(word, "RETRYCOUNT") && value.is_some() {
+                options.count = number(errors::CLAIM_COUNT)?.and_then(|count| u64::try_from(count).ok());
+            } else if let (true, Some(id)) = (is(word, "LASTID"), value) {
+                options.last = parse_strict(id, 0)?;
+            } else {
+                return Err(errors::unknown_claim_option(word));
+            }
+        }
+        // A time that cannot be is the time of now.
+        options.time_ms = time_ms.filter(|ms| (0..=now_ms).contains(ms)).unwrap_or(now_ms);
+        Ok(options)
+    }
+}
+
+/// XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-ms] [RETRYCOUNT count] [FORCE] [JUSTID]
+/// [LASTID id]
+fn xclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, args, now_ms) = (ctx.key(1), ctx.args, ctx.tx.now_ms());
+    let name = args.get(2);
+    let last = ctx.tx.stream(&key, |stream| stream.stream.group(name).map(|group| (group.last(), group.read())))?;
+    let Some((last, read)) = last.flatten() else { return Err(no_group(key.bytes, name)) };
+    let min_idle_ms = integer(args.get(4)).map_err(|_| errors::CLAIM_MIN_IDLE)?;
+    let options = Options::parse(args, now_ms)?;
+    let mut claim = Claim::new(name, args.get(3), now_ms);
+    (claim.just_id, claim.time_ms, claim.count) = (options.just_id, options.time_ms, options.count);
+    let sets_last = options.last > last;
+    let Ctx { tx, out, .. } = ctx;
+    let head = out.defer();
+    tx.stream_mut(&key, |stream| {
+        if sets_last {
+            stream.change_group(name, |group| group.set_last(options.last, read));
+        }
+        for &id in &options.ids {
+            let pending = stream.read().stream.group(name).and_then(|group| group.pending_at(id));
+            if !stream.read().has(id) {
+                if let Some(pending) = pending {
+                    claim.drop(stream, pending);
+                }
+                continue;
+            }
+            let is_idle =
+                |pending: PendingEntry| min_idle_ms <= 0 || now_ms.saturating_sub(pending.time_ms) >= min_idle_ms;
+            if pending.map_or(options.force, is_idle) {
+                claim.take(stream, pending, id, out);
+            }
+        }
+    })?;
+    out.end_array(head, claim.shown);
+    claim.report(ctx, &key, sets_last);
+    Ok(())
+}
+
+const XCLAIM: Command = Command::new(
+    Exec::Keys(xclaim),
+    Row::new("xclaim", CommandGroup::Stream, -6, "5.0.0")
+        .about("Makes pending entries another consumer's.", "O(log(N)) an ID")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::STREAM])
+        .keys(&[KeySpec::one(1, UPDATES)])
+        .tips(&["nondeterministic_output"])
+        .args(&[
+            key("key", 0),
+            GROUP,
+            CONSUMER,
+            arg("min-idle-time", ArgKind::String),
+            arg("id", ArgKind::String).multiple(),
+            arg("ms", ArgKind::Integer).token("IDLE").optional(),
+            arg("unix-time-milliseconds", ArgKind::UnixTime).token("TIME").optional(),
+            arg("count", ArgKind::Integer).token("RETRYCOUNT").optional(),
+            word("force", "FORCE").optional(),
+            word("justid", "JUSTID").optional(),
+            arg("id", ArgKind::String).token("LASTID").optional(),
+        ]),
+);
+
+/// Whether every pending entry of a group from an ID on is in the stream for certain.
+fn has_all(stream: StreamReader<'_>, group: &StreamGroup, from: StreamId) -> bool {
+    let mut least = None;
+    group.scan_some(from, PendingFilter::ALL, 1, |entry| least = Some(entry.id));
+    let first = stream.first().map(|entry| entry.id);
+    least.is_none_or(|least| first.is_some_and(|first| first <= least) && stream.stream.state().max_deleted < least)
+}
+
+/// The entries that an XAUTOCLAIM looks at, in order, and where the next one begins. Where an entry may be gone from the stream it
+/// looks at each, since these are dropped whatever their time; else at those that are idle, which are found at once.
+fn candidates(
+    stream: StreamReader<'_>,
+    group: &StreamGroup,
+    from: StreamId,
+    (until_ms, count): (i64, u64),
+) -> (Vec<PendingEntry>, Option<StreamId>) {
+    let (mut all, mut next, mut left) = (Vec::new(), None, count);
+    let mut filter = PendingFilter::ALL;
+    let mut looks = count.saturating_mul(LOOKS);
+    if has_all(stream, group, from) {
+        filter.until_ms = until_ms;
+        looks = u64::MAX;
+    }
+    group.scan(from, filter, |entry| {
+        if left == 0 || looks == 0 {
+            next = Some(entry.id);
+            return false;
+        }
+        looks -= 1;
+        if entry.time_ms <= until_ms || !stream.has(entry.id) {
+            left -= 1;
+            all.push(entry);
+        }
+        true
+    });
+    (all, next)
+}
+
+/// XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
+fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, args, now_ms) = (ctx.key(1), ctx.args, ctx.tx.now_ms());
+    let min_idle_ms = integer(args.get(4)).map_err(|_| errors::AUTOCLAIM_MIN_IDLE)?.max(0);
+    let from = parse_end(args.get(5), true)?;
+    let mut claim = Claim::new(args.get(2), args.get(3), now_ms);
+    let (mut count, mut at) = (100, 6);
+    while at < args.len() {
+        if is(args.get(at), "COUNT") && at + 1 < args.len() {
+            let value = integer(args.get(at + 1)).map_err(|_| errors::COUNT_TOO_SMALL)?;
+            count = u64::try_from(value).ok().filter(|n| (1..=COUNT_MAX).contains(n)).ok_or(errors::COUNT_TOO_SMALL)?;
+            at += 1;
+        } else if is(args.get(at), "JUSTID") {
+            claim.just_id = true;
+        } else {
+            return Err(CommandError::SYNTAX);
+        }
+        at += 1;
+    }
+    let name = args.get(2);
+    let found = ctx.tx.stream(&key, |stream| stream.stream.group(name).is_some())?;
+    if found != Some(true) {
+        return Err(no_group(key.bytes, name));
+    }
+    let Ctx { tx, out, .. } = ctx;
+    let (limits, mut entries, mut gone) = ((now_ms - min_idle_ms, count.min(CLAIMS_MAX)), out.like(), Vec::new());
+    let next = tx.stream_mut(&key, |stream| {
+        let reader = stream.read();
+        let (found, next) = candidates(reader, reader.stream.group(name)?, from, limits);
+        for pending in found {
+            if stream.read().has(pending.id) {
+                claim.take(stream, Some(pending), pending.id, &mut entries);
+            } else {
+                claim.drop(stream, pending);
+                gone.push(pending.id);
+            }
+        }
+        next
+    })?;
+    out.array(3);
+    out.bulk(&id_text(next.flatten().unwrap_or(StreamId::MIN)));
+    out.array(claim.shown);
+    out.append(entries);
+    out.array(gone.len());
+    gone.iter().for_each(|id| out.bulk(&id_text(*id)));
+    claim.report(ctx, &key, false);
+    Ok(())
+}
+
+const XAUTOCLAIM: Command = Command::new(
+    Exec::Keys(xautoclaim),
+    Row::new("xautoclaim", CommandGroup::Stream, -6, "6.2.0")
+        .about(
+            "Makes entries that are pending for long another consumer's.",
+            "O(log(N)), and O(M) in the entries claimed",
+        )
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::STREAM])
+        .keys(&[KeySpec::one(1, DELETES)])
+        .tips(&["nondeterministic_output"])
+        .history(&[("7.0.0", "The IDs of entries that are gone from the stream.")])
+        .args(&[
+            key("key", 0),
+            GROUP,
+            CONSUMER,
+            arg("min-idle-time", ArgKind::String),
+            arg("start", ArgKind::String),
+            arg("count", ArgKind::Integer).token("COUNT").optional(),
+            word("justid", "JUSTID").optional(),
+        ]),
+);

@@ -1,0 +1,522 @@
+//! XREAD and XREADGROUP: the entries behind an ID, or those that a group was not given yet; and waiting for them.
+//!
+//! ```text
+//!   XREAD        entries behind an ID of each stream                            waits: Wants::Entries, all are served
+//!   XREADGROUP   > : what the group was not given; pending for the consumer      waits: Wants::Group, in order
+//!                ID: what is pending for the consumer                            never waits
+//! ```
+//! A client that has waited is given at most [`WAITED_ENTRIES`] entries, and a consumer [`GIVEN_ENTRIES`] at once: both come
+//! again for the rest, and a shard is not held for it.
+
+use std::ops::Range;
+
+use varve_catalog::{
+    Acl, ArgKind, Argument, Begin, Find, Flags, Group as CommandGroup, KeySpec, KeysOption, Row, arg, block, key, word,
+};
+use varve_exec::blocking::{Resume, Wish, block as wait};
+use varve_exec::notify::{Again, Class, Effect, Words};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::{Args, Reply};
+use varve_store::{
+    EntryReader, Key, PendingEntry, PendingFilter, StreamEntry, StreamId, StreamReader, Tx, Wants, WrongType,
+};
+
+use super::group::{Claimed, claim_words, set_id_words};
+use super::id::parse_strict;
+use super::{READS, id_text, reply_entry};
+use crate::errors;
+use crate::grammar::{integer, is};
+
+pub(super) const ROWS: FileRows = &[XREAD, XREADGROUP];
+
+/// Entries that a client is given that has waited.
+const WAITED_ENTRIES: u64 = 1000;
+/// Entries that a consumer is given of a stream, or of what is pending for it, at once.
+const GIVEN_ENTRIES: u64 = 4096;
+
+/// The request of either command. Group and consumer are texts of the request.
+struct Request<'a> {
+    /// 0 for all.
+    count: u64,
+    block_ms: Option<u64>,
+    group: Option<(&'a [u8], &'a [u8])>,
+    noack: bool,
+    /// The arguments that are keys; their IDs follow.
+    keys: Range<usize>,
+}
+
+/// Where the entries of one stream begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    /// Behind this ID.
+    Behind(StreamId),
+    /// Behind what the group was given.
+    Given,
+}
+
+impl<'a> Request<'a> {
+    fn parse(args: Args<'a>, is_group: bool) -> CmdResult<Request<'a>> {
+        let (mut count, mut block_ms, mut group, mut noack) = (0, None, None, false);
+        let mut at = 1;
+        while at < args.len() {
+            let (word, more) = (args.get(at), args.len() - 1 - at);
+            if is(word, "BLOCK") && more > 0 {
+                at += 1;
+                let ms = integer(args.get(at)).map_err(|_| CommandError::TIMEOUT_NOT_INTEGER)?;
+                block_ms = Some(u64::try_from(ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)?);
+            } else if is(word, "COUNT") && more > 0 {
+                at += 1;
+                count = u64::try_from(integer(args.get(at))?).unwrap_or(0);
+            } else if is(word, "STREAMS") && more > 0 {
+                if !more.is_multiple_of(2) {
+                    return Err(errors::STREAMS_UNBALANCED);
+                }
+                if is_group && group.is_none() {
+                    return Err(errors::GROUP_MISSING);
+                }
+                let keys = at + 1..at + 1 + more / 2;
+                return Ok(Request { count, block_ms, group, noack, keys });
+            } else if is(word, "GROUP") && more >= 2 {
+                if !is_group {
+                    return Err(errors::GROUP_IN_XREAD);
+                }
+                group = Some((args.get(at + 1), args.get(at + 2)));
+                at += 2;
+            } else if is(word, "NOACK") {
+                if !is_group {
+                    return Err(errors::NOACK_IN_XREAD);
+                }
+                noack = true;
+            } else {
+                return Err(CommandError::SYNTAX);
+            }
+            at += 1;
+        }
+        Err(CommandError::SYNTAX)
+    }
+
+    /// The number of entries to give, at most this many.
+    fn count(&self, most: u64) -> u64 {
+        if self.count == 0 { most } else { self.count.min(most) }
+    }
+
+    /// Where the entries of the stream at each key begin. All keys are looked at before anything is replied.
+    fn begins(&self, ctx: &mut Ctx<'_, '_>) -> CmdResult<Vec<From>> {
+        let mut begins = Vec::with_capacity(self.keys.len());
+        for at in self.keys.clone() {
+            let key = ctx.key(at);
+            let found = ctx.tx.stream(&key, |stream| {
+                (stream.stream.state().last, self.group.is_some_and(|(name, _)| stream.stream.group(name).is_some()))
+            })?;
+            if let (Some((name, _)), None | Some((_, false))) = (self.group, found) {
+                return Err(errors::no_group_to_read(key.bytes, name));
+            }
+            let id = ctx.args.get(at + self.keys.len());
+            begins.push(match (id, self.group.is_some()) {
+                (b"$", true) => return Err(errors::LAST_ID_IN_GROUP),
+                (b"$", false) => From::Behind(found.map_or(StreamId::MIN, |(last, _)| last)),
+                (b">", true) => From::Given,
+                (b">", false) => return Err(errors::GIVEN_ID_IN_XREAD),
+                // redis-server has the greatest ID stand for what was not given.
+                (id, is_group) => match parse_strict(id, 0)? {
+                    StreamId::MAX if is_group => From::Given,
+                    id => From::Behind(id),
+                },
+            });
+        }
+        Ok(begins)
+    }
+}
+
+/// The streams of a reply: arrays of a key and its entries, in RESP3 a map.
+fn end_streams(out: &mut Reply, head: varve_protocol::Deferred, count: usize) {
+    if out.is_resp3() { out.end_map(head, count) } else { out.end_array(head, count) }
+}
+
+fn begin_stream(out: &mut Reply, key: &[u8]) {
+    if !out.is_resp3() {
+        out.array(2);
+    }
+    out.bulk(key);
+}
+
+/// Replies with the entries behind an ID, at most `count`.
+fn reply_behind(out: &mut Reply, stream: StreamReader<'_>, behind: StreamId, count: u64) {
+    let (head, mut shown) = (out.defer(), 0);
+    if let Some(from) = behind.next() {
+        stream.range(from, StreamId::MAX, false, |entry| {
+            reply_entry(out, entry);
+            shown += 1;
+            shown < count && !out.is_overflown()
+        });
+    }
+    out.end_array(head, shown as usize);
+}
+
+fn has_behind(stream: StreamReader<'_>, behind: StreamId) -> bool {
+    stream.last().is_some_and(|last| last.id > behind)
+}
+
+/// XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
+fn xread(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let request = Request::parse(ctx.args, false)?;
+    let begins = request.begins(ctx)?;
+    let count = request.count(u64::MAX);
+    let mut found = Vec::new();
+    for (at, begin) in request.keys.clone().zip(&begins) {
+        let From::Behind(behind) = *begin else { unreachable!("no group is given anything") };
+        let key = ctx.key(at);
+        if ctx.tx.stream_peek(&key, |stream| has_behind(stream, behind))? == Some(true) {
+            found.push((at, behind));
+        }
+    }
+    if found.is_empty() {
+        return nothing(ctx, &request, &begins);
+    }
+    if ctx.session.takes_parts() && in_parts(ctx, &found, count)? {
+        return Ok(());
+    }
+    let head = ctx.out.defer();
+    for (at, behind) in &found {
+        let key = ctx.key(*at);
+        let Ctx { tx, out, .. } = ctx;
+        begin_stream(out, key.bytes);
+        tx.stream_peek(&key, |stream| reply_behind(out, stream, *behind, count))?;
+    }
+    end_streams(ctx.out, head, found.len());
+    Ok(())
+}
+
+const STREAMS: Argument =
+    block("streams", &[key("key", 0).multiple(), arg("id", ArgKind::String).multiple()]).token("STREAMS");
+
+const COUNT: Argument = arg("count", ArgKind::Integer).token("COUNT").optional();
+
+const BLOCK: Argument = arg("milliseconds", ArgKind::Integer).token("BLOCK").optional();
+
+/// The keys behind STREAMS, which is looked for by clients from argument `told_from` on.
+const fn streams(told_from: i16) -> KeySpec {
+    let takes = &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2)];
+    KeySpec {
+        begin: Begin::Option(KeysOption { word: "STREAMS", from: 1, takes, told_from }),
+        find: Find::Range { last: -1, step: 1, limit: 2 },
+        flags: READS,
+        notes: "",
+    }
+}
+
+const XREAD: Command = Command::new(
+    Exec::Keys(xread),
+    Row::new("xread", CommandGroup::Stream, -4, "5.0.0")
+        .about(
+            "Answers the entries behind an ID in each of several streams, once there are any.",
+            "O(N) in the entries",
+        )
+        .flags(&[Flags::READONLY, Flags::BLOCKING])
+        .acl(&[Acl::STREAM])
+        .keys(&[streams(1)])
+        .args(&[COUNT, BLOCK, STREAMS]),
+);
+
+/// No stream has anything: the client waits if it wants to.
+fn nothing(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, begins: &[From]) -> CmdResult {
+    let Some(timeout_ms) = request.block_ms.filter(|_| !ctx.session.is_in_exec()) else {
+        ctx.out.null_array();
+        return Ok(());
+    };
+    let ids = begins.iter().filter_map(|begin| match begin {
+        From::Behind(id) => Some(*id),
+        From::Given => None,
+    });
+    let ids: Box<[StreamId]> = ids.collect();
+    let group = request.group.map(|(group, consumer)| Membership {
+        group: group.into(),
+        consumer: consumer.into(),
+        noack: request.noack,
+    });
+    let wants = match &group {
+        Some(group) => Wants::Group(group.group.clone()),
+        None => Wants::Entries(ids.clone()),
+    };
+    let count = request.count(WAITED_ENTRIES);
+    let wish = Wish { wants, keys: request.keys.clone(), target: None, timeout_ms };
+    wait(ctx, &wish, Box::new(Waited { keys: request.keys.clone(), ids, count, group }));
+    Ok(())
+}
+
+/// A group and a consumer of it.
+#[derive(Debug)]
+struct Membership {
+    group: Box<[u8]>,
+    consumer: Box<[u8]>,
+    noack: bool,
+}
+
+/// The rest of the command of a client that waits.
+#[derive(Debug)]
+struct Waited {
+    keys: Range<usize>,
+    /// The ID behind which each stream is read, without a group.
+    ids: Box<[StreamId]>,
+    count: u64,
+    group: Option<Membership>,
+}
+
+impl Resume for Waited {
+    fn resume(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult {
+        if let Some(member) = &self.group {
+            match tx.stream_peek(key, |stream| stream.stream.group(&member.group).is_some()) {
+                Ok(Some(true)) => {}
+                Ok(Some(false)) => return Err(errors::GROUP_GONE),
+                Ok(None) | Err(WrongType) => return Err(errors::STREAM_GONE),
+            }
+        }
+        let head = out.defer();
+        begin_stream(out, key.bytes);
+        match &self.group {
+            Some(Membership { group, consumer, noack }) => {
+                give(tx, key, &Consumer { group, consumer, noack: *noack }, self.count, out)?;
+            }
+            None => {
+                let at = self.keys.clone().position(|at| args.get(at) == key.bytes).expect("one of its keys");
+                tx.stream_peek(key, |stream| reply_behind(out, stream, self.ids[at], self.count))?;
+            }
+        }
+        end_streams(out, head, 1);
+        Ok(())
+    }
+}
+
+/// The streams of a reply that is long, those that are left.
+struct RestOfStreams {
+    /// The bytes in front of the entries, and a reader of these; without one all of them are in front too.
+    left: std::vec::IntoIter<(Vec<u8>, Option<EntryReader>)>,
+    reader: Option<EntryReader>,
+}
+
+/// Begins a long reply, of one instant; false if it is short.
+fn in_parts(ctx: &mut Ctx<'_, '_>, found: &[(usize, StreamId)], count: u64) -> CmdResult<bool> {
+    let mut readers = Vec::with_capacity(found.len());
+    for (at, behind) in found {
+        let (key, from) = (ctx.key(*at), behind.next().expect("there are entries behind it"));
+        readers.push(ctx.tx.begin_reading_stream(&key, (from, StreamId::MAX), false, count)?);
+    }
+    if readers.iter().all(Option::is_none) {
+        return Ok(false);
+    }
+    let mut left = Vec::with_capacity(found.len());
+    for ((at, behind), reader) in found.iter().zip(readers) {
+        let (key, mut front) = (ctx.key(*at), ctx.out.like());
+        begin_stream(&mut front, key.bytes);
+        let reader = match reader {
+            Some((reader, count)) => {
+                front.array(count as usize);
+                Some(reader)
+            }
+            None => {
+                ctx.tx.stream_peek(&key, |stream| reply_behind(&mut front, stream, *behind, count))?;
+                None
+            }
+        };
+        left.push((front.parts().collect::<Vec<_>>().concat(), reader));
+    }
+    if ctx.out.is_resp3() {
+        ctx.out.map(left.len())
+    } else {
+        ctx.out.array(left.len())
+    }
+    ctx.go_on(Box::new(RestOfStreams { left: left.into_iter(), reader: None }));
+    Ok(true)
+}
+
+impl Ongoing for RestOfStreams {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let Some(reader) = &mut self.reader else {
+            let Some((front, reader)) = self.left.next() else { return Progress::Done };
+            out.raw(&front);
+            self.reader = reader;
+            return Progress::More;
+        };
+        let read = tx.read_entries_on(reader, |part| part.for_each(|entry| reply_entry(out, entry)));
+        match Progress::from(read) {
+            Progress::Done => {
+                self.reader = None;
+                Progress::More
+            }
+            other => other,
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.left.as_slice().iter().map(|(front, _)| front.capacity()).sum()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        let waiting = self.left.as_slice().iter().filter_map(|(_, reader)| reader.as_ref());
+        waiting.chain(&self.reader).map(EntryReader::kept_bytes).sum()
+    }
+}
+
+/// A consumer that reads.
+struct Consumer<'a> {
+    group: &'a [u8],
+    consumer: &'a [u8],
+    noack: bool,
+}
+
+/// XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]
+fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let request = Request::parse(ctx.args, true)?;
+    let begins = request.begins(ctx)?;
+    let (group, consumer) = request.group.expect("the grammar asks for it");
+    let consumer = Consumer { group, consumer, noack: request.noack };
+    let count = request.count(GIVEN_ENTRIES);
+    let (head, mut streams) = (ctx.out.defer(), 0);
+    for (at, begin) in request.keys.clone().zip(&begins) {
+        let key = ctx.key(at);
+        let Ctx { tx, out, .. } = ctx;
+        match begin {
+            From::Behind(behind) => {
+                begin_stream(out, key.bytes);
+                reply_pending(tx, &key, &consumer, (*behind, count), out)?;
+            }
+            From::Given => {
+                let has_more = tx.stream_peek(&key, |stream| {
+                    stream.stream.group(group).is_some_and(|group| has_behind(stream, group.last()))
+                })?;
+                if has_more != Some(true) {
+                    continue;
+                }
+                begin_stream(out, key.bytes);
+                give(tx, &key, &consumer, count, out)?;
+            }
+        }
+        streams += 1;
+    }
+    if streams == 0 {
+        return nothing(ctx, &request, &begins);
+    }
+    end_streams(ctx.out, head, streams);
+    Ok(())
+}
+
+const XREADGROUP: Command = Command::new(
+    Exec::Keys(xreadgroup),
+    Row::new("xreadgroup", CommandGroup::Stream, -7, "5.0.0")
+        .about(
+            "Gives a consumer entries that its group was not given, once there are any, or those pending for it.",
+            "O(M) in the entries answered",
+        )
+        .flags(&[Flags::WRITE, Flags::BLOCKING])
+        .acl(&[Acl::STREAM])
+        .keys(&[streams(4)])
+        .args(&[
+            block("group_consumer", &[arg("group", ArgKind::String), arg("consumer", ArgKind::String)]).token("GROUP"),
+            COUNT,
+            BLOCK,
+            word("noack", "NOACK").optional(),
+            STREAMS,
+        ]),
+);
+
+/// Gives a consumer of a group that is there at most `count` entries that the group was not given, and replies with them.
+fn give(tx: &mut Tx<'_>, key: &Key<'_>, consumer: &Consumer<'_>, count: u64, out: &mut Reply) -> CmdResult {
+    let Consumer { group, consumer, noack } = *consumer;
+    let (now_ms, keeps) = (tx.now_ms(), tx.has_journal() && !noack);
+    let mut given = Vec::new();
+    let done = tx.stream_mut(key, |stream| {
+        let is_new = stream.change_group(group, |group| group.meet(consumer, now_ms, true));
+        let number =
+            stream.read().stream.group(group).and_then(|group| group.consumer(consumer)).map(|own| own.number());
+        let (head, mut shown) = (out.defer(), 0);
+        stream.deliver(group, (number.filter(|_| !noack), now_ms), count, |entry: StreamEntry<'_>| {
+            if keeps {
+                given.push(entry.id);
+            }
+            reply_entry(out, entry);
+            shown += 1;
+        });
+        out.end_array(head, shown);
+        let last = stream.read().stream.group(group).map(|group| (group.last(), group.read()));
+        (is_new == Some(true), last)
+    })?;
+    let Some((is_new, Some((last, read)))) = done else { unreachable!("the caller has found the group") };
+    report_consumer(tx, key, (group, consumer), is_new, noack);
+    if noack {
+        let words = |words: &mut Words<'_>| set_id_words(words, key.bytes, group, last, read);
+        tx.did(key, Effect::quiet(Class::Stream, 1, Again::Words(&words)));
+        return Ok(());
+    }
+    let words = |words: &mut Words<'_>| {
+        for (at, id) in given.iter().enumerate() {
+            if at > 0 {
+                words.next_effect();
+            }
+            let claimed = Claimed { consumer, id: *id, time_ms: now_ms, count: 1, last: *id };
+            claim_words(words, key.bytes, group, &claimed);
+        }
+    };
+    tx.did(key, Effect::quiet(Class::Stream, 1, Again::Words(&words)));
+    Ok(())
+}
+
+/// Reports a consumer that a command has made on the way; it is made again by itself if `alone`.
+pub(super) fn report_consumer(
+    tx: &mut Tx<'_>,
+    key: &Key<'_>,
+    (group, consumer): (&[u8], &[u8]),
+    is_new: bool,
+    alone: bool,
+) {
+    if !is_new {
+        return;
+    }
+    let words =
+        |words: &mut Words<'_>| _ = words.add(b"XGROUP").add(b"CREATECONSUMER").add(key.bytes).add(group).add(consumer);
+    let again = if alone { Again::Words(&words) } else { Again::Covered };
+    tx.did(key, Effect { modified: false, ..Effect::new(Class::Stream, "xgroup-createconsumer", 1, again) });
+}
+
+/// Replies with entries that are pending for a consumer, which has them delivered once more. Those that the stream does not
+/// have any more are replied without fields.
+fn reply_pending(
+    tx: &mut Tx<'_>,
+    key: &Key<'_>,
+    consumer: &Consumer<'_>,
+    (behind, count): (StreamId, u64),
+    out: &mut Reply,
+) -> CmdResult {
+    let Consumer { group: name, consumer, noack } = *consumer;
+    let now_ms = tx.now_ms();
+    let is_new = tx.stream_mut(key, |stream| {
+        let is_new = stream.change_group(name, |group| group.meet(consumer, now_ms, true));
+        let mut own: Vec<PendingEntry> = Vec::new();
+        if let Some(group) = stream.read().stream.group(name)
+            && let (Some(consumer), Some(from)) = (group.consumer(consumer), behind.next())
+        {
+            let filter = PendingFilter { consumer: Some(consumer.number()), ..PendingFilter::ALL };
+            group.scan_some(from, filter, count.min(consumer.pending), |entry| own.push(entry));
+        }
+        out.array(own.len());
+        let reader = stream.read();
+        own.retain(|pending| {
+            let is_there = reader.get(pending.id).map(|entry| reply_entry(out, entry)).is_some();
+            if !is_there {
+                out.array(2);
+                out.bulk(&id_text(pending.id));
+                out.null_array();
+            }
+            is_there
+        });
+        stream.change_group(name, |group| {
+            for pending in own {
+                group.set_pending(PendingEntry { time_ms: now_ms, count: pending.count + 1, ..pending });
+            }
+        });
+        is_new == Some(true)
+    })?;
+    report_consumer(tx, key, (name, consumer), is_new == Some(true), noack);
+    // The new delivery is not written to files, as by redis-server.
+    tx.did(key, Effect::quiet(Class::Stream, 1, Again::Covered));
+    Ok(())
+}

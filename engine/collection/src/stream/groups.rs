@@ -1,0 +1,275 @@
+//! The groups of a stream: each gives every entry to one of its consumers, and remembers those that were not acknowledged.
+//!
+//! ```text
+//!   Groups   name --> StreamGroup   last ID given | entries read, if known
+//!                             consumers: name --> number, when seen, entries pending      number --> name
+//!                             pending entries: ID --> delivered when, how often, consumer's number   (`pending`)
+//! ```
+//! All of it is ordinary memory. It is shared with those that write it to a file or copy it, and copied before it changes, so
+//! that they need not hold the shard: of a group that changes meanwhile only the nodes that do.
+//!
+//! Not here: the entries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::pending::{PendingEntry, PendingFilter, PendingTree};
+use super::{StreamFacts, StreamId};
+
+/// About the bytes of a node of a map for each of its entries, beside these.
+const MAP_BYTES: usize = 24;
+
+/// The groups of a stream, by name.
+pub type Groups = BTreeMap<Box<[u8]>, StreamGroup>;
+
+/// A group of consumers.
+#[derive(Clone, Debug)]
+pub struct StreamGroup {
+    last: StreamId,
+    read: Option<u64>,
+    pending: PendingTree,
+    consumers: Arc<Consumers>,
+    /// Bytes of the consumers.
+    consumer_bytes: usize,
+}
+
+/// The consumers of a group.
+#[derive(Clone, Debug, Default)]
+struct Consumers {
+    by_name: BTreeMap<Arc<[u8]>, Consumer>,
+    /// By number; none of one that is free.
+    names: Vec<Option<Arc<[u8]>>>,
+    free: Vec<u32>,
+}
+
+/// A consumer of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Consumer {
+    number: u32,
+    /// When it was last heard of, milliseconds of Unix time.
+    pub seen_ms: i64,
+    /// Number of its pending entries.
+    pub pending: u64,
+}
+
+impl Consumer {
+    /// Its number in the group, by which pending entries name it.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+}
+
+impl StreamGroup {
+    /// A group that has been given the entries up to this one, `read` of them if that is known.
+    pub fn new(last: StreamId, read: Option<u64>) -> StreamGroup {
+        StreamGroup { last, read, pending: PendingTree::new(), consumers: Arc::default(), consumer_bytes: 0 }
+    }
+
+    /// The greatest ID that was given to a consumer.
+    pub fn last(&self) -> StreamId {
+        self.last
+    }
+
+    /// Number of entries that were given, if it is known.
+    pub fn read(&self) -> Option<u64> {
+        self.read
+    }
+
+    /// Sets the last ID and the number of entries that were given.
+    pub fn set_last(&mut self, last: StreamId, read: Option<u64>) {
+        (self.last, self.read) = (last, read);
+    }
+
+    /// Bytes of the group. O(1).
+    pub fn bytes(&self) -> usize {
+        size_of::<StreamGroup>() + MAP_BYTES + self.pending.bytes() + self.consumer_bytes
+    }
+
+    /// Number of pending entries.
+    pub fn pending(&self) -> u64 {
+        self.pending.len()
+    }
+
+    /// The pending entry with an ID.
+    pub fn pending_at(&self, id: StreamId) -> Option<PendingEntry> {
+        self.pending.get(id)
+    }
+
+    /// The pending entries with the least and the greatest ID.
+    pub fn pending_ends(&self) -> Option<(PendingEntry, PendingEntry)> {
+        self.pending.first().zip(self.pending.last())
+    }
+
+    /// Shows the pending entries from an ID on that the filter takes, until `show` wants no more.
+    pub fn scan(&self, from: StreamId, filter: PendingFilter, mut show: impl FnMut(PendingEntry) -> bool) {
+        self.pending.scan(from, filter, &mut show);
+    }
+
+    /// A consumer.
+    pub fn consumer(&self, name: &[u8]) -> Option<Consumer> {
+        self.consumers.by_name.get(name).copied()
+    }
+
+    /// The consumers in the order of their names.
+    pub fn consumers(&self) -> impl ExactSizeIterator<Item = (&[u8], Consumer)> {
+        self.consumers.by_name.iter().map(|(name, consumer)| (&**name, *consumer))
+    }
+
+    /// The name of the consumer with a number.
+    pub fn name(&self, number: u32) -> &[u8] {
+        self.consumers.names[number as usize].as_deref().expect("a consumer of the group")
+    }
+
+    /// Adds a consumer, or notes that it was heard of if `hears` and it is there; true if it is new.
+    pub fn meet(&mut self, name: &[u8], now_ms: i64, hears: bool) -> bool {
+        let consumers = Arc::make_mut(&mut self.consumers);
+        if let Some(consumer) = consumers.by_name.get_mut(name) {
+            if hears {
+                consumer.seen_ms = now_ms;
+            }
+            return false;
+        }
+        let shared: Arc<[u8]> = name.into();
+        let number = consumers.free.pop().unwrap_or_else(|| {
+            consumers.names.push(None);
+            consumers.names.len() as u32 - 1
+        });
+        debug_assert!(consumers.names[number as usize].is_none(), "the number was free");
+        consumers.names[number as usize] = Some(Arc::clone(&shared));
+        consumers.by_name.insert(shared, Consumer { number, seen_ms: now_ms, pending: 0 });
+        self.consumer_bytes += consumer_bytes(name);
+        true
+    }
+
+    /// Removes a consumer with its pending entries; how many these were. O(n) in the group's pending entries, if it has any.
+    pub fn remove_consumer(&mut self, name: &[u8]) -> Option<u64> {
+        let consumer = self.consumer(name)?;
+        let mut own = Vec::with_capacity(consumer.pending as usize);
+        let filter = PendingFilter { consumer: Some(consumer.number), ..PendingFilter::ALL };
+        self.scan_some(StreamId::MIN, filter, consumer.pending, |entry| own.push(entry.id));
+        for id in own {
+            self.acknowledge(id);
+        }
+        let consumers = Arc::make_mut(&mut self.consumers);
+        let gone = consumers.by_name.remove(name);
+        debug_assert!(gone.is_some_and(|gone| gone.pending == 0), "its pending entries are gone");
+        consumers.names[consumer.number as usize] = None;
+        consumers.free.push(consumer.number);
+        debug_assert!(self.consumer_bytes >= consumer_bytes(name), "the bytes of all consumers");
+        self.consumer_bytes -= consumer_bytes(name);
+        Some(consumer.pending)
+    }
+
+    /// Shows at most `count` entries that the filter takes.
+    pub fn scan_some(&self, from: StreamId, filter: PendingFilter, count: u64, mut show: impl FnMut(PendingEntry)) {
+        let mut left = count;
+        if left > 0 {
+            self.scan(from, filter, |entry| {
+                show(entry);
+                left -= 1;
+                left > 0
+            });
+        }
+    }
+
+    /// Makes an entry pending, in the place of what is pending of its ID. Its consumer is one of the group's.
+    pub fn set_pending(&mut self, entry: PendingEntry) {
+        debug_assert!((entry.consumer as usize) < self.consumers.names.len(), "a consumer of the group");
+        let before = self.pending.change(entry.id, |_| Some(entry));
+        if before.is_some_and(|before| before.consumer == entry.consumer) {
+            return;
+        }
+        if let Some(before) = before {
+            self.add_to(before.consumer, -1);
+        }
+        self.add_to(entry.consumer, 1);
+    }
+
+    /// Ends that an entry is pending; false if it is not.
+    pub fn acknowledge(&mut self, id: StreamId) -> bool {
+        let Some(before) = self.pending.change(id, |_| None) else { return false };
+        self.add_to(before.consumer, -1);
+        true
+    }
+
+    fn add_to(&mut self, number: u32, delta: i64) {
+        let Consumers { by_name, names, .. } = Arc::make_mut(&mut self.consumers);
+        let name = names[number as usize].as_ref().expect("a consumer of the group");
+        let consumer = by_name.get_mut(name).expect("a consumer of the group");
+        consumer.pending = consumer.pending.checked_add_signed(delta).expect("the pending entries of a consumer");
+    }
+
+    /// The group is given an entry with a greater ID than the last one.
+    pub(super) fn give(&mut self, id: StreamId, facts: &StreamFacts) {
+        debug_assert!(id > self.last, "entries are given in the order of their IDs");
+        self.read = match self.read {
+            Some(read) if !facts.has_gaps_from(id) => Some(read + 1),
+            read if facts.state.added == 0 => read,
+            _ => facts.count_up_to(id),
+        };
+        self.last = id;
+    }
+
+    /// Number of the stream's entries that were not given yet, if it is known.
+    pub fn lag(&self, facts: &StreamFacts) -> Option<i64> {
+        let added = facts.state.added as i64;
+        match self.read {
+            _ if added == 0 => Some(0),
+            Some(read) if !facts.has_gaps_from(self.last) => Some(added - read as i64),
+            _ => facts.count_up_to(self.last).map(|read| added - read as i64),
+        }
+    }
+
+    /// Gives back some of a group that nobody uses any more; true when all is.
+    pub(super) fn free_step(&mut self, leaves: usize) -> bool {
+        self.pending.free_step(leaves)
+    }
+
+    /// Panics if anything is inconsistent. O(N).
+    pub(super) fn verify(&self) {
+        self.pending.verify();
+        let mut counts = vec![0; self.consumers.names.len()];
+        self.scan(StreamId::MIN, PendingFilter::ALL, |entry| {
+            counts[entry.consumer as usize] += 1;
+            true
+        });
+        let mut bytes = 0;
+        for (name, consumer) in self.consumers() {
+            assert_eq!(self.name(consumer.number), name, "a number leads to its name");
+            assert_eq!(consumer.pending, counts[consumer.number as usize], "pending entries of a consumer");
+            bytes += consumer_bytes(name);
+        }
+        assert_eq!(counts.iter().sum::<u64>(), self.pending(), "every pending entry has a consumer");
+        assert_eq!(bytes, self.consumer_bytes, "bytes of the consumers");
+    }
+}
+
+/// Bytes of a consumer of this name.
+fn consumer_bytes(name: &[u8]) -> usize {
+    let shared = name.len() + 2 * size_of::<usize>();
+    shared + size_of::<Consumer>() + 2 * size_of::<Arc<[u8]>>() + MAP_BYTES
+}
+
+impl StreamFacts {
+    /// Whether an entry with this ID or a greater one may have been deleted.
+    pub fn has_gaps_from(&self, id: StreamId) -> bool {
+        let deleted = self.state.max_deleted;
+        self.len > 0 && deleted != StreamId::MIN && id <= deleted
+    }
+
+    /// Number of entries that were ever added up to an ID, where that follows from the other facts.
+    pub fn count_up_to(&self, id: StreamId) -> Option<u64> {
+        let StreamFacts { len, first, state, .. } = *self;
+        if state.added == 0 {
+            return Some(0);
+        }
+        if id == state.last || len == 0 && id < state.last {
+            return Some(state.added);
+        }
+        let is_whole = state.max_deleted == StreamId::MIN || state.max_deleted < first;
+        if id > state.last || !is_whole || id > first {
+            return None;
+        }
+        Some(state.added.wrapping_sub(len) + u64::from(id == first))
+    }
+}

@@ -1,0 +1,639 @@
+//! The pending entries of a group: those that its consumers were given and have not acknowledged, in the order of IDs.
+//!
+//! ```text
+//!   inner node   | least ID, oldest delivery, consumers | node | .. up to 32         least ID below each child
+//!                             |                                                      the least delivery time below it
+//!   leaf         | cell | cell | .. up to 64                                         a bit for each consumer below it
+//!
+//!   narrow cell, 16 bytes   | ms u32 | seq u32 | delivered u32 | deliveries u16 | consumer u16 |    ms and time from the leaf's
+//!   wide cell, 40 bytes     what does not fit: a leaf has cells of one kind                    bases on
+//! ```
+//! A search for entries that were delivered before some time, or that are a consumer's, passes over every subtree that
+//! has none: among a million entries none of which is old enough it looks at one node. Of consumers whose numbers
+//! differ by a multiple of 64 one bit knows, so a search may look at leaves in vain.
+//!
+//! Nodes are shared with copies of the tree (a file being written, COPY) and copied before they change.
+//!
+//! Not here: who the consumers are, and how many entries each has.
+
+use std::sync::Arc;
+
+use super::StreamId;
+
+/// Cells of a leaf, and children of an inner node.
+const LEAF: usize = 64;
+const FAN: usize = 32;
+/// A delivery may be this number of milliseconds earlier than all others of its leaf, twelve days, before the leaf is
+/// written anew.
+const EARLIER_MS: i64 = 1 << 30;
+
+/// An entry that is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingEntry {
+    /// The entry's ID. The stream may not have it any more.
+    pub id: StreamId,
+    /// When it was delivered last, milliseconds of Unix time.
+    pub time_ms: i64,
+    /// How often it was delivered.
+    pub count: u64,
+    /// The number of its consumer.
+    pub consumer: u32,
+}
+
+/// Which entries a search shows.
+#[derive(Clone, Copy, Debug)]
+pub struct PendingFilter {
+    /// Only those of the consumer with this number.
+    pub consumer: Option<u32>,
+    /// Only those that were delivered then or before, milliseconds of Unix time.
+    pub until_ms: i64,
+}
+
+impl PendingFilter {
+    /// All entries.
+    pub const ALL: PendingFilter = PendingFilter { consumer: None, until_ms: i64::MAX };
+
+    fn takes(self, entry: PendingEntry) -> bool {
+        entry.time_ms <= self.until_ms && self.consumer.is_none_or(|number| number == entry.consumer)
+    }
+}
+
+/// See the head of the file.
+#[derive(Clone, Debug)]
+pub(super) struct PendingTree {
+    root: Arc<Node>,
+    len: u64,
+    /// Bytes of all nodes.
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Node {
+    Leaf(Leaf),
+    Inner(Vec<Child>),
+}
+
+#[derive(Clone, Debug)]
+struct Child {
+    least: StreamId,
+    /// No entry below was delivered earlier.
+    oldest_ms: i64,
+    /// Has the bits of all consumers below, and may have others.
+    consumers: u64,
+    node: Arc<Node>,
+}
+
+#[derive(Clone, Debug)]
+enum Leaf {
+    Narrow { base_ms: u64, base_time_ms: i64, cells: Vec<Narrow> },
+    Wide(Vec<PendingEntry>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Narrow {
+    ms: u32,
+    seq: u32,
+    time: u32,
+    count: u16,
+    consumer: u16,
+}
+
+const _: () = assert!(size_of::<Narrow>() == 16);
+
+/// The result of a change below a node.
+struct Changed {
+    before: Option<PendingEntry>,
+    after: Option<PendingEntry>,
+    /// A node behind this one, which was split.
+    right: Option<Child>,
+}
+
+impl PendingTree {
+    /// A tree without entries.
+    pub(super) fn new() -> PendingTree {
+        let root = Node::Leaf(Leaf::Wide(Vec::new()));
+        PendingTree { bytes: root.bytes(), root: Arc::new(root), len: 0 }
+    }
+
+    /// Number of entries.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes of the nodes. O(1).
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The entry with an ID. O(log n).
+    pub(super) fn get(&self, id: StreamId) -> Option<PendingEntry> {
+        let mut node = &*self.root;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return leaf.search(id).ok().map(|at| leaf.get(at)),
+                Node::Inner(children) => node = &children[place(children, id)].node,
+            }
+        }
+    }
+
+    /// The entry with the least ID.
+    pub(super) fn first(&self) -> Option<PendingEntry> {
+        let mut first = None;
+        self.scan(StreamId::MIN, PendingFilter::ALL, &mut |entry| {
+            first = Some(entry);
+            false
+        });
+        first
+    }
+
+    /// The entry with the greatest ID.
+    pub(super) fn last(&self) -> Option<PendingEntry> {
+        let mut node = &*self.root;
+        loop {
+            match node {
+                Node::Leaf(leaf) => return leaf.len().checked_sub(1).map(|at| leaf.get(at)),
+                Node::Inner(children) => node = &children[children.len() - 1].node,
+            }
+        }
+    }
+
+    /// Shows the entries from an ID on that the filter takes, until `show` wants no more.
+    pub(super) fn scan(&self, from: StreamId, filter: PendingFilter, show: &mut dyn FnMut(PendingEntry) -> bool) {
+        self.root.scan(from, filter, show);
+    }
+
+    /// Makes what is pending of an ID what `change` makes of it: an entry more, another one, or none. O(log n).
+    /// Returns what was there before.
+    pub(super) fn change(
+        &mut self,
+        id: StreamId,
+        change: impl FnOnce(Option<PendingEntry>) -> Option<PendingEntry>,
+    ) -> Option<PendingEntry> {
+        let mut grown = 0;
+        let Changed { before, after, right } = change_below(&mut self.root, id, change, &mut grown);
+        debug_assert!(after.is_none_or(|after| after.id == id), "an entry keeps its ID");
+        self.len = self.len + u64::from(after.is_some()) - u64::from(before.is_some());
+        if let Some(right) = right {
+            let left = Child::of(Arc::clone(&self.root));
+            let mut children = Vec::with_capacity(FAN / 4);
+            children.extend([left, right]);
+            let root = Node::Inner(children);
+            grown += root.bytes() as i64;
+            self.root = Arc::new(root);
+        }
+        while let Node::Inner(children) = &*self.root
+            && let [only] = &children[..]
+        {
+            let only = Arc::clone(&only.node);
+            grown -= self.root.bytes() as i64;
+            self.root = only;
+        }
+        self.bytes = self.bytes.checked_add_signed(grown as isize).expect("the bytes of all nodes");
+        before
+    }
+
+    /// Gives back some `leaves` of a tree that nobody uses any more; true when none is left.
+    pub(super) fn free_step(&mut self, leaves: usize) -> bool {
+        (0..leaves).any(|_| pop_leaf(&mut self.root))
+    }
+
+    /// Panics if anything is inconsistent. O(N).
+    pub(super) fn verify(&self) {
+        let (mut len, mut before) = (0, None);
+        let bytes = self.root.verify();
+        self.scan(StreamId::MIN, PendingFilter::ALL, &mut |entry| {
+            assert!(before < Some(entry.id), "pending entries in the order of their IDs");
+            (len, before) = (len + 1, Some(entry.id));
+            true
+        });
+        assert_eq!((len, bytes), (self.len, self.bytes), "pending entries and their bytes");
+    }
+}
+
+/// The child below which an ID is, or would be.
+fn place(children: &[Child], id: StreamId) -> usize {
+    debug_assert!(!children.is_empty(), "an inner node has children");
+    children.partition_point(|child| child.least <= id).saturating_sub(1)
+}
+
+fn bit(consumer: u32) -> u64 {
+    1 << (consumer % 64)
+}
+
+/// Takes a leaf away; true when nothing is left, or what is left is another tree's too.
+fn pop_leaf(node: &mut Arc<Node>) -> bool {
+    let Some(Node::Inner(children)) = Arc::get_mut(node) else { return true };
+    if children.last_mut().is_none_or(|last| pop_leaf(&mut last.node)) {
+        children.pop();
+    }
+    children.is_empty()
+}
+
+fn change_below(
+    node: &mut Arc<Node>,
+    id: StreamId,
+    change: impl FnOnce(Option<PendingEntry>) -> Option<PendingEntry>,
+    grown: &mut i64,
+) -> Changed {
+    // A node that others have too is copied, without its free room.
+    let had = node.bytes() as i64;
+    debug_assert!(had > 0, "a node has bytes");
+    let node = Arc::make_mut(node);
+    let changed = match node {
+        Node::Leaf(leaf) => leaf.change(id, change),
+        Node::Inner(children) => {
+            let at = place(children, id);
+            let mut changed = change_below(&mut children[at].node, id, change, grown);
+            let split = changed.right.take();
+            children[at].follow(&changed, split.is_some());
+            match split {
+                Some(right) => {
+                    children.insert(at + 1, right);
+                    if children.len() > FAN {
+                        // Growth at the end leaves full nodes.
+                        let from = if at + 2 == children.len() { FAN } else { FAN / 2 };
+                        let right = Node::Inner(children.split_off(from));
+                        *grown += right.bytes() as i64;
+                        changed.right = Some(Child::of(Arc::new(right)));
+                    }
+                }
+                None if changed.after.is_none() => tidy(children, at, grown),
+                None => {}
+            }
+            changed
+        }
+    };
+    if let Some(right) = &changed.right
+        && let Node::Leaf(_) = node
+    {
+        *grown += right.node.bytes() as i64;
+    }
+    *grown += node.bytes() as i64 - had;
+    changed
+}
+
+/// Removes a child that is empty, or joins one that is small with a neighbour.
+fn tidy(children: &mut Vec<Child>, at: usize, grown: &mut i64) {
+    let (len, most) = children[at].node.fill();
+    debug_assert!(len <= most, "{len} of {most} in a node");
+    if len == 0 {
+        *grown -= children.remove(at).node.bytes() as i64;
+        return;
+    }
+    if len >= most / 4 {
+        return;
+    }
+    let fits = |left: usize| {
+        let right = left + 1;
+        right < children.len() && children[left].node.fill().0 + children[right].node.fill().0 <= most * 3 / 4
+    };
+    let left = match at {
+        at if fits(at) => at,
+        at if at > 0 && fits(at - 1) => at - 1,
+        _ => return,
+    };
+    let right = children.remove(left + 1);
+    debug_assert!(right.least > children[left].least, "neighbours in order");
+    *grown -= (right.node.bytes() + children[left].node.bytes()) as i64;
+    let joined = Arc::make_mut(&mut children[left].node);
+    match (joined, &*right.node) {
+        (Node::Leaf(joined), Node::Leaf(right)) => {
+            *joined =
+                Leaf::of((0..joined.len()).map(|at| joined.get(at)).chain((0..right.len()).map(|at| right.get(at))));
+        }
+        (Node::Inner(joined), Node::Inner(right)) => joined.extend(right.iter().cloned()),
+        _ => unreachable!("all leaves are on one level"),
+    }
+    *grown += children[left].node.bytes() as i64;
+    let node = Arc::clone(&children[left].node);
+    children[left] = Child::of(node);
+}
+
+impl Child {
+    /// A node with what is known of it.
+    fn of(node: Arc<Node>) -> Child {
+        let mut child = Child { least: StreamId::MAX, oldest_ms: i64::MAX, consumers: 0, node };
+        child.sum();
+        child
+    }
+
+    fn sum(&mut self) {
+        (self.least, self.oldest_ms, self.consumers) = (StreamId::MAX, i64::MAX, 0);
+        let Child { least, oldest_ms, consumers, node } = self;
+        match &**node {
+            Node::Leaf(leaf) => (0..leaf.len()).for_each(|at| {
+                let entry = leaf.get(at);
+                (*least, *oldest_ms) = ((*least).min(entry.id), (*oldest_ms).min(entry.time_ms));
+                *consumers |= bit(entry.consumer);
+            }),
+            Node::Inner(children) => children.iter().for_each(|child| {
+                (*least, *oldest_ms) = ((*least).min(child.least), (*oldest_ms).min(child.oldest_ms));
+                *consumers |= child.consumers;
+            }),
+        }
+    }
+
+    /// Brings up to date what is known of a node that has changed, and perhaps was split.
+    fn follow(&mut self, changed: &Changed, was_split: bool) {
+        let (before, after) = (changed.before, changed.after);
+        let is_edge = before.is_some_and(|before| before.id == self.least || before.time_ms == self.oldest_ms);
+        if was_split || is_edge {
+            return self.sum();
+        }
+        if let Some(after) = after {
+            self.least = self.least.min(after.id);
+            self.oldest_ms = self.oldest_ms.min(after.time_ms);
+            self.consumers |= bit(after.consumer);
+        }
+    }
+}
+
+impl Node {
+    fn bytes(&self) -> usize {
+        let cells = match self {
+            Node::Leaf(Leaf::Narrow { cells, .. }) => cells.capacity() * size_of::<Narrow>(),
+            Node::Leaf(Leaf::Wide(cells)) => cells.capacity() * size_of::<PendingEntry>(),
+            Node::Inner(children) => children.capacity() * size_of::<Child>(),
+        };
+        cells + size_of::<Node>() + 2 * size_of::<usize>()
+    }
+
+    /// Cells or children, and the most of them.
+    fn fill(&self) -> (usize, usize) {
+        match self {
+            Node::Leaf(leaf) => (leaf.len(), LEAF),
+            Node::Inner(children) => (children.len(), FAN),
+        }
+    }
+
+    /// Shows entries; false once `show` wants no more.
+    fn scan(&self, from: StreamId, filter: PendingFilter, show: &mut dyn FnMut(PendingEntry) -> bool) -> bool {
+        match self {
+            Node::Leaf(leaf) => {
+                let first = leaf.search(from).unwrap_or_else(|at| at);
+                (first..leaf.len()).map(|at| leaf.get(at)).filter(|entry| filter.takes(*entry)).all(show)
+            }
+            Node::Inner(children) => children[place(children, from)..].iter().all(|child| {
+                let is_other = filter.consumer.is_some_and(|number| child.consumers & bit(number) == 0);
+                child.oldest_ms > filter.until_ms || is_other || child.node.scan(from, filter, show)
+            }),
+        }
+    }
+
+    /// Checks what is known of the children; bytes of all nodes.
+    fn verify(&self) -> usize {
+        let Node::Inner(children) = self else { return self.bytes() };
+        assert!(!children.is_empty() && children.len() <= FAN, "{} children", children.len());
+        let below = children.iter().map(|child| {
+            let real = Child::of(Arc::clone(&child.node));
+            assert_eq!((child.least, child.oldest_ms), (real.least, real.oldest_ms), "what is known of a child");
+            assert_eq!(real.consumers & !child.consumers, 0, "no consumer is forgotten");
+            child.node.verify()
+        });
+        below.sum::<usize>() + self.bytes()
+    }
+}
+
+impl Leaf {
+    /// A leaf of these entries, in narrow cells if all fit.
+    fn of(entries: impl Iterator<Item = PendingEntry> + Clone) -> Leaf {
+        let base_ms = entries.clone().map(|entry| entry.id.ms).min().unwrap_or(0);
+        let base_time_ms = entries.clone().map(|entry| entry.time_ms).min().unwrap_or(0).saturating_sub(EARLIER_MS);
+        let cells = entries.clone().map(|entry| narrow(base_ms, base_time_ms, entry)).collect::<Option<Vec<_>>>();
+        match cells {
+            Some(cells) => Leaf::Narrow { base_ms, base_time_ms, cells },
+            None => Leaf::Wide(entries.collect()),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Leaf::Narrow { cells, .. } => cells.len(),
+            Leaf::Wide(cells) => cells.len(),
+        }
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> PendingEntry {
+        match self {
+            Leaf::Narrow { base_ms, base_time_ms, cells } => {
+                let Narrow { ms, seq, time, count, consumer } = cells[at];
+                PendingEntry {
+                    id: StreamId { ms: base_ms + u64::from(ms), seq: u64::from(seq) },
+                    time_ms: base_time_ms + i64::from(time),
+                    count: u64::from(count),
+                    consumer: u32::from(consumer),
+                }
+            }
+            Leaf::Wide(cells) => cells[at],
+        }
+    }
+
+    /// Where the entry with an ID is, or else would be.
+    fn search(&self, id: StreamId) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            match self.get(middle).id.cmp(&id) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Err(low)
+    }
+
+    fn change(&mut self, id: StreamId, change: impl FnOnce(Option<PendingEntry>) -> Option<PendingEntry>) -> Changed {
+        let found = self.search(id);
+        let before = found.ok().map(|at| self.get(at));
+        let after = change(before);
+        let mut right = None;
+        match (found, after) {
+            (Ok(at), Some(entry)) => self.put(at, entry, true),
+            (Ok(at), None) => self.remove(at),
+            (Err(at), Some(entry)) => {
+                self.put(at, entry, false);
+                if self.len() > LEAF {
+                    // Growth at the end leaves full leaves.
+                    let from = if at == LEAF { LEAF } else { LEAF / 2 };
+                    let behind = Leaf::of((from..self.len()).map(|at| self.get(at)));
+                    self.truncate(from);
+                    right = Some(Child::of(Arc::new(Node::Leaf(behind))));
+                }
+            }
+            (Err(_), None) => {}
+        }
+        Changed { before, after, right }
+    }
+
+    /// Puts an entry in front of what is at a place, or in its place.
+    fn put(&mut self, at: usize, entry: PendingEntry, replaces: bool) {
+        debug_assert!(!replaces || self.get(at).id == entry.id, "an entry takes the place of its own");
+        match self {
+            Leaf::Narrow { base_ms, base_time_ms, cells } => {
+                if let Some(cell) = narrow(*base_ms, *base_time_ms, entry) {
+                    if replaces {
+                        cells[at] = cell;
+                    } else {
+                        cells.insert(at, cell);
+                    }
+                    return;
+                }
+            }
+            Leaf::Wide(cells) if !cells.is_empty() => {
+                if replaces {
+                    cells[at] = entry;
+                } else {
+                    cells.insert(at, entry);
+                }
+                return;
+            }
+            Leaf::Wide(_) => {}
+        }
+        let mut all: Vec<PendingEntry> = (0..self.len()).map(|at| self.get(at)).collect();
+        if replaces {
+            all[at] = entry;
+        } else {
+            all.insert(at, entry);
+        }
+        *self = Leaf::of(all.into_iter());
+    }
+
+    fn remove(&mut self, at: usize) {
+        debug_assert!(at < self.len(), "a cell of the leaf");
+        match self {
+            Leaf::Narrow { cells, .. } => {
+                cells.remove(at);
+                relax(cells);
+            }
+            Leaf::Wide(cells) => {
+                cells.remove(at);
+                relax(cells);
+            }
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        debug_assert!(len > 0 && len < self.len(), "a part of a leaf");
+        match self {
+            Leaf::Narrow { cells, .. } => {
+                cells.truncate(len);
+                cells.shrink_to(LEAF);
+            }
+            Leaf::Wide(cells) => {
+                cells.truncate(len);
+                cells.shrink_to(LEAF);
+            }
+        }
+    }
+}
+
+/// Gives back room that is more than twice what is used.
+fn relax<T>(cells: &mut Vec<T>) {
+    if cells.capacity() > 2 * cells.len() + 8 {
+        cells.shrink_to(cells.len() + cells.len() / 4);
+    }
+}
+
+/// The narrow cell of an entry, if it fits.
+#[inline]
+fn narrow(base_ms: u64, base_time_ms: i64, entry: PendingEntry) -> Option<Narrow> {
+    Some(Narrow {
+        ms: entry.id.ms.checked_sub(base_ms)?.try_into().ok()?,
+        seq: entry.id.seq.try_into().ok()?,
+        time: entry.time_ms.checked_sub(base_time_ms)?.try_into().ok()?,
+        count: entry.count.try_into().ok()?,
+        consumer: entry.consumer.try_into().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use varve_base::rng::Rng;
+
+    use super::*;
+
+    type Model = BTreeMap<StreamId, PendingEntry>;
+
+    fn entry(rng: &mut Rng, ids: u64) -> PendingEntry {
+        let far = rng.below(200) == 0;
+        let id = match rng.below(ids) {
+            n if far => StreamId::new(n << 40, u64::MAX - n),
+            n => StreamId::new(1_700_000_000_000 + n / 3, n % 3),
+        };
+        let time_ms =
+            if rng.below(100) == 0 { rng.below(5) as i64 } else { 1_700_000_000_000 + rng.below(1000) as i64 };
+        let count = if rng.below(100) == 0 { u64::MAX } else { rng.below(3) };
+        PendingEntry { id, time_ms, count, consumer: rng.below(130) as u32 }
+    }
+
+    fn shown(tree: &PendingTree, from: StreamId, filter: PendingFilter) -> Vec<PendingEntry> {
+        let mut all = Vec::new();
+        tree.scan(from, filter, &mut |entry| {
+            all.push(entry);
+            true
+        });
+        all
+    }
+
+    fn compare(tree: &PendingTree, model: &Model, rng: &mut Rng) {
+        tree.verify();
+        assert_eq!(shown(tree, StreamId::MIN, PendingFilter::ALL), model.values().copied().collect::<Vec<_>>());
+        assert_eq!((tree.first(), tree.last()), (model.values().next().copied(), model.values().last().copied()));
+        let from = entry(rng, 2000).id;
+        let consumer = (rng.below(2) == 0).then(|| rng.below(130) as u32);
+        let filter = PendingFilter { consumer, until_ms: 1_700_000_000_000 + rng.below(1000) as i64 };
+        let expected: Vec<PendingEntry> =
+            model.range(from..).map(|(_, entry)| *entry).filter(|e| filter.takes(*e)).collect();
+        assert_eq!(shown(tree, from, filter), expected);
+        assert_eq!(tree.get(from), model.get(&from).copied());
+    }
+
+    #[test]
+    fn pending_entries_against_a_map() {
+        let seed = std::env::var("VARVE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(22);
+        println!("VARVE_SEED={seed}");
+        let mut rng = Rng::seeded(seed);
+        let (mut tree, mut model) = (PendingTree::new(), Model::new());
+        let mut copies = Vec::new();
+        for step in 0..20_000 {
+            let grows = step % 8000 < 5000;
+            let one = entry(&mut rng, 2000);
+            if grows || rng.below(10) == 0 {
+                assert_eq!(tree.change(one.id, |_| Some(one)), model.insert(one.id, one));
+            } else {
+                let id = model.range(one.id..).next().map_or(one.id, |(id, _)| *id);
+                assert_eq!(tree.change(id, |_| None), model.remove(&id));
+            }
+            if step % 500 == 0 {
+                compare(&tree, &model, &mut rng);
+                copies.push((tree.clone(), model.clone()));
+            }
+        }
+        copies.iter().for_each(|(tree, model)| compare(tree, model, &mut rng));
+        model.into_keys().for_each(|id| _ = tree.change(id, |_| None));
+        tree.verify();
+        assert_eq!(tree.len(), 0);
+    }
+
+    #[test]
+    fn a_million_pending_entries_are_small_and_searched_in_a_few_steps() {
+        let mut tree = PendingTree::new();
+        const COUNT: u64 = 1_000_000;
+        for n in 0..COUNT {
+            let id = StreamId::new(1_700_000_000_000 + n / 4, n % 4);
+            let entry =
+                PendingEntry { id, time_ms: 1_700_000_000_000 + n as i64 / 4, count: 1, consumer: (n % 7) as u32 };
+            tree.change(id, |_| Some(entry));
+        }
+        let each = tree.bytes() as f64 / COUNT as f64;
+        assert!(each < 24.0, "{each} bytes an entry");
+        let old = PendingFilter { until_ms: 1_699_999_999_999, ..PendingFilter::ALL };
+        let Node::Inner(children) = &*tree.root else { panic!("a tree of some height") };
+        assert!(children.iter().all(|child| child.oldest_ms > old.until_ms), "one look at the root is enough");
+        assert!(shown(&tree, StreamId::MIN, old).is_empty());
+        while !tree.free_step(100) {}
+    }
+}

@@ -30,7 +30,7 @@ const CONSUMER: Argument = arg("consumer", ArgKind::String);
 /// XACK key group id [id ...]
 fn xack(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, args) = (ctx.key(1), ctx.args);
-    if ctx.tx.stream_peek(&key, |stream| stream.stream.group(args.get(2)).is_some())? != Some(true) {
+    if ctx.tx.stream(&key, |stream| stream.stream.group(args.get(2)).is_some())? != Some(true) {
         ctx.out.integer(0);
         return Ok(());
     }
@@ -417,6 +417,9 @@ fn candidates(
 /// XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
 fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, args, now_ms) = (ctx.key(1), ctx.args, ctx.tx.now_ms());
+    let name = args.get(2);
+    // The key is looked up before the words are read, and counts as a hit or a miss; its type is refused behind them.
+    let found = ctx.tx.stream(&key, |stream| stream.stream.group(name).is_some());
     let min_idle_ms = integer(args.get(4)).map_err(|_| errors::AUTOCLAIM_MIN_IDLE)?.max(0);
     let from = parse_end(args.get(5), true)?;
     let mut claim = Claim::new(args.get(2), args.get(3), now_ms);
@@ -433,9 +436,7 @@ fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         }
         at += 1;
     }
-    let name = args.get(2);
-    let found = ctx.tx.stream(&key, |stream| stream.stream.group(name).is_some())?;
-    if found != Some(true) {
+    if found? != Some(true) {
         return Err(no_group(key.bytes, name));
     }
     let Ctx { tx, out, .. } = ctx;

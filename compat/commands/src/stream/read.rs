@@ -166,7 +166,8 @@ fn xread(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     for (at, begin) in request.keys.clone().zip(&begins) {
         let From::Behind(behind) = *begin else { unreachable!("no group is given anything") };
         let key = ctx.key(at);
-        if ctx.tx.stream_peek(&key, |stream| has_behind(stream, behind))? == Some(true) {
+        // It is looked up once more, as by redis-server, which counts that.
+        if ctx.tx.stream(&key, |stream| has_behind(stream, behind))? == Some(true) {
             found.push((at, behind));
         }
     }
@@ -378,10 +379,11 @@ fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         match begin {
             From::Behind(behind) => {
                 begin_stream(out, key.bytes);
+                tx.stream(&key, |_| ())?;
                 reply_pending(tx, &key, &consumer, (*behind, count), out)?;
             }
             From::Given => {
-                let has_more = tx.stream_peek(&key, |stream| {
+                let has_more = tx.stream(&key, |stream| {
                     stream.stream.group(group).is_some_and(|group| has_behind(stream, group.last()))
                 })?;
                 if has_more != Some(true) {

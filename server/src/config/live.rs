@@ -19,6 +19,7 @@ use varve_exec::CmdResult;
 use super::file::{list, refuse_missing};
 use super::rewrite::{self, UserLines};
 use super::table::{Change, DIRECTIVES, Values, find};
+use super::tls::names_file;
 use super::{Config, Guard};
 use crate::errors;
 use crate::system::error_text;
@@ -35,6 +36,7 @@ pub(crate) trait Effects {
 /// A change that the server could not make, although its value is fine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ineffective {
+    /// Its name, or the begin of several and a star.
     pub(crate) directive: &'static str,
     pub(crate) reason: String,
 }
@@ -121,7 +123,8 @@ impl Live {
             let canonical = parse(row, value, &values).map_err(|reason| errors::config_set(name, &reason))?;
             values.put(row, canonical);
         }
-        let new = Config::new(&values);
+        let mut new = Config::new(&values);
+        new.tls.files_named = old.tls.files_named + rows.iter().any(|&row| names_file(DIRECTIVES[row].name)) as u64;
         effects.apply(&old, &new).map_err(|no| errors::config_set(spelled(pairs, no.directive), &no.reason))?;
         state.values = values;
         *self.current.write() = Arc::new(new);
@@ -181,8 +184,12 @@ fn parse(row: usize, value: &[u8], values: &Values) -> Result<Vec<u8>, String> {
     Ok(canonical)
 }
 
-/// The directive's name as the client wrote it.
+/// The directive's name as the client wrote it: of a family, the first that it named.
 fn spelled<'p>(pairs: &[(&'p [u8], &[u8])], directive: &'static str) -> &'p [u8] {
     let row = find(directive.as_bytes());
-    pairs.iter().map(|&(name, _)| name).find(|name| find(name) == row).unwrap_or(directive.as_bytes())
+    let is = |name: &[u8]| match directive.strip_suffix('*') {
+        Some(family) => name.get(..family.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(family.as_bytes())),
+        None => find(name) == row,
+    };
+    pairs.iter().map(|&(name, _)| name).find(|name| is(name)).unwrap_or(directive.as_bytes())
 }

@@ -22,6 +22,7 @@ mod rewrite;
 mod saving;
 mod special;
 mod table;
+mod tls;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};
 pub(crate) use special::OutputLimit;
 pub(crate) use table::{SECRET_DIRECTIVES, Values};
+pub(crate) use tls::{ClientCertificates, TlsSettings};
 use varve_store::{Policy, Removal, Store, Type};
 
 use crate::system::logging::LogLevel;
@@ -175,6 +177,7 @@ pub(crate) struct Config {
     pub(crate) tracked_keys_max: usize,
     /// Saving and loading.
     pub(crate) save: SaveSettings,
+    pub(crate) tls: TlsSettings,
 }
 
 /// The value of `maxmemory-clients`.
@@ -246,6 +249,7 @@ impl Config {
             repl_backlog_bytes: values.number("repl-backlog-size"),
             tracked_keys_max: values.number("tracking-table-max-keys"),
             save: SaveSettings::of(values),
+            tls: TlsSettings::of(values),
         }
     }
 }

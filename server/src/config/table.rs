@@ -110,7 +110,7 @@ const BYTES: u64 = i64::MAX as u64;
 const PORT: i64 = 65535;
 const MIB: u64 = 1 << 20;
 const GUARD: &[&str] = &["no", "yes", "local"];
-const TLS: &str = "TLS is not available yet";
+const TLS: &str = "TLS to other servers is not available yet";
 const CLUSTER: &str = "cluster mode is not available yet";
 
 /// Every directive, sorted by name except for Varve's own.
@@ -269,26 +269,26 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     int("tcp-backlog", "511", 0, I32).fixed().live(),
     int("tcp-keepalive", "300", 0, I32).live(),
     int("timeout", "0", 0, I32).live(),
-    one_of("tls-auth-clients", &["no", "yes", "optional"], "yes"),
-    text("tls-ca-cert-dir", ""),
-    text("tls-ca-cert-file", ""),
-    text("tls-cert-file", ""),
-    text("tls-ciphers", ""),
-    text("tls-ciphersuites", ""),
+    one_of("tls-auth-clients", &["no", "yes", "optional"], "yes").live(),
+    text("tls-ca-cert-dir", "").live(),
+    text("tls-ca-cert-file", "").live(),
+    text("tls-cert-file", "").live(),
+    text("tls-ciphers", "").live(),
+    text("tls-ciphersuites", "").live(),
     text("tls-client-cert-file", ""),
     text("tls-client-key-file", ""),
     text("tls-client-key-file-pass", ""),
     flag("tls-cluster", "no").missing(TLS),
     text("tls-dh-params-file", ""),
-    text("tls-key-file", ""),
+    text("tls-key-file", "").live(),
     text("tls-key-file-pass", ""),
-    int("tls-port", "0", 0, PORT).missing(TLS),
-    flag("tls-prefer-server-ciphers", "no"),
-    text("tls-protocols", ""),
+    int("tls-port", "0", 0, PORT).live(),
+    flag("tls-prefer-server-ciphers", "no").live(),
+    text("tls-protocols", "").live(),
     flag("tls-replication", "no").missing(TLS),
     int("tls-session-cache-size", "20480", 0, I32),
-    int("tls-session-cache-timeout", "300", 0, I32),
-    flag("tls-session-caching", "yes"),
+    int("tls-session-cache-timeout", "300", 0, I32).live(),
+    flag("tls-session-caching", "yes").live(),
     int("tracking-table-max-keys", "1000000", 0, I64).live(),
     text("unixsocket", "").fixed().live(),
     Directive::new("unixsocketperm", Kind::Octal { max: 0o777 }, "0").fixed().live(),

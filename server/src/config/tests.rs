@@ -181,7 +181,7 @@ fn what_is_wrong_with_a_line() {
         ("replicaof --127.0.0.1 abc", "Invalid master port"),
         // Varve's own refusals.
         ("replicaof localhost 1", "replication is not available yet"),
-        ("tls-port 1", "TLS is not available yet"),
+        ("tls-cluster yes", "TLS to other servers is not available yet"),
         ("cluster-enabled yes", "cluster mode is not available yet"),
         ("loadmodule /x.so", "modules are not available"),
         (

@@ -3,6 +3,7 @@
 //! ```text
 //!   maxclients  descriptors are asked for       port, bind  other sockets (net/sockets.rs)
 //!   maxmemory, maxmemory-policy  the store      loglevel    the log
+//!   tls-*       what new connections get (net/tls): files are read again when they are named
 //!   everything else that workers use            a message: take the new snapshot
 //! ```
 //! Not here: values and their grammar (`config`), CONFIG RESETSTAT (info).
@@ -15,6 +16,7 @@ use varve_exec::{CmdResult, CommandError};
 use crate::config::{Config, Effects, Ineffective, SECRET_DIRECTIVES};
 use crate::features::persist::aof;
 use crate::net::sockets::Sockets;
+use crate::net::tls::{self, Contexts};
 use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
@@ -121,7 +123,8 @@ impl Effects for Running<'_> {
         enter(&old.dir, &new.dir)?;
         let rest = if new.max_clients > old.max_clients { allow(new.max_clients, new.workers) } else { Ok(()) };
         let rest = rest.and_then(|()| begin_file(old, new));
-        rest.and_then(|()| listen(self.0.sockets(), old, new)).inspect_err(|_| {
+        let rest = rest.and_then(|()| speak(self.0.tls(), self.0.sockets(), old, new));
+        rest.inspect_err(|_| {
             if let Err(error) = enter(&new.dir, &old.dir) {
                 tracing::warn!("Going back to the working directory: {}", error.reason);
             }
@@ -170,16 +173,31 @@ fn enter(old: &Path, new: &Path) -> Result<(), Ineffective> {
 }
 
 fn listen(sockets: &Sockets, old: &Config, new: &Config) -> Result<(), Ineffective> {
-    if (new.port, &new.bind) == (old.port, &old.bind) {
+    if (new.port, new.tls.port, &new.bind) == (old.port, old.tls.port, &old.bind) {
         return Ok(());
     }
-    sockets.change(old, new).map_err(|error| {
+    sockets.change(old, new).map_err(|(door, error)| {
         tracing::warn!("{error}");
-        let (directive, reason) = if new.port == old.port {
+        let (directive, reason) = if door.port(new) == door.port(old) {
             ("bind", "Failed to bind to specified addresses.")
         } else {
-            ("port", "Unable to listen on this port. Check server logs.")
+            (door.directive(), "Unable to listen on this port. Check server logs.")
         };
         Ineffective { directive, reason: reason.to_owned() }
     })
+}
+
+/// Speaks TLS as the settings say, and listens where they say.
+fn speak(contexts: &Contexts, sockets: &Sockets, old: &Config, new: &Config) -> Result<(), Ineffective> {
+    if new.tls == old.tls {
+        return listen(sockets, old, new);
+    }
+    let context = tls::context(&new.tls).map_err(|error| {
+        tracing::warn!("{error}");
+        let reason = "Unable to update TLS configuration. Check server logs.".to_owned();
+        Ineffective { directive: "tls-*", reason }
+    })?;
+    // In place before a socket of its port is open.
+    let before = contexts.exchange(context);
+    listen(sockets, old, new).inspect_err(|_| drop(contexts.exchange(before)))
 }

@@ -1,4 +1,4 @@
-//! Listening sockets: TCP on every address of `bind`, and a Unix socket.
+//! Listening sockets: TCP on every address of `bind`, for one port or for two, and a Unix socket.
 //!
 //! ```text
 //!   bind 127.0.0.1 -::1     an address with `-` before it may be missing on this machine
@@ -17,13 +17,52 @@ use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::config::Config;
 use crate::system::error_text;
+
+/// The two TCP ports of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// `port`: bytes as they are.
+    Plain,
+    /// `tls-port`.
+    Tls,
+}
+
+impl Door {
+    /// Both.
+    pub(crate) const ALL: [Door; 2] = [Door::Plain, Door::Tls];
+
+    /// Its port, 0 for none.
+    pub(crate) fn port(self, config: &Config) -> u16 {
+        match self {
+            Door::Plain => config.port,
+            Door::Tls => config.tls.port,
+        }
+    }
+
+    /// The name of its protocol in the log.
+    pub(crate) fn protocol(self) -> &'static str {
+        match self {
+            Door::Plain => "TCP",
+            Door::Tls => "TLS",
+        }
+    }
+
+    /// The directive that names its port.
+    pub(crate) fn directive(self) -> &'static str {
+        match self {
+            Door::Plain => "port",
+            Door::Tls => "tls-port",
+        }
+    }
+}
 
 /// One listening socket.
 #[derive(Debug)]
 pub(crate) enum Listener {
     /// A TCP socket on one address.
-    Tcp(mio::net::TcpListener),
+    Tcp(mio::net::TcpListener, Door),
     /// A Unix socket; its file is removed when the server ends.
     Unix(mio::net::UnixListener, PathBuf),
 }
@@ -36,7 +75,7 @@ impl Listener {
 
     fn source(&mut self) -> &mut dyn Source {
         match self {
-            Listener::Tcp(listener) => listener,
+            Listener::Tcp(listener, _) => listener,
             Listener::Unix(listener, _) => listener,
         }
     }
@@ -49,18 +88,18 @@ struct Wanted {
     optional: bool,
 }
 
-/// Binds TCP sockets on `port` for all of `bind` (empty: none). Fails with a message that names the address; an optional
+/// Binds TCP sockets of one door for all of `bind` (empty: none). Fails with a message that names the address; an optional
 /// address (`-` before it) that this machine lacks is passed over, but at least one socket must come of a non-empty list.
-pub(crate) fn tcp(bind: &[impl AsRef<str>], port: u16, backlog: i32) -> Result<Vec<Listener>, String> {
+pub(crate) fn tcp(config: &Config, door: Door) -> Result<Vec<Listener>, String> {
+    let (bind, port) = (&config.bind, door.port(config));
     let mut listeners = Vec::new();
     if port == 0 {
         return Ok(listeners);
     }
     for text in bind {
-        let text = text.as_ref();
         let wanted = parse_bind(text)?;
-        match bind_tcp(SocketAddr::new(wanted.address, port), backlog) {
-            Ok(listener) => listeners.push(Listener::Tcp(listener)),
+        match bind_tcp(SocketAddr::new(wanted.address, port), config.tcp_backlog) {
+            Ok(listener) => listeners.push(Listener::Tcp(listener, door)),
             Err(error) if wanted.optional && is_absent(&error) => {}
             Err(error) => {
                 return Err(format!(
@@ -151,10 +190,16 @@ mod tests {
     #[test]
     fn an_absent_address_is_an_error_unless_optional() {
         let port = free_port();
-        let error = tcp(&["192.0.2.77"], port, 16).unwrap_err();
+        let config = |bind: &[&str], port| Config {
+            bind: bind.iter().map(|&text| text.to_owned()).collect(),
+            port,
+            ..Config::default()
+        };
+        let error = tcp(&config(&["192.0.2.77"], port), Door::Plain).unwrap_err();
         assert!(error.contains("192.0.2.77"), "{error}");
-        assert_eq!(tcp(&["-192.0.2.77", "127.0.0.1"], port, 16).unwrap().len(), 1);
-        assert!(tcp(&["127.0.0.1"], 0, 16).unwrap().is_empty());
+        assert_eq!(tcp(&config(&["-192.0.2.77", "127.0.0.1"], port), Door::Plain).unwrap().len(), 1);
+        assert!(tcp(&config(&["127.0.0.1"], 0), Door::Plain).unwrap().is_empty());
+        assert!(tcp(&config(&["127.0.0.1"], port), Door::Tls).unwrap().is_empty(), "no port of its own");
     }
 
     #[test]

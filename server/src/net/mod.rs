@@ -5,3 +5,5 @@ pub(crate) mod conns;
 pub(crate) mod links;
 pub(crate) mod listen;
 pub(crate) mod sockets;
+pub(crate) mod stream;
+pub(crate) mod tls;

@@ -1,7 +1,8 @@
 //! The sockets that a running server listens on, and their change by CONFIG SET.
 //!
 //! ```text
-//!   CONFIG SET port        open the new sockets, then close the old ones: a port that is taken changes nothing
+//!   CONFIG SET port, tls-port
+//!                          open the new sockets, then close the old ones: a port that is taken changes nothing
 //!   CONFIG SET bind        close the old ones first (`*` and one address cannot both be listened on), then open the
 //!                          new; if that fails, open the old again
 //!   the acceptor           accepts, with the lock held; a change registers new sockets with its poll
@@ -16,7 +17,7 @@ use mio::{Registry, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::config::Config;
-use crate::net::listen::{self, Listener};
+use crate::net::listen::{self, Door, Listener};
 use crate::system::error_text;
 
 /// See the module's picture. The lock is a leaf: who holds it takes nothing more.
@@ -44,24 +45,28 @@ impl Sockets {
         self.open.lock()
     }
 
-    /// Goes from the TCP sockets of one configuration to those of another, or leaves them; the error says why.
-    pub(crate) fn change(&self, old: &Config, new: &Config) -> Result<(), String> {
+    /// Goes from the TCP sockets of one configuration to those of another, or leaves them; the error says why, and of which
+    /// door.
+    pub(crate) fn change(&self, old: &Config, new: &Config) -> Result<(), (Door, String)> {
         let mut open = self.open.lock();
         let close_first = old.bind != new.bind;
+        let changes = |door: &Door| close_first || door.port(old) != door.port(new);
+        let doors: Vec<Door> = Door::ALL.into_iter().filter(changes).collect();
+        let close = |open: &mut Vec<Listener>| open.retain(|listener| !is_of(listener, &doors));
         if close_first {
-            open.retain(is_unix);
+            close(&mut open);
         }
-        let tcp = |config: &Config| listen::tcp(&config.bind, config.port, config.tcp_backlog);
-        match tcp(new) {
+        match of_doors(&doors, new) {
             Ok(listeners) => {
                 // Closing a socket takes it out of the poll.
-                open.retain(is_unix);
-                self.add(&mut open, listeners).map_err(|error| error_text(&error))
+                close(&mut open);
+                self.add(&mut open, listeners).map_err(|error| (Door::Plain, error_text(&error)))
             }
             Err(error) => {
                 if close_first {
+                    let back = of_doors(&doors, old).map_err(|(_, error)| error);
                     let back =
-                        tcp(old).and_then(|sockets| self.add(&mut open, sockets).map_err(|error| error_text(&error)));
+                        back.and_then(|sockets| self.add(&mut open, sockets).map_err(|error| error_text(&error)));
                     back.unwrap_or_else(|error| tracing::warn!("Listening again as before: {error}"));
                 }
                 Err(error)
@@ -92,8 +97,17 @@ impl Sockets {
     }
 }
 
-fn is_unix(listener: &Listener) -> bool {
-    matches!(listener, Listener::Unix(..))
+/// The sockets of these doors.
+fn of_doors(doors: &[Door], config: &Config) -> Result<Vec<Listener>, (Door, String)> {
+    let mut all = Vec::new();
+    for &door in doors {
+        all.extend(listen::tcp(config, door).map_err(|error| (door, error))?);
+    }
+    Ok(all)
+}
+
+fn is_of(listener: &Listener, doors: &[Door]) -> bool {
+    matches!(listener, Listener::Tcp(_, door) if doors.contains(door))
 }
 
 /// Removes a Unix socket's file, if it is still there.

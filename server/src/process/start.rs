@@ -17,7 +17,8 @@ use super::signals::{self, Asked};
 use crate::config::{Config, Live, Loaded};
 use crate::features::info::{self, metrics};
 use crate::features::persist;
-use crate::net::listen::{self, Listener};
+use crate::net::listen::{self, Door, Listener};
+use crate::net::tls;
 use crate::state::mail::Message;
 use crate::system::error_text;
 use crate::system::open_files::allow_clients;
@@ -52,6 +53,11 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
     let supervisor = Supervisor::find(config.supervised);
     let mut values = values;
     fit_clients(&mut config, &mut values);
+    let tls = tls::context(&config.tls).map_err(|error| {
+        tracing::warn!("{error}");
+        tracing::warn!("Failed to configure TLS. Check logs for more info.");
+        Failed
+    })?;
     let listeners = listen(&config)?;
     let metrics = metrics::listen(config.metrics_port).map_err(|error| {
         tracing::warn!("Failed listening on metrics-port {}: {}", config.metrics_port, error_text(&error));
@@ -65,6 +71,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
         table: Arc::new(commands),
         run_id: run_id(),
         listeners,
+        tls,
         workers: config.workers,
         loads: true,
     };
@@ -135,7 +142,8 @@ fn greet(config: &Config, file: Option<&Path>) {
         None => tracing::warn!("No config file: the default configuration and the command line's options apply"),
     }
     // Tools that start a server look for "PID: " in its log, as in the peer's banner; so at every log level.
-    let (port, workers) = (config.port, config.workers);
+    let port = if config.port > 0 { config.port } else { config.tls.port };
+    let workers = config.workers;
     tracing::warn!("Running mode=standalone, port={port}, workers={workers}, PID: {pid}");
 }
 
@@ -157,10 +165,13 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Failed> {
         tracing::warn!("{text}");
         Failed
     };
-    let mut listeners = listen::tcp(&config.bind, config.port, config.tcp_backlog).map_err(|error| {
-        tracing::warn!("{error}");
-        refuse(format!("Failed listening on port {} (TCP), aborting.", config.port))
-    })?;
+    let mut listeners = Vec::new();
+    for door in Door::ALL {
+        listeners.extend(listen::tcp(config, door).map_err(|error| {
+            tracing::warn!("{error}");
+            refuse(format!("Failed listening on port {} ({}), aborting.", door.port(config), door.protocol()))
+        })?);
+    }
     if let Some(path) = &config.unix_socket {
         let unix = listen::unix(path, config.unix_socket_mode, config.tcp_backlog).map_err(|error| {
             tracing::warn!("{error}");

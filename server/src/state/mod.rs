@@ -14,6 +14,7 @@
 pub(crate) mod ask_all_workers;
 pub(crate) mod command;
 pub(crate) mod ctx;
+pub(crate) mod handshakes;
 mod load;
 pub(crate) mod mail;
 mod now;
@@ -46,6 +47,8 @@ use crate::features::pubsub::state::Registry;
 use crate::features::slowlog::state::Slowlog;
 use crate::features::tracking::state::TrackingTable;
 use crate::net::sockets::Sockets;
+use crate::net::tls::Contexts;
+use handshakes::Handshakes;
 use mail::Message;
 use rates::Rates;
 use varve_base::counter::Counter;
@@ -58,6 +61,8 @@ pub(crate) struct ServerState {
     commands: CommandSet,
     workers: Vec<WorkerHandle>,
     sockets: Sockets,
+    tls: Contexts,
+    handshakes: Vec<Handshakes>,
     pubsub: Arc<Registry>,
     tracking: Arc<TrackingTable>,
     acl: AccessControl,
@@ -99,6 +104,9 @@ pub(crate) struct Parts {
     /// 40 hexadecimal digits.
     pub(crate) run_id: String,
     pub(crate) sockets: Sockets,
+    pub(crate) tls: Contexts,
+    /// One for each thread that does handshakes.
+    pub(crate) handshakes: Vec<Handshakes>,
     /// In the order of their indices.
     pub(crate) workers: Vec<WorkerHandle>,
     pub(crate) pubsub: Arc<Registry>,
@@ -110,7 +118,7 @@ pub(crate) struct Parts {
 impl ServerState {
     /// Nothing has happened yet.
     pub(crate) fn new(parts: Parts) -> ServerState {
-        let Parts { store, config, commands, run_id, sockets, workers, pubsub, loads, aof } = parts;
+        let Parts { store, config, commands, run_id, sockets, tls, handshakes, workers, pubsub, loads, aof } = parts;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         assert!(!workers.is_empty(), "somebody must serve");
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
@@ -126,6 +134,8 @@ impl ServerState {
             scripts: Arc::default(),
             workers,
             sockets,
+            tls,
+            handshakes,
             pubsub,
             tracking,
             slowlog: Mutex::new(Slowlog::default()),
@@ -168,6 +178,16 @@ impl ServerState {
     /// The listening sockets.
     pub(crate) fn sockets(&self) -> &Sockets {
         &self.sockets
+    }
+
+    /// The context that new TLS connections get.
+    pub(crate) fn tls(&self) -> &Contexts {
+        &self.tls
+    }
+
+    /// The threads that do handshakes: a connection is given to the one that has fewest.
+    pub(crate) fn handshakes(&self) -> &[Handshakes] {
+        &self.handshakes
     }
 
     /// Channels, their subscriptions and the workers' inboxes.
@@ -261,6 +281,7 @@ impl ServerState {
             self.scripts.running().abandon();
             self.send_all(|| Message::Stop);
             self.sockets.wake();
+            self.handshakes.iter().for_each(Handshakes::wake);
             self.persist.loading.batches.stop();
             self.persist.aof.pieces.stop();
         }
@@ -302,7 +323,8 @@ impl ServerState {
 
     /// Connections, those on their way to their worker included.
     pub(crate) fn connections(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.assigned()).sum()
+        let greeting: u64 = self.handshakes.iter().map(Handshakes::count).sum();
+        greeting + self.workers.iter().map(|worker| worker.assigned()).sum::<u64>()
     }
 
     /// The sum of one counter over all workers.

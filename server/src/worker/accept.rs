@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   poll --> accept until nothing waits, 256 with the sockets' lock held --> refuse, or Message::Adopt to a worker
+//!     |                                                                       by TLS: to a thread for its handshake first
 //!     ^            | no descriptors, no memory: what waits stays in the backlog
 //!     +------------+ tried again after 100 ms
 //! ```
@@ -17,9 +18,11 @@ use socket2::{SockRef, TcpKeepalive};
 
 use crate::config::Config;
 use crate::errors;
-use crate::net::conn::{Ends, Newcomer, Stream};
-use crate::net::listen::Listener;
+use crate::net::conn::Newcomer;
+use crate::net::listen::{Door, Listener};
 use crate::net::sockets::Sockets;
+use crate::net::stream::{Ends, Stream};
+use crate::net::tls::Tls;
 use crate::state::mail::Message;
 use crate::state::{Now, ServerState};
 
@@ -104,8 +107,8 @@ impl Acceptor {
         }
         self.failing &= round == Round::Failed;
         let config = state.config().snapshot();
-        for (stream, ends) in accepted {
-            admit(state, &config, stream, ends);
+        for (stream, ends, door) in accepted {
+            admit(state, &config, stream, ends, door);
         }
         round
     }
@@ -118,37 +121,65 @@ impl Acceptor {
     }
 }
 
-/// Refuses a new connection, or gives it to the worker with least to do.
-fn admit(state: &ServerState, config: &Config, stream: Stream, ends: Ends) {
+/// Refuses a new connection, or gives it to the worker with least to do. By TLS nothing can be said before the handshake: one
+/// over `maxclients` is closed without a word.
+fn admit(state: &ServerState, config: &Config, stream: Stream, ends: Ends, door: Door) {
     let counts = state.accepting();
     if state.connections() >= u64::from(config.max_clients) {
-        refuse(&stream, errors::TOO_MANY_CLIENTS);
+        if door == Door::Plain {
+            refuse(&stream, errors::TOO_MANY_CLIENTS);
+        }
         counts.rejected.add(1);
         return;
     }
     counts.accepted.add(1);
-    if config.protected_mode && !ends.is_local() && state.acl().users().default_user().needs_no_password() {
-        refuse(&stream, errors::PROTECTED_MODE);
-        counts.rejected.add(1);
-        return;
-    }
     prepare(&stream, config);
-    let newcomer = Newcomer { client: state.next_client(), stream, ends };
+    match door {
+        Door::Plain if is_denied(state, config, &ends) => {
+            refuse(&stream, errors::PROTECTED_MODE);
+            counts.rejected.add(1);
+        }
+        Door::Plain => give(state, Newcomer { client: state.next_client(), stream, ends, tls: None }),
+        Door::Tls => greet(state, stream, ends),
+    }
+}
+
+/// True for a connection from elsewhere in protected mode.
+pub(super) fn is_denied(state: &ServerState, config: &Config, ends: &Ends) -> bool {
+    config.protected_mode && !ends.is_local() && state.acl().users().default_user().needs_no_password()
+}
+
+/// Gives a connection to the worker with least to do.
+pub(super) fn give(state: &ServerState, newcomer: Newcomer) {
     let worker = &state.workers()[state.least_busy(Now::read().unix_ms)];
     worker.assign();
     worker.send(Message::Adopt(newcomer));
 }
 
-fn accept_one(listener: &Listener) -> io::Result<(Stream, Ends)> {
+/// Has a thread do the handshake of a connection.
+fn greet(state: &ServerState, stream: Stream, ends: Ends) {
+    // None if TLS has just been turned off.
+    let Some(context) = state.tls().current() else { return };
+    match Tls::new(context) {
+        Ok(tls) => {
+            let tls = Some(Box::new(tls));
+            let thread = state.handshakes().iter().min_by_key(|thread| thread.count()).expect("there is one");
+            thread.begin(Newcomer { client: state.next_client(), stream, ends, tls });
+        }
+        Err(error) => tracing::warn!("Error accepting a client connection: {error}"),
+    }
+}
+
+fn accept_one(listener: &Listener) -> io::Result<(Stream, Ends, Door)> {
     match listener {
-        Listener::Tcp(listener) => {
+        Listener::Tcp(listener, door) => {
             let (stream, peer) = listener.accept()?;
             let local = stream.local_addr()?;
-            Ok((Stream::Tcp(stream), Ends::Tcp { peer, local }))
+            Ok((Stream::Tcp(stream), Ends::Tcp { peer, local }, *door))
         }
         Listener::Unix(listener, path) => {
             let (stream, _) = listener.accept()?;
-            Ok((Stream::Unix(stream), Ends::Unix(path.as_path().into())))
+            Ok((Stream::Unix(stream), Ends::Unix(path.as_path().into()), Door::Plain))
         }
     }
 }

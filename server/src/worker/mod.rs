@@ -11,13 +11,14 @@
 //!
 //! A request without a pipeline costs one poll, one read, one write and two readings of the clock. Sockets are registered
 //! once, edge-triggered for both directions; a timer is only the poll's timeout. Connections come from a thread of its own
-//! (accept.rs), by mail. Not here: what commands do.
+//! (accept.rs), by mail; those by TLS after their handshake (handshakes.rs). Not here: what commands do.
 
 mod accept;
 mod ask_all_workers;
 mod core;
 mod deliver;
 mod group;
+mod handshakes;
 mod links;
 mod resting;
 mod run;
@@ -38,11 +39,13 @@ use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
+use rustls::ServerConfig;
 use varve_exec::CommandTable;
 use varve_protocol::Reply;
 
 use self::accept::Acceptor;
 use self::core::Core;
+use self::handshakes::Greeter;
 use self::sums::{Share, Sums};
 use crate::config::Live;
 use crate::features;
@@ -56,6 +59,7 @@ use crate::features::pubsub::state::{Inbox, Registry};
 use crate::net::conn::{Conn, Newcomer, Pool};
 use crate::net::links::Links;
 use crate::net::listen::Listener;
+use crate::net::tls::Contexts;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
 
@@ -70,6 +74,8 @@ const SCRATCH_BYTES: usize = 32 * 1024;
 /// request at a time waits for a short turn only; under load the steps keep up.
 const BACKGROUND_MIN: Duration = Duration::from_micros(25);
 const BACKGROUND_MAX: Duration = Duration::from_micros(100);
+/// Workers from which on two threads do handshakes.
+const TWO_GREETERS_FROM: usize = 4;
 /// How long replies being written may take when the server ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -107,6 +113,8 @@ pub(crate) struct Setup {
     pub(crate) table: Arc<CommandTable>,
     pub(crate) run_id: String,
     pub(crate) listeners: Vec<Listener>,
+    /// The context of TLS connections; None: there are none.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
     /// Number of workers, at least 1.
     pub(crate) workers: usize,
     /// Data is to be loaded before clients are served.
@@ -153,6 +161,15 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         polls.push(poll);
     }
     let (acceptor, sockets) = Acceptor::new(setup.listeners)?;
+    let tls = Contexts::default();
+    tls.exchange(setup.tls);
+    let mut greeters = Vec::new();
+    let mut handshakes = Vec::new();
+    for index in 0..if setup.workers < TWO_GREETERS_FROM { 1 } else { 2 } {
+        let (greeter, queue) = Greeter::new(index)?;
+        greeters.push(greeter);
+        handshakes.push(queue);
+    }
     let aof = Aof::new(wakers);
     let state = Arc::new(ServerState::new(Parts {
         store: setup.store,
@@ -160,6 +177,8 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         commands: *features::commands(),
         run_id: setup.run_id,
         sockets,
+        tls,
+        handshakes,
         workers: handles,
         pubsub: Arc::new(Registry::new(inboxes, Arc::clone(aof.journal()))),
         loads: setup.loads,
@@ -175,6 +194,10 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table), links));
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
+    }
+    for greeter in greeters {
+        let state = Arc::clone(&state);
+        threads.push(std::thread::Builder::new().name("handshakes".into()).spawn(move || greeter.run(&state))?);
     }
     let accepting = Arc::clone(&state);
     let (accepts, begins) = sync_channel(1);

@@ -16,6 +16,7 @@ mod scripts;
 mod shutdown;
 mod strangers;
 mod timeouts;
+mod tls;
 mod tracking;
 mod transactions;
 mod users;
@@ -32,7 +33,8 @@ use varve_store::Store;
 use super::{Running, Setup, start};
 use crate::config::{Live, Loader};
 use crate::features::commands;
-use crate::net::listen::{self, Listener};
+use crate::net::listen::{self, Door, Listener};
+use crate::net::tls::context;
 
 /// A server in this process, ended with the test.
 struct Server {
@@ -54,13 +56,15 @@ impl Server {
         let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         probe.set_nonblocking(true).unwrap();
         let address = probe.local_addr().unwrap();
-        listeners.push(Listener::Tcp(mio::net::TcpListener::from_std(probe)));
+        listeners.push(Listener::Tcp(mio::net::TcpListener::from_std(probe), Door::Plain));
+        let loaded = loader.finish();
         let setup = Setup {
             store: test_store(workers),
-            config: Live::new(loader.finish().values, None),
+            config: Live::new(loaded.values, None),
             table: Arc::new(CommandTable::new(commands())),
             run_id: "0".repeat(40),
             listeners,
+            tls: context(&loaded.config.tls).unwrap(),
             workers,
             loads: false,
         };

@@ -5,6 +5,7 @@
 //! client  a blocking connection: one command, or a pipeline
 //! server  varve-server or redis-server started on a loopback port of its own, stopped by its pid
 //! process CPU time and resident memory of a process, read from /proc
+//! tls     certificates made for a test, and a blocking connection by TLS
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
 //! replica what a server sends to its replicas: the stream of write commands
 //! watch   waiting for what a server does by itself, and the figures of INFO
@@ -21,6 +22,7 @@ pub mod process;
 pub mod replica;
 pub mod seed;
 pub mod server;
+pub mod tls;
 pub mod value;
 pub mod watch;
 

@@ -12,7 +12,8 @@ use std::fmt::Write;
 use varve_protocol::Resp;
 
 use crate::features::pubsub::state::Kind;
-use crate::net::conn::{Conn, Ends, WaitReasons};
+use crate::net::conn::{Conn, WaitReasons};
+use crate::net::stream::Ends;
 
 /// All bytes that a client costs: what the connection takes, values that are received or sent, and elements that are kept
 /// for its reply as they were, which both lie in the store. What `maxmemory-clients` bounds, and CLIENT LIST shows. A value
@@ -29,7 +30,7 @@ pub(crate) fn memory(conn: &Conn) -> usize {
     let session = conn.session();
     let subscriptions = conn.subscriptions().map_or(0, |subscriptions| subscriptions.memory());
     let waiting = session.queued_bytes() + session.watched_bytes() + session.ongoing_bytes();
-    let buffers = conn.requests().held_bytes() + conn.output_held_bytes();
+    let buffers = conn.requests().held_bytes() + conn.output_held_bytes() + conn.socket().tls_bytes();
     size_of::<Conn>() + session.text_bytes() + waiting + subscriptions + buffers
 }
 

@@ -25,7 +25,7 @@ pub(super) fn server(facts: &Facts, out: &mut Lines) {
     out.put("process_id", std::process::id());
     out.put("process_supervised", server.supervised);
     out.put("run_id", &server.run_id);
-    out.put("tcp_port", config.port);
+    out.put("tcp_port", if config.port > 0 { config.port } else { config.tls.port });
     out.put("server_time_usec", server.now_us);
     out.put("uptime_in_seconds", server.uptime_s);
     out.put("uptime_in_days", server.uptime_s / 86_400);

@@ -169,8 +169,8 @@ mod tests {
 
     use varve_store::{EffectSink, Options, Policy, Store, Unit};
 
-    use super::super::socket::{Ends, Stream};
     use super::*;
+    use crate::net::stream::{Ends, Stream};
 
     /// A journal that has no room, or has.
     struct Full(AtomicBool);
@@ -202,6 +202,7 @@ mod tests {
         let mut socket = Socket::new(
             Stream::Unix(mio::net::UnixStream::from_std(ours)),
             Ends::Unix(std::path::Path::new("").into()),
+            None,
         );
         theirs.write_all(&[1; 1000]).expect("room");
         assert!(large.begin(&mut worker, &[], 1 << 20));

@@ -24,7 +24,7 @@ pub(crate) use input::Pool;
 use output::Flush;
 use requests::Reading;
 pub(crate) use requests::Requests;
-pub(crate) use socket::{Ends, Newcomer, Socket, Stream};
+pub(crate) use socket::{Newcomer, Socket};
 pub(crate) use wait::WaitReasons;
 
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Conn {
     pub(crate) fn new(id: ConnId, newcomer: Newcomer, config: &Config, default: Arc<User>, now_ms: i64) -> Conn {
         let mut conn = Conn {
             id,
-            socket: Socket::new(newcomer.stream, newcomer.ends),
+            socket: Socket::new(newcomer.stream, newcomer.ends, newcomer.tls),
             session: Session::of_client(newcomer.client, now_ms, default),
             requests: Requests::new(),
             output: Reply::new(),

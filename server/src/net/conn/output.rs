@@ -8,7 +8,8 @@ use std::io::{self, IoSlice};
 
 use varve_protocol::Reply;
 
-use super::Stream;
+use crate::net::stream::Stream;
+use crate::net::tls::Tls;
 
 /// Pieces handed to one writev.
 const SLICES_MAX: usize = 64;
@@ -56,6 +57,32 @@ pub(crate) fn flush(stream: &Stream, replies: &mut Reply, most: usize) -> io::Re
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+    Ok(done)
+}
+
+/// Like [`flush`], by TLS. Replies are done with when the socket has taken their records.
+#[cold]
+pub(crate) fn flush_sealed(stream: &Stream, tls: &mut Tls, replies: &mut Reply, most: usize) -> io::Result<Flush> {
+    let mut done = Flush { bytes: 0, writes: 0, end: Flushed::Empty };
+    let mut all_sent = tls.send_sealed(stream)?;
+    loop {
+        if !all_sent {
+            done.end = Flushed::Blocked;
+            break;
+        }
+        let sent = tls.take_ahead();
+        replies.consume(sent);
+        done.bytes += sent;
+        if replies.is_empty() {
+            break;
+        }
+        if done.bytes >= FLUSH_BYTES.min(most) {
+            done.end = Flushed::More;
+            break;
+        }
+        done.writes += 1;
+        all_sent = tls.seal(stream, replies.parts(), most - done.bytes)?;
     }
     Ok(done)
 }

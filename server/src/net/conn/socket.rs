@@ -11,107 +11,19 @@
 //! data end a read early, and so do descriptors that come with bytes of a Unix socket. A second read behind each request
 //! would cost a call a request, so a doubted socket is looked at again at the connection's next tick.
 
-use std::io::{self, IoSlice, Read, Write};
-use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
-use std::path::Path;
-use std::sync::Arc;
+use std::io;
+use std::os::fd::RawFd;
 
-use mio::event::{Event, Source};
-use mio::{Interest, Registry, Token};
+use mio::event::Event;
+use mio::{Registry, Token};
 use varve_protocol::Reply;
 
-use super::output::{Flush, Flushed, flush};
+use super::output::{Flush, Flushed, flush, flush_sealed};
+use crate::net::stream::{Ends, Stream};
+use crate::net::tls::{Got, Tls};
 
 /// Bytes read in one visit, at most.
 pub(super) const READ_BYTES: usize = 256 * 1024;
-
-/// The socket of a connection.
-#[derive(Debug)]
-pub(crate) enum Stream {
-    /// Over TCP.
-    Tcp(mio::net::TcpStream),
-    /// Over the Unix socket.
-    Unix(mio::net::UnixStream),
-}
-
-impl Stream {
-    /// Registers for reading and writing at once, edge-triggered, so that no later call changes the interest.
-    fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        match self {
-            Stream::Tcp(stream) => stream.register(registry, token, interest),
-            Stream::Unix(stream) => stream.register(registry, token, interest),
-        }
-    }
-
-    /// One read.
-    fn read(&self, room: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).read(room),
-            Stream::Unix(stream) => (&mut &*stream).read(room),
-        }
-    }
-
-    /// One write.
-    pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write(bytes),
-            Stream::Unix(stream) => (&mut &*stream).write(bytes),
-        }
-    }
-
-    /// One write of several pieces.
-    pub(super) fn write_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => (&mut &*stream).write_vectored(pieces),
-            Stream::Unix(stream) => (&mut &*stream).write_vectored(pieces),
-        }
-    }
-
-    /// The socket's descriptor, as CLIENT LIST shows it.
-    fn fd(&self) -> RawFd {
-        match self {
-            Stream::Tcp(stream) => stream.as_raw_fd(),
-            Stream::Unix(stream) => stream.as_raw_fd(),
-        }
-    }
-}
-
-/// Both ends of a connection, written as Redis writes them.
-#[derive(Clone, Debug)]
-pub(crate) enum Ends {
-    /// Addresses of the peer and of this side.
-    Tcp { peer: SocketAddr, local: SocketAddr },
-    /// The path of the Unix socket; the peer has no name.
-    Unix(Arc<Path>),
-}
-
-impl Ends {
-    /// The peer's end: `ip:port`, `[ip]:port` or `path:0`.
-    pub(crate) fn peer(&self) -> String {
-        match self {
-            Ends::Tcp { peer, .. } => peer.to_string(),
-            Ends::Unix(path) => format!("{}:0", path.display()),
-        }
-    }
-
-    /// This side's end, in the same form.
-    pub(crate) fn local(&self) -> String {
-        match self {
-            Ends::Tcp { local, .. } => local.to_string(),
-            Ends::Unix(path) => format!("{}:0", path.display()),
-        }
-    }
-
-    /// True for the Unix socket and for loopback addresses: what protected mode and `local` settings admit.
-    pub(crate) fn is_local(&self) -> bool {
-        match self {
-            Ends::Tcp { peer, .. } => peer.ip().to_canonical().is_loopback(),
-            Ends::Unix(_) => true,
-        }
-    }
-}
 
 /// Whether a socket holds bytes, as far as is known. See the module's picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +42,8 @@ enum Readiness {
 pub(crate) struct Socket {
     stream: Stream,
     ends: Ends,
+    /// None: bytes are sent as they are.
+    tls: Option<Box<Tls>>,
     readiness: Readiness,
     /// It took less than it was given, and will report when it is writable.
     full: bool,
@@ -141,8 +55,8 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// A new socket, which may hold bytes already.
-    pub(crate) fn new(stream: Stream, ends: Ends) -> Socket {
-        Socket { stream, ends, readiness: Readiness::Ready, full: false, hung_up: false, ended: false }
+    pub(crate) fn new(stream: Stream, ends: Ends, tls: Option<Box<Tls>>) -> Socket {
+        Socket { stream, ends, tls, readiness: Readiness::Ready, full: false, hung_up: false, ended: false }
     }
 
     /// Registers for reading and writing, so that no later call changes the interest.
@@ -157,11 +71,25 @@ impl Socket {
         }
         self.hung_up |= event.is_read_closed() || event.is_error();
         self.full &= !(event.is_writable() || event.is_error());
+        if self.tls.is_some() && event.is_writable() {
+            self.send_sealed();
+        }
+    }
+
+    /// Sends records that waited for the socket: those of control have no reply that would be written later.
+    #[cold]
+    fn send_sealed(&mut self) {
+        let Some(tls) = &mut self.tls else { return };
+        // A socket that fails shows it to the next read as well.
+        self.full = !tls.send_sealed(&self.stream).unwrap_or(true);
     }
 
     /// Reads once, and notes whether there may be more. None if the socket holds nothing now.
     #[inline]
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.tls.is_some() {
+            return self.read_sealed(room);
+        }
         let count = match self.stream.read(room) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -180,9 +108,34 @@ impl Socket {
         Ok(Some(count))
     }
 
+    /// Reads once by TLS. A record that is not whole, or carries none of the client's bytes, gives None.
+    #[cold]
+    fn read_sealed(&mut self, room: &mut [u8]) -> io::Result<Option<usize>> {
+        let tls = self.tls.as_mut().expect("the caller has looked");
+        match tls.read(&self.stream, room)? {
+            Got::Nothing => {
+                self.readiness = Readiness::Empty;
+                Ok(None)
+            }
+            Got::End => {
+                (self.ended, self.hung_up) = (true, true);
+                Ok(Some(0))
+            }
+            Got::Bytes { count, more, short } => {
+                if short && !more && !self.hung_up {
+                    self.readiness = Readiness::Doubted;
+                }
+                Ok(Some(count).filter(|&count| count > 0))
+            }
+        }
+    }
+
     /// Writes as much as the socket takes, `most` bytes at most, within one flush's share.
     pub(crate) fn write(&mut self, replies: &mut Reply, most: usize) -> io::Result<Flush> {
-        let done = flush(&self.stream, replies, most)?;
+        let done = match &mut self.tls {
+            None => flush(&self.stream, replies, most)?,
+            Some(tls) => flush_sealed(&self.stream, tls, replies, most)?,
+        };
         self.full = done.end == Flushed::Blocked;
         Ok(done)
     }
@@ -216,6 +169,12 @@ impl Socket {
         self.ended
     }
 
+    /// Bytes of memory that TLS takes for the connection, 0 without it.
+    #[inline]
+    pub(crate) fn tls_bytes(&self) -> usize {
+        self.tls.as_ref().map_or(0, |tls| tls.held_bytes())
+    }
+
     /// Both ends.
     pub(crate) fn ends(&self) -> &Ends {
         &self.ends
@@ -227,6 +186,14 @@ impl Socket {
     }
 }
 
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.end(&self.stream);
+        }
+    }
+}
+
 /// An accepted socket on its way to its worker.
 #[derive(Debug)]
 pub(crate) struct Newcomer {
@@ -234,4 +201,6 @@ pub(crate) struct Newcomer {
     pub(crate) client: u64,
     pub(crate) stream: Stream,
     pub(crate) ends: Ends,
+    /// None: bytes are sent as they are.
+    pub(crate) tls: Option<Box<Tls>>,
 }

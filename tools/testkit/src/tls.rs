@@ -1,0 +1,131 @@
+//! Certificates made for a test in a folder of its own, and a blocking connection by TLS.
+//!
+//! ```text
+//!   folder   ca.crt   server.crt, server.key   client.crt, client.key        all by one authority, whose key stays in memory
+//! ```
+
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+/// The name that certificates of servers are good for, beside 127.0.0.1.
+const HOST: &str = "localhost";
+
+/// A connection by TLS, to be read and written like a socket.
+pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// See the module's picture. The folder goes with it.
+#[derive(Debug)]
+pub struct Certificates {
+    dir: PathBuf,
+    authority: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Certificates {
+    /// Makes an authority, and a certificate of a server and of a client, in a new folder with this name in it.
+    ///
+    /// # Panics
+    /// When the folder cannot be written.
+    #[must_use]
+    pub fn make(name: &str) -> Certificates {
+        let dir = std::env::temp_dir().join(format!("varve-tls-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a folder for temporary files");
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "Authority of tests");
+        let authority = CertifiedIssuer::self_signed(params, key()).expect("a certificate");
+        let made = Certificates { dir, authority };
+        made.write("ca.crt", &made.authority.pem());
+        made.renew("server");
+        made.renew("client");
+        made
+    }
+
+    /// Writes a new certificate and key of this name, in the place of those there.
+    ///
+    /// # Panics
+    /// When the folder cannot be written.
+    pub fn renew(&self, name: &str) {
+        let names = vec![HOST.to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).expect("names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = key();
+        let certificate = params.signed_by(&key, &self.authority).expect("a certificate");
+        self.write(&format!("{name}.crt"), &certificate.pem());
+        self.write(&format!("{name}.key"), &key.serialize_pem());
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("a file in a folder of our own");
+    }
+
+    /// The path of a file of the folder.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The directives by which a server uses them.
+    #[must_use]
+    pub fn directives(&self) -> Vec<(&'static str, String)> {
+        let path = |name| self.path(name).display().to_string();
+        vec![
+            ("tls-cert-file", path("server.crt")),
+            ("tls-key-file", path("server.key")),
+            ("tls-ca-cert-file", path("ca.crt")),
+        ]
+    }
+
+    /// How a client connects: it trusts the authority, and shows its certificate or none.
+    ///
+    /// # Panics
+    /// When the files are gone.
+    #[must_use]
+    pub fn client(&self, shows: bool) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(pem(&self.path("ca.crt"))).expect("a certificate");
+        let builder = ClientConfig::builder().with_root_certificates(roots);
+        if !shows {
+            return builder.with_no_client_auth();
+        }
+        let key = PrivateKeyDer::from_pem_file(self.path("client.key")).expect("a key");
+        builder.with_client_auth_cert(vec![pem(&self.path("client.crt"))], key).expect("a certificate and its key")
+    }
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.dir) {
+            eprintln!("{}: {error}", self.dir.display());
+        }
+    }
+}
+
+fn key() -> KeyPair {
+    KeyPair::generate().expect("random numbers")
+}
+
+fn pem(path: &Path) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(path).expect("a certificate")
+}
+
+/// Connects by TLS; the handshake is made by the first read or write. Reads wait for 20 seconds at most.
+///
+/// # Panics
+/// When nobody listens.
+#[must_use]
+pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsStream {
+    let stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_nodelay(true).expect("an option of TCP");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option of sockets");
+    let name = ServerName::try_from(HOST).expect("a name");
+    let session = ClientConnection::new(Arc::clone(config), name).expect("a configuration that is whole");
+    StreamOwned::new(session, stream)
+}

@@ -121,6 +121,7 @@ pub(super) const NAMES: &[(&str, &str, Kind)] = &[
     ("expired_stale_perc", "expired_stale_percentage", Gauge),
     ("expired_time_cap_reached_count", "expired_time_cap_reached_total", Gauge),
     ("expire_cycle_cpu_milliseconds", "expire_cycle_cpu_time_ms_total", Counter),
+    ("expired_fields", "expired_fields_total", Counter),
     ("evicted_keys", "evicted_keys_total", Counter),
     ("evicted_clients", "evicted_clients_total", Counter),
     ("total_eviction_exceeded_time", "eviction_exceeded_time_ms_total", Counter),

@@ -44,6 +44,11 @@ const UNASKED: &[(&str, &str)] = &[
     ("dump", PAYLOAD),
     ("restore", PAYLOAD),
     ("migrate", "it needs a third server: tests/migrate.rs"),
+    ("eval", SCRIPTS),
+    ("evalsha", SCRIPTS),
+    ("eval_ro", SCRIPTS),
+    ("evalsha_ro", SCRIPTS),
+    ("script", SCRIPTS),
     ("save", FILES),
     ("bgsave", FILES),
     ("bgrewriteaof", FILES),
@@ -59,6 +64,8 @@ const UNASKED: &[(&str, &str)] = &[
     ("slaveof", STATE),
     ("wait", STATE),
 ];
+const SCRIPTS: &str =
+    "scripts have replies of redis-server's: compat/lua/tests/recorded; Redis's and redis-py's suites";
 const WAITING: &str = "its form that does not wait is asked; the waits are scripts (peer_blocking.txt)";
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";
 const STATE: &str = "it asks for the state of a server: server/tests/peer_server.rs";

@@ -65,7 +65,7 @@ fn damaged(bytes: &[u8]) {
     PackedLeaf::check(&larger).expect("a sound leaf stays one");
 }
 
-/// A pair that passes the check is the one that its field and value make.
+/// A pair that passes the check is the one that its field, its value and the time at which it expires make.
 fn damaged_pair(bytes: &[u8]) {
     if bytes.len() > usize::from(u16::MAX) || pair::check(bytes).is_err() {
         return;
@@ -74,5 +74,9 @@ fn damaged_pair(bytes: &[u8]) {
     let (mut field_text, mut value_text) = ([0; 20], [0; 20]);
     let coded = pair::LeafField::of(field.text(&mut field_text));
     assert!(coded.is_of(bytes));
-    coded.with_value(value.text(&mut value_text), |parts| assert_eq!(parts.concat(), bytes));
+    let (value, same) = (value.text(&mut value_text), |parts: &[&[u8]]| assert_eq!(parts.concat(), bytes));
+    match pair::expiry_ms(bytes) {
+        Some(expiry_ms) => coded.with_expiring(value, expiry_ms, same),
+        None => coded.with_value(value, same),
+    }
 }

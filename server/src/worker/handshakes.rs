@@ -134,7 +134,7 @@ impl Greeter {
         } else if is_denied(state, &state.config().snapshot(), &newcomer.ends) {
             state.accepting().rejected.add(1);
             let (Some(tls), stream) = (&mut newcomer.tls, &newcomer.stream) else { return };
-            // As far as the socket takes it: a peer that does not read misses the reason.
+            // The reason goes out as far as the socket takes it. A peer that does not read it misses it.
             if let Err(error) = tls.seal(stream, std::iter::once(errors::PROTECTED_MODE), usize::MAX) {
                 tracing::debug!("refusing a connection: {error}");
             }

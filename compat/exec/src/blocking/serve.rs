@@ -46,7 +46,7 @@ enum Serving {
     Done,
     /// A shard is missing.
     Far,
-    /// As many were served as one hold may.
+    /// The waiters that one hold may serve have been served; more wait.
     Spent,
 }
 

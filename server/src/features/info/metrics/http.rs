@@ -1,10 +1,10 @@
-//! As much of HTTP/1.1 as answering GET takes.
+//! The part of HTTP/1.1 that a server needs which answers GET alone.
 //!
 //! ```text
 //!   GET /metrics HTTP/1.1\r\n Host: localhost:9121\r\n ... \r\n\r\n       up to 8 KB, within five seconds
 //!   HTTP/1.1 200 OK\r\n Content-Type, Content-Length, Connection: close \r\n\r\n text
 //! ```
-//! Every connection is closed after its answer: whoever asks once in some seconds loses nothing by that. A body that a
+//! Every connection is closed after its answer: a client that asks once in some seconds loses nothing by that. A body that a
 //! request announces is not read. Parsing is httparse's.
 
 use std::io::{self, Read, Write};

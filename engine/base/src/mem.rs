@@ -12,7 +12,8 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The page size that ranges are multiples of. x86-64 has no other base page.
 pub const PAGE_BYTES: usize = 4096;
@@ -148,7 +149,7 @@ impl Drop for Mapping {
 }
 
 fn left() -> MutexGuard<'static, Vec<(NonNullAddress, usize)>> {
-    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+    LEFT.lock()
 }
 
 /// Addresses of `len` bytes among those that could not be unmapped.

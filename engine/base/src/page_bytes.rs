@@ -9,7 +9,8 @@
 
 use std::io;
 use std::ops::Deref;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::span::PageSpan;
 
@@ -80,5 +81,5 @@ impl Drop for PageBytes {
 /// A leaf: nothing else is locked under it.
 fn spare() -> MutexGuard<'static, Vec<PageSpan>> {
     // Nothing panics while it is held.
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+    SPARE.lock()
 }

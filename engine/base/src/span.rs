@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::mem::{self, Mapping, PAGE_BYTES};
 
@@ -107,7 +108,7 @@ pub fn pool_bytes() -> (usize, usize) {
 
 fn pool() -> MutexGuard<'static, Pool> {
     // A panic leaves the pool whole: nothing panics between two changes of it but a broken invariant.
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+    POOL.lock()
 }
 
 struct Region {

@@ -1,7 +1,7 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{licences, loops, peer, redispy, setup, tidy};
+use crate::{lanes, licences, loops, peer, redispy, setup, tidy};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,15 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The quick loop.
 pub(crate) fn check() -> Tally {
+    let mut tally = form();
+    tally.add(crate_tests());
+    tally.add(portable_search());
+    tally.add(step("benches, once", benches));
+    tally
+}
+
+/// The form of the code and the house rules.
+fn form() -> Tally {
     let mut tally = step("fmt", || Tally::one("fmt", run(&mut cargo(&["fmt", "--all", "--", "--check"]))));
     tally.add(step("clippy", || {
         let mut clippy = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
@@ -51,17 +60,23 @@ pub(crate) fn check() -> Tally {
     }));
     tally.add(step("tidy", || tidy::run(&workspace())));
     tally.add(licences::check());
-    tally.add(step("tests", || {
+    tally
+}
+
+fn crate_tests() -> Tally {
+    step("tests", || {
         let mut args = vec!["test", "--quiet", "--no-fail-fast"];
         args.extend(CRATES.iter().flat_map(|name| ["-p", name]));
         cargo_test("tests", &mut cargo(&args))
-    }));
-    tally.add(step("portable search", || {
+    })
+}
+
+/// The index's search without SSE2.
+fn portable_search() -> Tally {
+    step("portable search", || {
         let args = ["test", "--quiet", "-p", "varve-base", "-p", "varve-index", "--features", "varve-index/portable"];
         cargo_test("portable search", &mut cargo(&args))
-    }));
-    tally.add(step("benches, once", benches));
-    tally
+    })
 }
 
 /// The server that the end-to-end tests run.
@@ -90,34 +105,59 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
     if tally.failed > 0 {
         return tally;
     }
-    tally.add(check());
+    tally.add(form());
     let built = step("release build", server_build);
     if built.failed > 0 {
         tally.add(built);
         return tally;
     }
     tally.add(built);
-    tally.add(step("command loops", || loops::all(false)));
-    tally.add(step("end to end", || {
+    let end_to_end = move || end_to_end(diff_commands, stress_seconds);
+    tally.add(lanes::run(vec![
+        vec![
+            Box::new(crate_tests),
+            Box::new(portable_search),
+            Box::new(|| step("benches, once", benches)),
+            Box::new(end_to_end),
+            Box::new(|| step("loom", loom)),
+            Box::new(|| sanitizer(1)),
+        ],
+        vec![
+            Box::new(|| step("command loops", || loops::all(false))),
+            Box::new(|| step("peer suite", || peer::run_units(&[], false))),
+            Box::new(|| step("redis-py suite", || redispy::suite(&[]))),
+            Box::new(quick_benches),
+            Box::new(|| step("fuzz targets", || fuzz(FUZZ_SECONDS))),
+            Box::new(|| sanitizer(0)),
+        ],
+    ]));
+    tally
+}
+
+fn end_to_end(diff_commands: u64, stress_seconds: u64) -> Tally {
+    step("end to end", || {
         let mut tests =
             cargo(&["test", "--release", "--no-fail-fast", "-p", "varve-tests", "--", "--test-threads", "1"]);
         tests.env("VARVE_DIFF_COMMANDS", diff_commands.to_string());
         tests.env("VARVE_STRESS_SECONDS", stress_seconds.to_string());
         tests.env("VARVE_SERVER", server_binary());
         cargo_test("end to end", &mut tests)
-    }));
-    tally.add(step("peer suite", || peer::run_units(&[], false)));
-    tally.add(step("redis-py suite", || redispy::suite(&[])));
+    })
+}
+
+fn quick_benches() -> Tally {
+    let mut tally = Tally::default();
     for name in QUICK_BENCHES {
         let args = [name.to_string(), "--quick".into()];
         tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", "varve-bench", &args)));
     }
-    tally.add(step("loom", loom));
-    tally.add(step("fuzz targets", || fuzz(FUZZ_SECONDS)));
-    for (sanitizer, crates) in SANITIZED {
-        tally.add(step(&format!("{sanitizer} sanitizer"), || sanitized(sanitizer, crates)));
-    }
     tally
+}
+
+/// One of [`SANITIZED`].
+fn sanitizer(number: usize) -> Tally {
+    let (name, crates) = SANITIZED[number];
+    step(&format!("{name} sanitizer"), || sanitized(name, crates))
 }
 
 /// The gate and two workers on one shard, every interleaving up to a bound.

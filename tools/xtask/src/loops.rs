@@ -13,7 +13,7 @@
 //!
 //! A count that fell is told, not refused: recording anew (`cargo xtask loops --record`) keeps what was won.
 
-use crate::shell::{Tally, cargo, command, output, run, target_dir, workspace};
+use crate::shell::{Tally, cargo, command, output, run, say, target_dir, workspace};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn counted(record: bool) -> Result<Tally, String> {
     let file = workspace().join(COUNTS);
     let recorded = Recorded::parse(&fs::read_to_string(&file).unwrap_or_default());
     if !record && recorded.compiler != compiler {
-        println!("loops: the counts hold for {}, this is {compiler}: nothing is compared", recorded.compiler);
+        say(&format!("loops: the counts hold for {}, this is {compiler}: nothing is compared", recorded.compiler));
         return Ok(Tally { skipped: LOOPS.len() as u64, ..Tally::default() });
     }
     build()?;
@@ -65,7 +65,7 @@ fn counted(record: bool) -> Result<Tally, String> {
     let mut tally = Tally::default();
     for (name, count) in &now.counts {
         let before = recorded.counts.get(name).copied();
-        println!("loops: {name:<7} {count:>8.1} instructions per operation{}", change(before, *count));
+        say(&format!("loops: {name:<7} {count:>8.1} instructions per operation{}", change(before, *count)));
         let verdict = if record { Ok(()) } else { judge(before, *count) };
         tally.add(Tally::one(&format!("loop {name}"), verdict));
     }

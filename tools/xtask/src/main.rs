@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod lanes;
 mod licences;
 mod long;
 mod loops;

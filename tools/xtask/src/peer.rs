@@ -11,7 +11,7 @@
 //! address. A skip entry that names no test fails the run, so the list cannot outlive its reasons.
 
 use crate::setup;
-use crate::shell::{Tally, command, follow, server_binary, step, tools_dir, workspace};
+use crate::shell::{Tally, command, follow, say, server_binary, step, tools_dir, workspace};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -161,7 +161,7 @@ fn unit_or_again(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
     if first.failed == 0 {
         return first;
     }
-    println!("{unit}: once more, because of: {}", first.failures.join("; "));
+    say(&format!("{unit}: once more, because of: {}", first.failures.join("; ")));
     one_unit(suite, unit, skips)
 }
 
@@ -186,11 +186,16 @@ fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
     }
     runtest.current_dir(suite).env("PATH", format!("{}:{path}", suite.join("shims").display()));
     let mut skipped = BTreeSet::new();
+    let mut last = String::from("no test");
     let result = follow(&mut runtest, |line| {
         let line = plain(line);
         let Some((mark, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) else { return };
         match mark {
-            "ok" => tally.passed += 1,
+            "ok" => {
+                tally.passed += 1;
+                last = rest.to_string();
+            }
+            "TIMEOUT" => tally.fail(&format!("{unit}: no test has ended for {SILENCE_LIMIT} s, behind: {last}")),
             "err" | "exception" => tally.fail(&format!("{unit}: {rest}")),
             "skip" => {
                 tally.skipped += 1;
@@ -200,7 +205,7 @@ fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
                 tally.skipped += 1;
                 let tag = rest.rsplit_once("Tag: ").and_then(|(_, tag)| tag.strip_suffix(" denied"));
                 skipped.extend(tag.map(|tag| format!("{TAG}{tag}")));
-                println!("skipped by the suite itself: {unit}: {rest}");
+                say(&format!("skipped by the suite itself: {unit}: {rest}"));
             }
             _ => {}
         }

@@ -14,7 +14,7 @@
 //! the run, so the list cannot outlive its reasons.
 
 use crate::setup;
-use crate::shell::{Tally, command, run, server_binary, step, tools_dir, workspace};
+use crate::shell::{Tally, command, run, say, server_binary, step, tools_dir, workspace};
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -86,7 +86,7 @@ fn again(suite: &Path, resp: &str, name: &str, first: Tally, text: &str) -> Tall
     if failed.is_empty() || failed.len() > AGAIN_MAX || failed.len() as u64 != first.failed {
         return first;
     }
-    println!("{name}: once more: {}", failed.join(" "));
+    say(&format!("{name}: once more: {}", failed.join(" ")));
     match one_protocol(suite, resp, &failed) {
         Ok(text) => {
             let mut second = count(name, &text);
@@ -170,9 +170,9 @@ fn count(name: &str, text: &str) -> Tally {
         tally.fail(&format!("{name}: no test was run"));
     }
     if tally.failed > 0 {
-        println!("{text}");
+        say(text);
     }
-    println!("{name}: {}", summary.unwrap_or("no summary"));
+    say(&format!("{name}: {}", summary.unwrap_or("no summary")));
     tally
 }
 

@@ -1,5 +1,6 @@
 //! Running programs and counting what they report.
 
+use crate::lanes;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -90,6 +91,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
 /// When it cannot be run or ends with a status other than 0.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let name = format!("{command:?}");
+    lanes::collect_from(command)?;
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{name}: {status}")),
@@ -118,11 +120,12 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
 /// When it cannot be run or ends with a status other than 0.
 pub(crate) fn follow(command: &mut Command, mut line: impl FnMut(&str)) -> Result<(), String> {
     let name = format!("{command:?}");
+    lanes::collect_from(command)?;
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| format!("{name}: {error}"))?;
     if let Some(stdout) = child.stdout.take() {
         for text in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
             let text = String::from_utf8_lossy(&text).into_owned();
-            println!("{text}");
+            say(&text);
             line(&text);
         }
     }
@@ -186,13 +189,20 @@ pub(crate) fn cargo_test(name: &str, command: &mut Command) -> Tally {
     tally
 }
 
+/// Prints a line, or keeps it for the end of the step where the step's output is collected.
+pub(crate) fn say(line: &str) {
+    lanes::say(line);
+}
+
 /// Says what begins, and how long it took.
 pub(crate) fn step(name: &str, work: impl FnOnce() -> Tally) -> Tally {
-    println!("== {name}");
-    let start = Instant::now();
-    let tally = work();
-    println!("== {name}: {} ({:.1} s)", tally.summary(), start.elapsed().as_secs_f64());
-    tally
+    lanes::collected(name, || {
+        say(&format!("== {name}"));
+        let start = Instant::now();
+        let tally = work();
+        say(&format!("== {name}: {} ({:.1} s)", tally.summary(), start.elapsed().as_secs_f64()));
+        tally
+    })
 }
 
 #[cfg(test)]

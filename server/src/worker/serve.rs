@@ -217,6 +217,11 @@ impl Core {
         if self.over_output_limit(id, out.len(), out.is_overflown()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
         }
+        let session = self.conns[id].session();
+        if session.ends_after_reply() {
+            // Once its client has the reply, nobody finds it any more: a redirection to it is broken.
+            self.state.pubsub().leave(session.id());
+        }
         self.write(id, out)
     }
 

@@ -306,3 +306,17 @@ fn monitors_see_the_commands_of_every_worker() {
     drop(monitor);
     wait_until("nobody monitors", || !server.state().monitors().any());
 }
+
+/// A client that has the reply to QUIT is gone for all others: a redirection to it is broken at the next stale key.
+#[test]
+fn nobody_finds_a_connection_whose_last_reply_has_come() {
+    let server = Server::start(2, "");
+    for _ in 0..300 {
+        let mut client = server.connect();
+        client.send(&request(&["CLIENT", "ID"]));
+        let id: u64 = client.line().trim_start_matches(':').trim_end().parse().expect("a number");
+        assert!(server.state().pubsub().home(id).is_some());
+        client.ask(&["QUIT"], "+OK\r\n");
+        assert!(server.state().pubsub().home(id).is_none(), "it is still found");
+    }
+}

@@ -48,7 +48,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
         .map_err(|error| complain(&format!("Can't open the log file: {}", error_text(&error))))?;
     let log_file = config.log_file.as_deref().and_then(|path| std::path::absolute(path).ok());
     sys::last_resort::watch_panics(log_file.as_deref());
-    greet(&config, file.as_deref());
+    greet(file.as_deref());
     remarks.iter().for_each(|remark| tracing::info!("{remark}"));
     let supervisor = Supervisor::find(config.supervised);
     let mut values = values;
@@ -59,6 +59,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
         Failed
     })?;
     let listeners = listen(&config)?;
+    announce(&config);
     let metrics = metrics::listen(config.metrics_port).map_err(|error| {
         tracing::warn!("Failed listening on metrics-port {}: {}", config.metrics_port, error_text(&error));
         Failed

@@ -111,6 +111,17 @@ impl Mapping {
         unsafe { libc::madvise(at.cast(), len, advice) };
     }
 
+    /// Leaves what is in the mapping out of core dumps of the process, or has it in them, as it is at first.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_in_core_dumps(&self, has: bool) -> io::Result<()> {
+        let advice = if has { libc::MADV_DODUMP } else { libc::MADV_DONTDUMP };
+        // SAFETY: the mapping's own range; the advice changes no contents.
+        let rc = unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, advice) };
+        if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// The first address.
     #[inline(always)]
     pub fn base(&self) -> *mut u8 {
@@ -304,6 +315,25 @@ mod tests {
             map.release(4096..8192);
             assert_eq!((bytes.add(1).read(), bytes.add(4097).read()), (7, 0));
         }
+    }
+
+    /// The kernel's flags of a mapping: `dd` is one that dumps leave out.
+    fn flags(map: &Mapping) -> String {
+        let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let begin = format!("{:x}-", map.base() as usize);
+        let lines = all.lines().skip_while(|line| !line.starts_with(&begin));
+        lines.skip(1).find(|line| line.starts_with("VmFlags")).unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_mapping_is_left_out_of_core_dumps_in_the_parts_that_are_opened_later_as_well() {
+        let map = Mapping::reserve(1 << 30).unwrap();
+        assert!(!flags(&map).contains(" dd"));
+        map.set_in_core_dumps(false).unwrap();
+        map.open(0..1 << 20).unwrap();
+        assert!(flags(&map).contains(" dd"), "{}", flags(&map));
+        map.set_in_core_dumps(true).unwrap();
+        assert!(!flags(&map).contains(" dd"));
     }
 
     #[test]

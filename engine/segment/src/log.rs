@@ -201,6 +201,14 @@ impl Log {
         })
     }
 
+    /// Leaves the objects out of core dumps of the process, or has them in those, as it is at first.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_in_core_dumps(&self, has: bool) -> io::Result<()> {
+        self.shared.memory.mapping.set_in_core_dumps(has)
+    }
+
     /// Objects of more bytes than this have an extent of their own.
     #[inline]
     pub fn extent_min_bytes(&self) -> usize {

@@ -101,6 +101,8 @@ pub(crate) struct Config {
     pub(crate) protected_mode: bool,
     /// The password of the default user as the directive has it, empty for none. What counts is what the users say.
     pub(crate) password: Password,
+    /// Core dumps of the process have keys and values in them.
+    pub(crate) core_dumps_with_data: bool,
     /// The file of the users, if there is one.
     pub(crate) acl_file: Option<PathBuf>,
     /// Entries that the log of denied requests keeps.
@@ -204,6 +206,7 @@ impl Config {
             max_clients: values.number("maxclients"),
             protected_mode: values.yes("protected-mode"),
             password: Password(values.bytes("requirepass").to_vec()),
+            core_dumps_with_data: values.yes("core-dumps-with-data"),
             acl_file: values.path("aclfile"),
             acl_log_len_max: values.number("acllog-max-len"),
             all_channels: values.bytes("acl-pubsub-default") == b"allchannels",

@@ -303,6 +303,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     special("varve-run-min-bytes", Special::PowerOfTwo { max: 8 * MIB }, "0").fixed().hidden().live(),
     // How long a client may take to authenticate, in seconds, where a password is set; 0: as long as it likes.
     int("unauthenticated-timeout", "60", 0, I32).hidden().live(),
+    // Core dumps of the process have keys and values in them.
+    flag("core-dumps-with-data", "no").fixed().hidden().live(),
     // The port of /metrics on the loopback interface; 0: none.
     int("metrics-port", "0", 0, PORT).fixed().hidden().live(),
     one_of("reclaim-policy", &["original", "greedy", "modified"], "modified").hidden().live(),

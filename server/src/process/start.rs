@@ -135,16 +135,20 @@ fn complain(text: &str) -> Failed {
     Failed
 }
 
-fn greet(config: &Config, file: Option<&Path>) {
+fn greet(file: Option<&Path>) {
     let (version, redis, bits, pid) = (version::VERSION, version::REDIS_VERSION, usize::BITS, std::process::id());
     tracing::warn!("Varve is starting: version={version}, redis={redis}, bits={bits}, pid={pid}, just started");
     match file {
         Some(path) => tracing::warn!("Configuration loaded from {}", path.display()),
         None => tracing::warn!("No config file: the default configuration and the command line's options apply"),
     }
-    // Tools that start a server look for "PID: " in its log, as in the peer's banner; so at every log level.
+}
+
+/// Tools that start a server look for "PID: " in its log, as in the peer's banner, and connect then: so at every log level, and
+/// when the sockets listen.
+fn announce(config: &Config) {
+    let (pid, workers) = (std::process::id(), config.workers);
     let port = if config.port > 0 { config.port } else { config.tls.port };
-    let workers = config.workers;
     tracing::warn!("Running mode=standalone, port={port}, workers={workers}, PID: {pid}");
 }
 
@@ -212,6 +216,11 @@ fn store(config: &Config) -> Result<Arc<Store>, Failed> {
         tracing::warn!("Can't reserve the address range of the segments: {}", error_text(&error));
         Failed
     })?;
+    if !config.core_dumps_with_data
+        && let Err(error) = store.set_in_core_dumps(false)
+    {
+        tracing::warn!("Core dumps of this process would have keys and values in them: {}", error_text(&error));
+    }
     config.apply_to(&store);
     Ok(store)
 }

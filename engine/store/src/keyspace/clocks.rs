@@ -35,6 +35,14 @@ impl Store {
         self.limit().set_eviction(eviction);
     }
 
+    /// Leaves keys and values out of core dumps of the process, or has them in those, as it is at first.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn set_in_core_dumps(&self, has: bool) -> std::io::Result<()> {
+        self.log().set_in_core_dumps(has)
+    }
+
     /// `maxmemory` in bytes, 0 for none.
     pub fn limit_bytes(&self) -> u64 {
         self.limit().set_bytes()

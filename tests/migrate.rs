@@ -10,6 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
+use varve_testkit::tls::Certificates;
 use varve_testkit::{Client, Launch, RespValue, Server, figure, until};
 
 /// How long anything may take on a busy machine.
@@ -377,4 +378,39 @@ fn the_file_and_transactions() {
     other.call(&migrate(target.port(), "k", &[])).expect("queued");
     let replies = other.cmd("EXEC");
     assert_eq!(replies.elements().expect("a list")[0].said(), "ERR Command not allowed inside a transaction");
+}
+
+/// `tls-cluster yes`: each server shows the other its certificate.
+#[test]
+fn keys_move_by_tls_where_the_setting_says_so() {
+    let certificates = Certificates::make("migrate");
+    let start = |launch: Launch, certificates: &Certificates| {
+        launch.config("tls-cluster yes").start_tls(certificates).expect("it starts")
+    };
+    let ((ours, our_port), (theirs, their_port)) =
+        (start(Launch::varve(), &certificates), start(Launch::peer(), &certificates));
+    let (mut a, mut b) = (ours.client(), theirs.client());
+    let large = "0123456789abcdef".repeat(500_000);
+    for (key, value) in [("small", "value"), ("large", &large)] {
+        assert_eq!(a.call(&["SET", key, value]).expect("a reply").said(), "OK");
+        // The second goes over the socket that was kept.
+        assert_eq!(a.call(&migrate(their_port, key, &[])).expect("a reply").said(), "OK");
+        assert_eq!(
+            (a.cmd(&format!("EXISTS {key}")).said(), b.cmd(&format!("EXISTS {key}")).said()),
+            ("0".into(), "1".into())
+        );
+        assert_eq!(b.call(&migrate(our_port, key, &[])).expect("a reply").said(), "OK");
+        assert_eq!(a.cmd(&format!("GET {key}")).text(), value);
+    }
+    // A port without TLS, and a server of another authority: an error, and the key stays.
+    let foreign = Certificates::make("migrate-foreign");
+    let (_other, other_port) = start(Launch::varve(), &foreign);
+    for port in [theirs.port(), other_port] {
+        let reply = a.call(&migrate(port, "small", &[])).expect("a reply").said();
+        assert!(reply.starts_with("IOERR"), "{reply}");
+        assert_eq!(a.cmd("EXISTS small").said(), "1");
+    }
+    // Without the setting it is as before.
+    assert_eq!(a.cmd("CONFIG SET tls-cluster no").said(), "OK");
+    assert_eq!(a.call(&migrate(theirs.port(), "small", &[])).expect("a reply").said(), "OK");
 }

@@ -193,10 +193,8 @@ fn files_are_taken_whole_or_not_at_all() {
         let end = "WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
         assert_eq!(error(text), format!("{expected}{end}"));
     }
-    let line = |name: &[u8], rules: &[&[u8]]| UserLine {
-        name: name.to_vec(),
-        rules: rules.iter().map(|r| r.to_vec()).collect(),
-    };
+    let line =
+        |name: &[u8], rules: &[&[u8]]| UserLine::new(name, &rules.iter().map(|rule| rule.to_vec()).collect::<Vec<_>>());
     let made =
         Users::configured(&[line(b"default", &[b"on", b">x", b"+get"]), line(b"a", &[])], b"pw", &context).unwrap();
     assert_eq!(made.iter().len(), 2);

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::password::Digest;
 use crate::rule::{RuleContext, RuleError, has_spaces, merge_selectors};
 use crate::user::User;
 
@@ -16,8 +17,20 @@ use crate::user::User;
 pub struct UserLine {
     /// The name.
     pub name: Vec<u8>,
-    /// The rules, selectors whole.
-    pub rules: Vec<Vec<u8>>,
+    /// The rules, selectors whole, passwords as digests.
+    rules: Vec<Vec<u8>>,
+}
+
+impl UserLine {
+    /// A declaration by these rules, selectors whole. Of passwords it keeps the digests.
+    pub fn new(name: &[u8], rules: &[Vec<u8>]) -> UserLine {
+        let digested = |rule: &Vec<u8>| match rule.as_slice() {
+            [b'>', plain @ ..] => [b"#", Digest::of(plain).hex().as_bytes()].concat(),
+            [b'<', plain @ ..] => [b"!", Digest::of(plain).hex().as_bytes()].concat(),
+            _ => rule.clone(),
+        };
+        UserLine { name: name.to_vec(), rules: rules.iter().map(digested).collect() }
+    }
 }
 
 /// See the module's text.
@@ -173,6 +186,11 @@ impl Users {
         let user = self.get(name);
         let admitted = user.unwrap_or(&self.default).admits(password);
         user.filter(|_| admitted)
+    }
+
+    /// The first of these names, which a certificate has, that is a user who may log in.
+    pub fn of_certificate(&self, names: &[Vec<u8>]) -> Option<&Arc<User>> {
+        names.iter().filter_map(|name| self.get(name)).find(|user| user.is_on())
     }
 
     /// All users, in the order of their names.

@@ -18,6 +18,7 @@ use varve_acl::{KnownCommands, RuleContext, RuleError, User, UserLine, merge_sel
 use varve_catalog::RenameError;
 use varve_exec::{CommandSet, CommandTable};
 use varve_protocol::words;
+use zeroize::Zeroizing;
 
 use super::table::{self, DIRECTIVES, Role, SECRET_DIRECTIVES, Values};
 use super::{Config, grammar};
@@ -74,6 +75,8 @@ impl Loader {
     pub(crate) fn file(&mut self, path: &Path) -> Result<(), LoadError> {
         let text = std::fs::read(path)
             .map_err(|error| LoadError::File { path: path.to_owned(), reason: error_text(&error) })?;
+        // There may be passwords in it.
+        let text = Zeroizing::new(text);
         self.text(&path.display().to_string(), &text)
     }
 
@@ -108,6 +111,7 @@ impl Loader {
 
     fn line(&mut self, line: &[u8]) -> Result<(), Problem> {
         let words = words::words(line).ok_or_else(|| here("Unbalanced quotes in configuration line"))?;
+        let words = Zeroizing::new(words);
         let Some((name, arguments)) = words.split_first() else {
             return Ok(());
         };
@@ -173,7 +177,7 @@ impl Loader {
                 Err(error) => return Err(refused(rule, error.text())),
             }
         }
-        self.values.declare_user(UserLine { name: name.to_vec(), rules });
+        self.values.declare_user(UserLine::new(name, &rules));
         Ok(())
     }
 

@@ -37,8 +37,9 @@ pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};
 pub(crate) use special::OutputLimit;
 pub(crate) use table::{SECRET_DIRECTIVES, Values};
-pub(crate) use tls::{ClientCertificates, TlsSettings};
+pub(crate) use tls::{CertificateUser, ClientCertificates, Identity, TlsSettings};
 use varve_store::{Policy, Removal, Store, Type};
+use zeroize::Zeroize;
 
 use crate::system::logging::LogLevel;
 
@@ -53,9 +54,15 @@ pub(crate) enum Guard {
     Local,
 }
 
-/// A password in plain, which no log shows.
+/// A password in plain, which no log shows; its memory is overwritten when it goes.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Password(pub(crate) Vec<u8>);
+
+impl Drop for Password {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl std::fmt::Debug for Password {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use varve_acl::UserLine;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::grammar::{bytes_of, path_of};
 use super::kind::Kind;
@@ -110,7 +111,6 @@ const BYTES: u64 = i64::MAX as u64;
 const PORT: i64 = 65535;
 const MIB: u64 = 1 << 20;
 const GUARD: &[&str] = &["no", "yes", "local"];
-const TLS: &str = "TLS to other servers is not available yet";
 const CLUSTER: &str = "cluster mode is not available yet";
 
 /// Every directive, sorted by name except for Varve's own.
@@ -270,22 +270,24 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     int("tcp-keepalive", "300", 0, I32).live(),
     int("timeout", "0", 0, I32).live(),
     one_of("tls-auth-clients", &["no", "yes", "optional"], "yes").live(),
+    // Of Valkey 9: CONFIG GET answers it for its exact name only, as long as 7.0.15 decides what `*` shows.
+    one_of("tls-auth-clients-user", &["off", "CN", "URI"], "off").hidden().live(),
     text("tls-ca-cert-dir", "").live(),
     text("tls-ca-cert-file", "").live(),
     text("tls-cert-file", "").live(),
     text("tls-ciphers", "").live(),
     text("tls-ciphersuites", "").live(),
-    text("tls-client-cert-file", ""),
-    text("tls-client-key-file", ""),
-    text("tls-client-key-file-pass", ""),
-    flag("tls-cluster", "no").missing(TLS),
+    text("tls-client-cert-file", "").live(),
+    text("tls-client-key-file", "").live(),
+    text("tls-client-key-file-pass", "").live(),
+    flag("tls-cluster", "no").live(),
     text("tls-dh-params-file", ""),
     text("tls-key-file", "").live(),
-    text("tls-key-file-pass", ""),
+    text("tls-key-file-pass", "").live(),
     int("tls-port", "0", 0, PORT).live(),
     flag("tls-prefer-server-ciphers", "no").live(),
     text("tls-protocols", "").live(),
-    flag("tls-replication", "no").missing(TLS),
+    flag("tls-replication", "no"),
     int("tls-session-cache-size", "20480", 0, I32),
     int("tls-session-cache-timeout", "300", 0, I32).live(),
     flag("tls-session-caching", "yes").live(),
@@ -345,13 +347,24 @@ fn default_workers() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(128)
 }
 
+/// Passwords leave nothing behind in memory.
+impl Drop for Values {
+    fn drop(&mut self) {
+        let secret = |(_, row): &(&mut Vec<u8>, &Directive)| SECRET_DIRECTIVES.contains(&row.name);
+        self.texts.iter_mut().zip(DIRECTIVES).filter(secret).for_each(|(text, _)| text.zeroize());
+    }
+}
+
 impl Values {
     pub(crate) fn at(&self, row: usize) -> &[u8] {
         &self.texts[row]
     }
 
     pub(crate) fn put(&mut self, row: usize, canonical: Vec<u8>) {
-        self.texts[row] = canonical;
+        let before = std::mem::replace(&mut self.texts[row], canonical);
+        if SECRET_DIRECTIVES.contains(&DIRECTIVES[row].name) {
+            drop(Zeroizing::new(before));
+        }
     }
 
     /// The users that the lines of files declare, in their order.

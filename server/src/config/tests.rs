@@ -7,6 +7,7 @@ use super::live::{Effects, Ineffective, Live};
 use super::rewrite::{UserLines, rewritten};
 use super::table::{DIRECTIVES, find};
 use super::{Config, LoadError, Loader};
+use varve_acl::UserLine;
 use varve_exec::CommandError;
 use varve_protocol::words::{quote, words};
 use varve_store::Policy;
@@ -181,7 +182,6 @@ fn what_is_wrong_with_a_line() {
         ("replicaof --127.0.0.1 abc", "Invalid master port"),
         // Varve's own refusals.
         ("replicaof localhost 1", "replication is not available yet"),
-        ("tls-cluster yes", "TLS to other servers is not available yet"),
         ("cluster-enabled yes", "cluster mode is not available yet"),
         ("loadmodule /x.so", "modules are not available"),
         (
@@ -418,7 +418,9 @@ fn users_are_declared_once_and_in_the_right_form() {
     let loaded = load("user alice on >x ~a* (~b +set)\nuser bob +nosuchcommand\n").expect("the start refuses bob");
     let names: Vec<&[u8]> = loaded.values.users().iter().map(|line| line.name.as_slice()).collect();
     assert_eq!(names, [b"alice".as_slice(), b"bob"]);
-    assert_eq!(loaded.values.users()[0].rules.last().unwrap(), b"(~b +set)");
+    let digest = "#2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
+    let rules = ["on", digest, "~a*", "(~b +set)"].map(|rule| rule.as_bytes().to_vec());
+    assert_eq!(loaded.values.users()[0], UserLine::new(b"alice", &rules), "nothing but the digest is kept");
     for (line, reason) in [
         ("user a on\nuser a off", "Error in user declaration 'a': Duplicate user found."),
         ("user a %X~y", "Error in user declaration '%X~y': Syntax error"),

@@ -4,13 +4,15 @@
 //!   stand_by --> queue --> Resolving --> Connecting --> Open --> the command has ended --> Kept, for 10 s --> closed
 //!                           a thread      the poll       |            and keeps it           |
 //!                                                        +--> failed: closed                 +--> Open again, for the same server
+//!   by TLS (`tls-cluster`): the thread connects as well, and does the handshake
 //! ```
 //! A process has [`LINK_FILES`] sockets to others at most, those that are kept included, which are reserved like those of its files; a link beyond waits.
 //! A connection whose command waits for its link has [`WaitReasons::LINK`]; it is lifted when bytes have come or gone, and when
-//! the link fails. Names are resolved by threads, since that may take seconds. Not here: what is said over a link.
+//! the link fails. Names are resolved by threads, since that may take seconds; handshakes as well, since one may take
+//! milliseconds of a worker. Not here: what is said over a link.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -18,13 +20,14 @@ use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::time::{Duration, Instant};
 
 use mio::event::Event;
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
+use rustls::ClientConfig;
 use slab::Slab;
 use varve_exec::link::{LINK_LOW_BYTES, Link, LinkFault, LinkState};
 
 use super::conn::WaitReasons;
 use super::conns::Conns;
+use super::tls::Outgoing;
 use crate::features::pubsub::state::ConnRef;
 use crate::system::open_files::LINK_FILES;
 
@@ -62,16 +65,28 @@ impl Drop for Place {
     }
 }
 
-/// The addresses of a name, or none.
-pub(crate) type Resolved = Vec<SocketAddr>;
+/// The result of a thread's work.
+#[derive(Debug)]
+pub(crate) enum Resolved {
+    /// The addresses of a name, or none.
+    Addresses(Vec<SocketAddr>),
+    /// A connection by TLS whose handshake is done.
+    Connected(Outgoing),
+    /// There is none.
+    Failed(LinkFault),
+}
 
 /// Has a thread's result come back to [`Links::resolved`].
 pub(crate) type Resolve = dyn Fn(Arc<Link>, Resolved) + Send + Sync;
+
+/// The context of links by TLS at present; None while links are not by TLS.
+pub(crate) type LinkContext = dyn Fn() -> Option<Arc<ClientConfig>> + Send + Sync;
 
 /// See the module's picture.
 pub(crate) struct Links {
     registry: Registry,
     resolve: Arc<Resolve>,
+    context: Box<LinkContext>,
     all: Slab<Outbound>,
     /// The links that wait for a socket, and since when.
     queue: VecDeque<(User, Instant)>,
@@ -95,10 +110,10 @@ struct Outbound {
 enum Stage {
     Resolving(User),
     /// The addresses that are left to try.
-    Connecting(User, TcpStream, Resolved),
-    Open(User, TcpStream),
+    Connecting(User, Outgoing, Vec<SocketAddr>),
+    Open(User, Outgoing),
     /// The number that the last user has left.
-    Kept(TcpStream, Option<u64>),
+    Kept(Outgoing, Option<u64>),
 }
 
 /// The command that uses a socket.
@@ -119,8 +134,8 @@ impl Stage {
 
 impl Links {
     /// No links; sockets are registered with this poll.
-    pub(crate) fn new(registry: Registry, resolve: Arc<Resolve>) -> Links {
-        Links { registry, resolve, all: Slab::new(), queue: VecDeque::new(), kept: 0 }
+    pub(crate) fn new(registry: Registry, resolve: Arc<Resolve>, context: Box<LinkContext>) -> Links {
+        Links { registry, resolve, context, all: Slab::new(), queue: VecDeque::new(), kept: 0 }
     }
 
     /// True if there are none.
@@ -183,8 +198,12 @@ impl Links {
 
     /// A socket that is kept for the server of a link.
     fn kept_for(&self, link: &Link) -> Option<usize> {
-        let fits = |outbound: &Outbound| {
-            matches!(outbound.stage, Stage::Kept(..)) && outbound.host == link.host() && outbound.port == link.port()
+        let by_tls = (self.context)().is_some();
+        let fits = |outbound: &Outbound| match &outbound.stage {
+            Stage::Kept(stream, _) => {
+                stream.is_tls() == by_tls && outbound.host == link.host() && outbound.port == link.port()
+            }
+            _ => false,
         };
         self.all.iter().find(|(_, outbound)| fits(outbound)).map(|(at, _)| at)
     }
@@ -212,41 +231,63 @@ impl Links {
         let (link, host, port) = (Arc::clone(&user.link), user.link.host().to_owned(), user.link.port());
         let stage = Stage::Resolving(user);
         let at = self.all.insert(Outbound { host: host.clone(), port, since: now, awaited: true, stage, place });
-        if let Ok(address) = host.parse() {
+        let context = (self.context)();
+        if let (Ok(address), None) = (host.parse(), &context) {
             self.connect(at, vec![SocketAddr::new(address, port)]);
             return self.work(at, conns, now);
         }
+        let until = now + idle_max(&link);
         let resolve = Arc::clone(&self.resolve);
         let work = move || {
-            let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-            resolve(link, addresses);
+            let addresses: Vec<SocketAddr> =
+                (host.as_str(), port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+            let resolved = match context {
+                None => Resolved::Addresses(addresses),
+                Some(context) => connect_tls(&addresses, until, &context),
+            };
+            resolve(link, resolved);
         };
         if std::thread::Builder::new().name("resolver".into()).spawn(work).is_err() {
             self.fail(at, LinkFault::Refused, conns);
         }
     }
 
-    /// A thread has resolved the name of a link's server.
-    pub(crate) fn resolved(&mut self, conns: &mut Conns, link: &Arc<Link>, addresses: Resolved, now: Instant) {
+    /// A thread has resolved the name of a link's server, or has connected to it.
+    pub(crate) fn resolved(&mut self, conns: &mut Conns, link: &Arc<Link>, resolved: Resolved, now: Instant) {
         let Some(at) = self.place_of(link) else { return };
         self.all[at].since = now;
-        if addresses.is_empty() {
-            return self.fail(at, LinkFault::Refused, conns);
+        match resolved {
+            Resolved::Addresses(addresses) if addresses.is_empty() => {
+                return self.fail(at, LinkFault::Refused, conns);
+            }
+            Resolved::Addresses(addresses) => self.connect(at, addresses),
+            Resolved::Connected(stream) => self.connected(at, stream, conns),
+            Resolved::Failed(fault) => return self.fail(at, fault, conns),
         }
-        self.connect(at, addresses);
         self.work(at, conns, now);
     }
 
+    /// A thread has opened a link's connection.
+    fn connected(&mut self, at: usize, mut stream: Outgoing, conns: &mut Conns) {
+        let user = self.all[at].stage.user().expect("somebody waits for it").clone();
+        if stream.register(&self.registry, Token(TOKENS + at)).is_err() {
+            return user.link.fail(LinkFault::Broken);
+        }
+        user.link.open(None);
+        conns.lift(user.who, WaitReasons::LINK);
+        let outbound = &mut self.all[at];
+        (outbound.stage, outbound.awaited) = (Stage::Open(user, stream), false);
+    }
+
     /// Tries the addresses one after the other; the stage stays `Resolving` if none is left.
-    fn connect(&mut self, at: usize, addresses: Resolved) {
+    fn connect(&mut self, at: usize, addresses: Vec<SocketAddr>) {
         let mut left = addresses.into_iter();
         let user = self.all[at].stage.user().expect("somebody waits for it").clone();
         self.all[at].stage = Stage::Resolving(user.clone());
         while let Some(address) = left.next() {
-            let Ok(mut stream) = TcpStream::connect(address) else { continue };
-            _ = stream.set_nodelay(true);
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            if self.registry.register(&mut stream, Token(TOKENS + at), interest).is_ok() {
+            let Ok(mut stream) = Outgoing::begin(address) else { continue };
+            _ = stream.socket().set_nodelay(true);
+            if stream.register(&self.registry, Token(TOKENS + at)).is_ok() {
                 self.all[at].stage = Stage::Connecting(user, stream, left.collect());
                 return;
             }
@@ -366,8 +407,7 @@ impl Links {
         let Some(note) = user.link.kept().filter(|_| self.kept < KEPT_MAX) else { return };
         // The place's number is its token.
         let at = self.all.vacant_key();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.registry.reregister(&mut stream, Token(TOKENS + at), interest).is_ok() {
+        if stream.reregister(&self.registry, Token(TOKENS + at)).is_ok() {
             self.kept += 1;
             let (host, port, place, stage) = (outbound.host, outbound.port, outbound.place, Stage::Kept(stream, note));
             self.all.insert(Outbound { host, port, since: now, awaited: false, stage, place });
@@ -377,8 +417,7 @@ impl Links {
 
 impl User {
     fn idle_max(&self) -> Duration {
-        // Instants do not reach further everywhere.
-        self.link.idle_max().min(Duration::from_secs(1 << 30))
+        idle_max(&self.link)
     }
 }
 
@@ -392,11 +431,33 @@ impl Outbound {
     }
 }
 
+/// Time in which nothing may happen at a link. Instants do not reach further everywhere.
+fn idle_max(link: &Link) -> Duration {
+    link.idle_max().min(Duration::from_secs(1 << 30))
+}
+
+/// Connects to the first of the addresses that answers.
+fn connect_tls(addresses: &[SocketAddr], until: Instant, context: &Arc<ClientConfig>) -> Resolved {
+    let mut fault = LinkFault::Refused;
+    for &address in addresses {
+        match Outgoing::connect_tls(address, until, Arc::clone(context)) {
+            Ok(stream) => return Resolved::Connected(stream),
+            Err(error) => {
+                tracing::warn!("Connecting to {address} by TLS: {error}");
+                let is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+                fault = if is_late { LinkFault::TimedOut } else { LinkFault::Broken };
+            }
+        }
+    }
+    Resolved::Failed(fault)
+}
+
 /// Whether a socket that was connecting is connected.
 ///
 /// # Errors
 /// It will not be.
-fn is_connected(stream: &TcpStream) -> io::Result<bool> {
+fn is_connected(stream: &Outgoing) -> io::Result<bool> {
+    let stream = stream.socket();
     if let Some(error) = stream.take_error()? {
         return Err(error);
     }
@@ -419,7 +480,7 @@ struct Exchanged {
 ///
 /// # Errors
 /// The socket fails, or the other end has closed it and everything that it had sent is with the command.
-fn exchange(stream: &mut TcpStream, link: &Link) -> io::Result<Exchanged> {
+fn exchange(stream: &mut Outgoing, link: &Link) -> io::Result<Exchanged> {
     let (mut sent, mut received) = (0, 0);
     // Answers first: they lie in the socket also of one that takes no more.
     let mut room = [0; 4096];
@@ -437,6 +498,11 @@ fn exchange(stream: &mut TcpStream, link: &Link) -> io::Result<Exchanged> {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+    }
+    // Records that the socket has not taken hold the bytes behind them back.
+    match stream.flush() {
+        Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+        _ => {}
     }
     loop {
         match link.send_with(|bytes| stream.write(&bytes[..bytes.len().min(IO_BYTES)])) {

@@ -32,8 +32,8 @@ pub(crate) enum Message {
     Served { served: Served, filed: u64 },
     /// A save has ended for which this connection of yours waits.
     Saved { conn: ConnRef, saved: bool },
-    /// The name of a link's server has been resolved.
-    Resolved { link: Arc<Link>, addresses: Resolved },
+    /// The name of a link's server has been resolved, or a thread has connected to it.
+    Resolved { link: Arc<Link>, resolved: Resolved },
     /// The clients take too much together, and the largest are yours.
     EvictClients,
     /// The configuration has changed: take the current snapshot.

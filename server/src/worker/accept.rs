@@ -139,7 +139,7 @@ fn admit(state: &ServerState, config: &Config, stream: Stream, ends: Ends, door:
             refuse(&stream, errors::PROTECTED_MODE);
             counts.rejected.add(1);
         }
-        Door::Plain => give(state, Newcomer { client: state.next_client(), stream, ends, tls: None }),
+        Door::Plain => give(state, Newcomer { client: state.next_client(), stream, ends, tls: None, names: None }),
         Door::Tls => greet(state, stream, ends),
     }
 }
@@ -159,12 +159,12 @@ pub(super) fn give(state: &ServerState, newcomer: Newcomer) {
 /// Has a thread do the handshake of a connection.
 fn greet(state: &ServerState, stream: Stream, ends: Ends) {
     // None if TLS has just been turned off.
-    let Some(context) = state.tls().current() else { return };
+    let Some(context) = state.tls().server() else { return };
     match Tls::new(context) {
         Ok(tls) => {
             let tls = Some(Box::new(tls));
             let thread = state.handshakes().iter().min_by_key(|thread| thread.count()).expect("there is one");
-            thread.begin(Newcomer { client: state.next_client(), stream, ends, tls });
+            thread.begin(Newcomer { client: state.next_client(), stream, ends, tls, names: None });
         }
         Err(error) => tracing::warn!("Error accepting a client connection: {error}"),
     }

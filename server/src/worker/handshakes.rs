@@ -128,10 +128,12 @@ impl Greeter {
     /// The handshake is done: the connection is a worker's.
     fn finish(&mut self, state: &ServerState, at: usize) {
         let mut newcomer = self.take(state, at);
+        let config = state.config().snapshot();
+        newcomer.names = config.tls.user.zip(newcomer.tls.as_ref()).and_then(|(kind, tls)| tls.peer_names(kind));
         let Newcomer { stream: Stream::Tcp(stream), .. } = &mut newcomer else { unreachable!("TLS has a port") };
         if let Err(error) = stream.deregister(self.poll.registry()) {
             tracing::warn!("handing a connection over: {error}");
-        } else if is_denied(state, &state.config().snapshot(), &newcomer.ends) {
+        } else if is_denied(state, &config, &newcomer.ends) {
             state.accepting().rejected.add(1);
             let (Some(tls), stream) = (&mut newcomer.tls, &newcomer.stream) else { return };
             // The reason goes out as far as the socket takes it. A peer that does not read it misses it.

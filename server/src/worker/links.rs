@@ -23,9 +23,9 @@ impl Core {
         self.stats().kept_links.set(self.links.kept() as u64);
     }
 
-    /// A name was resolved.
-    pub(super) fn resolved(&mut self, link: &Arc<Link>, addresses: Resolved) {
-        self.links.resolved(&mut self.conns, link, addresses, self.now.instant);
+    /// A name was resolved, or a thread has connected.
+    pub(super) fn resolved(&mut self, link: &Arc<Link>, resolved: Resolved) {
+        self.links.resolved(&mut self.conns, link, resolved, self.now.instant);
     }
 
     /// Ends links that are silent or of no more use.

@@ -39,7 +39,6 @@ use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
-use rustls::ServerConfig;
 use varve_exec::CommandTable;
 use varve_protocol::Reply;
 
@@ -59,6 +58,7 @@ use crate::features::pubsub::state::{Inbox, Registry};
 use crate::net::conn::{Conn, Newcomer, Pool};
 use crate::net::links::Links;
 use crate::net::listen::Listener;
+use crate::net::tls::Context;
 use crate::net::tls::Contexts;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
@@ -114,7 +114,7 @@ pub(crate) struct Setup {
     pub(crate) run_id: String,
     pub(crate) listeners: Vec<Listener>,
     /// The context of TLS connections; None: there are none.
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<Context>,
     /// Number of workers, at least 1.
     pub(crate) workers: usize,
     /// Data is to be loaded before clients are served.
@@ -189,8 +189,10 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     let mut threads = Vec::new();
     for (index, poll) in polls.into_iter().enumerate() {
         let resolver = Arc::clone(&state);
-        let resolve = move |link, addresses| resolver.workers()[index].send(Message::Resolved { link, addresses });
-        let links = Links::new(poll.registry().try_clone()?, Arc::new(resolve));
+        let resolve = move |link, resolved| resolver.workers()[index].send(Message::Resolved { link, resolved });
+        let contexts = Arc::clone(&state);
+        let context = Box::new(move || contexts.tls().client());
+        let links = Links::new(poll.registry().try_clone()?, Arc::new(resolve), context);
         let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table), links));
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
@@ -369,7 +371,7 @@ impl Worker {
                 Message::Gathered(gather) => self.core.gathered(&gather),
                 Message::Served { served, filed } => self.core.serve_waiter(served, filed),
                 Message::Saved { conn, saved } => self.core.saved(conn, saved),
-                Message::Resolved { link, addresses } => self.core.resolved(&link, addresses),
+                Message::Resolved { link, resolved } => self.core.resolved(&link, resolved),
                 Message::EvictClients => {
                     self.core.handle().begin_evicting();
                     self.sum_clients();
@@ -423,14 +425,18 @@ impl Worker {
     }
 
     /// Makes a newcomer one of this worker's connections.
-    fn adopt(&mut self, newcomer: Newcomer) {
+    fn adopt(&mut self, mut newcomer: Newcomer) {
         let core = &mut self.core;
         let id = core.conns.next_id();
         let default = Arc::clone(core.state.acl().users().default_user());
+        let names = newcomer.names.take();
         let mut conn = Conn::new(id, newcomer, &core.config, default, core.now.unix_ms);
         let registered = conn.register(self.poll.registry(), Token(id.0));
         core.state.pubsub().arrive(conn.session().id(), Home { worker: core.index, conn: id });
         core.conns.add(conn);
+        if let Some(names) = names {
+            core.log_in_by_certificate(id, &names);
+        }
         core.stats().connected.set(core.conns.len() as u64);
         match registered {
             Ok(()) => self.visit(id),

@@ -4,6 +4,7 @@
 //!   each turn        the session's epoch is the users' --> nothing    else: the rights that its user has now, or the end
 //!   a change         every connection of every worker: user gone, or listens without right --> closed
 //!                                                      waits for keys without right --> NOPERM
+//!   a certificate    `tls-auth-clients-user`: a new connection by TLS is the user that its certificate names
 //! ```
 
 use std::sync::Arc;
@@ -52,6 +53,22 @@ impl Core {
             let stats = Arc::clone(self.batch.stats());
             self.unblock(who.client, |blocked, out| blocked.reply_denied(denial, &stats, out));
         }
+    }
+
+    /// A connection is the user whom its certificate names: the first of these names that is a user who may log in. If none
+    /// is, it stays the default user, and the log says so.
+    #[cold]
+    pub(super) fn log_in_by_certificate(&mut self, id: ConnId, names: &[Vec<u8>]) {
+        let found = self.state.acl().users().of_certificate(names).cloned();
+        let conn = &mut self.conns[id];
+        if let Some(user) = found {
+            conn.session_mut().authenticate(user);
+            conn.set_limits(&self.config);
+            return;
+        }
+        let user = shown(names.first().map_or(&[], Vec::as_slice));
+        let event = Event { reason: Reason::Certificate, origin: Origin::Client, object: Vec::new(), user };
+        self.log_event(id, event);
     }
 
     /// Puts requests of a connection that were denied into the log.

@@ -9,6 +9,7 @@
 
 use crate::client::Client;
 use crate::process;
+use crate::tls::Certificates;
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -140,6 +141,19 @@ impl Launch {
             }
         }
         Err(last)
+    }
+
+    /// Starts it like [`Launch::start`], with a port for TLS beside its own, where clients show certificates. Returns the port.
+    ///
+    /// # Errors
+    /// Those of [`Launch::start`].
+    pub fn start_tls(&self, certificates: &Certificates) -> io::Result<(Server, u16)> {
+        let port = free_port()?;
+        let mut launch = self.clone().config(format!("tls-port {port}"));
+        for (name, path) in certificates.directives() {
+            launch = launch.config(format!("{name} {path}"));
+        }
+        Ok((launch.start()?, port))
     }
 
     fn start_once(&self, will_do: &impl Fn(&str) -> bool) -> io::Result<Server> {

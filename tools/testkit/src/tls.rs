@@ -5,21 +5,27 @@
 //! ```
 
 use std::fs;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+pub use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConnection, RootCertStore, StreamOwned};
 
 /// The name that certificates of servers are good for, beside 127.0.0.1.
 const HOST: &str = "localhost";
 
-/// A connection by TLS, to be read and written like a socket.
-pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+/// A connection by TLS over a socket of this kind, to be read and written like the socket.
+pub type TlsOver<S> = StreamOwned<ClientConnection, S>;
+
+/// A connection by TLS over a socket of the standard library.
+pub type TlsStream = TlsOver<TcpStream>;
 
 /// See the module's picture. The folder goes with it.
 #[derive(Debug)]
@@ -53,8 +59,17 @@ impl Certificates {
     /// # Panics
     /// When the folder cannot be written.
     pub fn renew(&self, name: &str) {
+        self.renew_with_uris(name, &[]);
+    }
+
+    /// Writes a new certificate and key of this name, with these URIs among its alternative names.
+    ///
+    /// # Panics
+    /// When the folder cannot be written.
+    pub fn renew_with_uris(&self, name: &str, uris: &[&str]) {
         let names = vec![HOST.to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("names");
+        params.subject_alt_names.extend(uris.iter().map(|&uri| SanType::URI(uri.try_into().expect("a URI"))));
         params.distinguished_name.push(DnType::CommonName, name);
         let key = key();
         let certificate = params.signed_by(&key, &self.authority).expect("a certificate");
@@ -128,4 +143,31 @@ pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> TlsStream {
     let name = ServerName::try_from(HOST).expect("a name");
     let session = ClientConnection::new(Arc::clone(config), name).expect("a configuration that is whole");
     StreamOwned::new(session, stream)
+}
+
+/// How a client resumes sessions: never.
+#[must_use]
+pub fn no_resumption() -> Resumption {
+    Resumption::disabled()
+}
+
+/// Connects by TLS, the handshake included.
+///
+/// # Errors
+/// The server does not want this client.
+///
+/// # Panics
+/// When nobody listens.
+pub fn connect_whole(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<TlsStream> {
+    let mut stream = connect(address, config);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    Ok(stream)
+}
+
+/// A connection that goes on over the socket which `change` makes of its own.
+pub fn over<S: Read + Write>(stream: TlsStream, change: impl FnOnce(TcpStream) -> S) -> TlsOver<S> {
+    let StreamOwned { conn, sock } = stream;
+    StreamOwned::new(conn, change(sock))
 }

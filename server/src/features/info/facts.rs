@@ -7,6 +7,7 @@ use varve_scripts::ScriptMemory;
 use varve_store::{Defragged, LogStats, ReclaimCost};
 
 use crate::config::Config;
+use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
 
@@ -109,6 +110,8 @@ pub(crate) struct StatFacts {
     pub(crate) tracking_keys: usize,
     pub(crate) tracking_items: usize,
     pub(crate) tracking_prefixes: usize,
+    /// Counts of denied requests and logins since the start, by the places in `Reason::ALL`; CONFIG RESETSTAT leaves it.
+    pub(crate) denied: [u64; Reason::ALL.len()],
     /// Sockets to other servers that are kept.
     pub(crate) kept_links: u64,
     /// Changes of keys since the last save.

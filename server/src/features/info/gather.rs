@@ -17,6 +17,7 @@ use super::facts::{
 };
 use super::process::{resident_bytes, system_memory_bytes};
 use crate::config::Config;
+use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
 use crate::features::pubsub::state::Kind;
@@ -124,6 +125,10 @@ fn counted(state: &ServerState) -> StatFacts {
         pubsub_shard_channels: state.pubsub().len(Kind::Shard),
         tracking_keys: state.tracking().keys(),
         tracking_items: state.tracking().items(),
+        denied: {
+            let log = state.acl().log();
+            Reason::ALL.map(|reason| log.count(reason))
+        },
         kept_links: state.total(|stats| &stats.kept_links),
         tracking_prefixes: state.tracking().prefixes(),
         ..StatFacts::default()

@@ -6,6 +6,7 @@ use varve_store::Defragged;
 
 use super::facts::Facts;
 use super::{Lines, human};
+use crate::features::acl::state::log::Reason;
 use crate::system::version;
 
 const NO_REPLICATION_ID: &str = "0000000000000000000000000000000000000000";
@@ -218,6 +219,9 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     out.put("io_threaded_reads_processed", if threaded { stats.reads } else { 0 });
     out.put("io_threaded_writes_processed", if threaded { stats.writes } else { 0 });
     out.zeros(&["reply_buffer_shrinks", "reply_buffer_expands"]);
+    for (reason, count) in Reason::ALL.iter().zip(stats.denied) {
+        out.put(reason.field(), count);
+    }
 }
 
 fn defragged(defragged: &Defragged, out: &mut Lines) {

@@ -203,4 +203,6 @@ pub(crate) struct Newcomer {
     pub(crate) ends: Ends,
     /// None: bytes are sent as they are.
     pub(crate) tls: Option<Box<Tls>>,
+    /// The names in its certificate by which it may be a user; None if none is looked for.
+    pub(crate) names: Option<Vec<Vec<u8>>>,
 }

@@ -4,6 +4,7 @@
 //!   socket --> incoming | record | record | par..      opened one after the other into the caller's room
 //!                  ^                        |  a record that is not whole: kept here, put in front of the next read
 //!                  +---- partial <----------+  bytes that the room does not take: kept as plain, given out first
+//!                  +---- unopened <---------+  records over 128: a peer may change its keys in each, which takes microseconds
 //!
 //!   replies --> gathered, 64 KB at most --> outgoing | record | record |  --> socket
 //!                                              |  records that the socket does not take: kept as sealed
@@ -25,16 +26,22 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
+use super::names::names;
+use crate::config::CertificateUser;
 use crate::net::stream::Stream;
 
 /// Bytes of a record at most: its header, its contents, and what TLS 1.2 allows beside them.
-const RECORD_BYTES_MAX: usize = 5 + (16 << 10) + 2048;
+const RECORD_BYTES_MAX: usize = HEADER_BYTES + (16 << 10) + 2048;
 /// Bytes read from the socket at once, at most.
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Bytes of replies that are encrypted at once: four records.
 const SEAL_BYTES_MAX: usize = 64 << 10;
 /// Bytes by which a record is longer than its contents, at most, and a record of control beside.
 const RECORD_EXTRA_BYTES: usize = 64;
+/// Records that one read opens.
+const RECORDS_MAX: usize = 128;
+/// Bytes of a record in front of its contents.
+const HEADER_BYTES: usize = 5;
 /// Bytes of a handshake that wait for their rest: chains of certificates are shorter.
 const HANDSHAKE_BYTES_MAX: usize = 32 << 10;
 /// Bytes of control records that a peer may leave unread: answers to its requests for new keys.
@@ -77,6 +84,8 @@ pub(crate) struct Tls {
     /// The peer has said that it sends nothing more.
     ended: bool,
     partial: Vec<u8>,
+    /// Records that came with others, and are opened by the next reads.
+    unopened: Vec<u8>,
     plain: Plain,
     /// Records that the socket has not taken.
     sealed: Vec<u8>,
@@ -119,6 +128,7 @@ impl Tls {
             stage: Stage::Handshake,
             ended: false,
             partial: Vec::new(),
+            unopened: Vec::new(),
             plain: Plain::default(),
             sealed: Vec::new(),
             ahead: 0,
@@ -130,9 +140,15 @@ impl Tls {
         self.stage == Stage::Open
     }
 
+    /// The names of this kind in the client's certificate; None if it has shown none.
+    pub(crate) fn peer_names(&self, kind: CertificateUser) -> Option<Vec<Vec<u8>>> {
+        Some(names(self.session.peer_certificates()?.first()?, kind))
+    }
+
     /// Bytes of memory beside the connection's own.
     pub(crate) fn held_bytes(&self) -> usize {
-        let buffers = self.partial.capacity() + self.plain.bytes.capacity() + self.sealed.capacity();
+        let read = self.partial.capacity() + self.unopened.capacity() + self.plain.bytes.capacity();
+        let buffers = read + self.sealed.capacity();
         size_of::<Tls>() + STATE_BYTES + buffers
     }
 
@@ -173,22 +189,43 @@ impl Tls {
     fn read_socket(&mut self, stream: &Stream, incoming: &mut [u8], room: &mut [u8]) -> io::Result<Got> {
         let held = self.partial.len();
         incoming[..held].copy_from_slice(&self.partial);
-        // Records that hold more than the room takes have to be kept: a record's worth is read even so, since less may be
-        // no whole record.
-        let asked = room.len().saturating_sub(held).clamp(RECORD_BYTES_MAX, READ_BYTES_MAX);
-        let came = match stream.read(&mut incoming[held..held + asked]) {
-            Ok(0) => {
-                self.ended = true;
-                return Ok(Got::End);
-            }
-            Ok(came) => came,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Got::Nothing),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                return Ok(Got::Bytes { count: 0, more: true, short: false });
-            }
-            Err(error) => return Err(error),
+        let mut short = false;
+        let came = if self.unopened.is_empty() {
+            // Records that hold more than the room takes have to be kept: a record's worth is read even so, since less may
+            // be no whole record.
+            let asked = room.len().saturating_sub(held).clamp(RECORD_BYTES_MAX, READ_BYTES_MAX);
+            let came = match stream.read(&mut incoming[held..held + asked]) {
+                Ok(0) => {
+                    self.ended = true;
+                    return Ok(Got::End);
+                }
+                Ok(came) => came,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Got::Nothing),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Ok(Got::Bytes { count: 0, more: true, short: false });
+                }
+                Err(error) => return Err(error),
+            };
+            short = came < asked;
+            came
+        } else {
+            let unopened = std::mem::take(&mut self.unopened);
+            incoming[held..held + unopened.len()].copy_from_slice(&unopened);
+            unopened.len()
         };
-        let bytes = &mut incoming[..held + came];
+        let all = &mut incoming[..held + came];
+        let end = end_of_records(all, held, RECORDS_MAX);
+        self.unopened.extend_from_slice(&all[end..]);
+        let count = self.open_records(&mut all[..end], room)?;
+        if self.ended && count == 0 && self.unread_bytes() == 0 {
+            return Ok(Got::End);
+        }
+        let more = self.ended || self.unread_bytes() > 0 || !self.unopened.is_empty();
+        Ok(Got::Bytes { count, more, short })
+    }
+
+    /// Opens the records that are whole, and keeps the rest. Returns the bytes in the room.
+    fn open_records(&mut self, bytes: &mut [u8], room: &mut [u8]) -> io::Result<usize> {
         let (count, done) = self.take_records(bytes, room)?;
         let rest = &bytes[done..];
         if rest.len() > HANDSHAKE_BYTES_MAX {
@@ -201,10 +238,7 @@ impl Tls {
             self.partial.clear();
             self.partial.extend_from_slice(rest);
         }
-        if self.ended && count == 0 && self.unread_bytes() == 0 {
-            return Ok(Got::End);
-        }
-        Ok(Got::Bytes { count, more: self.ended || self.unread_bytes() > 0, short: came < asked })
+        Ok(count)
     }
 
     /// Opens the records that are whole: into `room`, and what that does not take into `plain`. Returns the bytes in the room,
@@ -230,7 +264,9 @@ impl Tls {
                 }
                 Ok(_) => return Ok((count, done + discard)),
                 Err(error) => {
-                    self.seal_alert(&mut bytes[done + discard..]);
+                    if self.stage == Stage::Open || !is_other_protocol(&error) {
+                        self.seal_alert(&mut bytes[done + discard..]);
+                    }
                     return Err(io::Error::other(error));
                 }
             }
@@ -371,6 +407,24 @@ impl Plain {
     }
 }
 
+/// The end of the first `most` records that begin behind the first `held` bytes, or of all bytes if there are fewer.
+fn end_of_records(bytes: &[u8], held: usize, most: usize) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while count < most {
+        let Some(header) = bytes.get(at..at + HEADER_BYTES) else { return bytes.len() };
+        count += usize::from(at >= held);
+        at += HEADER_BYTES + usize::from(u16::from_be_bytes([header[3], header[4]]));
+    }
+    at.min(bytes.len())
+}
+
+/// True for bytes that are no record of TLS: whoever sends them would not understand an alert, which OpenSSL does not send
+/// either.
+fn is_other_protocol(error: &rustls::Error) -> bool {
+    use rustls::InvalidMessage::{InvalidContentType, UnknownProtocolVersion};
+    matches!(error, rustls::Error::InvalidMessage(InvalidContentType | UnknownProtocolVersion))
+}
+
 /// Puts a record of control behind `sealed`.
 fn seal(sealed: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) -> io::Result<()> {
     let at = sealed.len();
@@ -403,4 +457,22 @@ fn gather<'g, 'p: 'g>(mut parts: impl Iterator<Item = &'p [u8]>, most: usize, ga
         }
     }
     gathered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_counted_behind_those_that_are_held() {
+        let record = [23, 3, 3, 0, 2, 1, 1];
+        let bytes = record.repeat(10);
+        assert_eq!(end_of_records(&bytes, 0, 4), 28);
+        assert_eq!(end_of_records(&bytes, 0, 10), 70);
+        assert_eq!(end_of_records(&bytes, 0, 11), 70);
+        assert_eq!(end_of_records(&bytes[..66], 0, 10), 66, "the last one is not whole");
+        assert_eq!(end_of_records(&bytes, 14, 4), 42, "two of a message that waits for its rest");
+        assert_eq!(end_of_records(&bytes, 10, 4), 42, "half a record was here");
+        assert_eq!(end_of_records(&[], 0, 4), 0);
+    }
 }

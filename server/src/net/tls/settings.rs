@@ -1,37 +1,60 @@
-//! The context of new TLS connections: the certificate, its key, whom to trust, versions and suites, made of the settings and
+//! The contexts of new TLS connections: the certificate, its key, whom to trust, versions and suites, made of the settings and
 //! of the files that they name.
 //!
+//! ```text
+//!   accepted connections   tls-cert-file, tls-key-file                clients' certificates as tls-auth-clients says
+//!   links to other servers tls-client-cert-file, tls-client-key-file  the other's certificate must be of our authorities,
+//!                          or those above                             whatever name is in it
+//! ```
 //! Errors are for the log and are worded as redis-server's, which says no more to the client than where to look. Not here:
-//! when this is done (process/start.rs, features/config.rs).
+//! when this is done (process/start.rs, features/config.rs), reading files (files.rs).
 
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, ServerConfig, SignatureScheme,
+    SupportedProtocolVersion, version,
+};
 
+use super::files::{authorities, certificates, private_key};
 use super::{ciphers, tickets};
-use crate::config::{ClientCertificates, TlsSettings};
-use crate::system::error_text;
+use crate::config::{ClientCertificates, Identity, TlsSettings};
+
+/// How TLS is spoken.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    /// By connections that are accepted.
+    server: Arc<ServerConfig>,
+    /// By links to other servers; None if the settings want none by TLS.
+    client: Option<Arc<ClientConfig>>,
+}
 
 /// The context that new connections get. A connection keeps the one that it began with, so that a change closes none.
 #[derive(Debug, Default)]
-pub(crate) struct Contexts(RwLock<Option<Arc<ServerConfig>>>);
+pub(crate) struct Contexts(RwLock<Option<Context>>);
 
 impl Contexts {
-    /// The context of the moment; None while TLS is not spoken.
-    pub(crate) fn current(&self) -> Option<Arc<ServerConfig>> {
-        self.0.read().clone()
+    /// The context of accepted connections; None while TLS is not spoken.
+    pub(crate) fn server(&self) -> Option<Arc<ServerConfig>> {
+        self.0.read().as_ref().map(|context| Arc::clone(&context.server))
+    }
+
+    /// The context of links to other servers; None while they are not by TLS.
+    pub(crate) fn client(&self) -> Option<Arc<ClientConfig>> {
+        self.0.read().as_ref().and_then(|context| context.client.clone())
     }
 
     /// New connections get this context from now on. Returns the one before.
-    pub(crate) fn exchange(&self, context: Option<Arc<ServerConfig>>) -> Option<Arc<ServerConfig>> {
+    pub(crate) fn exchange(&self, context: Option<Context>) -> Option<Context> {
         std::mem::replace(&mut *self.0.write(), context)
     }
 }
@@ -40,7 +63,7 @@ impl Contexts {
 ///
 /// # Errors
 /// A file is missing or holds something else, or a list leaves nothing.
-pub(crate) fn context(settings: &TlsSettings) -> Result<Option<Arc<ServerConfig>>, String> {
+pub(crate) fn context(settings: &TlsSettings) -> Result<Option<Context>, String> {
     if !settings.is_on() {
         return Ok(None);
     }
@@ -49,11 +72,22 @@ pub(crate) fn context(settings: &TlsSettings) -> Result<Option<Arc<ServerConfig>
     provider.cipher_suites = ciphers::tls13(&settings.suites).map_err(failed)?;
     provider.cipher_suites.extend(ciphers::tls12(&settings.ciphers).map_err(failed)?);
     let provider = Arc::new(provider);
-    let certified = certified(settings, &provider)?;
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&versions(&settings.protocols)?)
+    let versions = versions(&settings.protocols)?;
+    let server = Arc::new(server_config(settings, &provider, &versions)?);
+    Ok(Some(Context { server, client: client_config(settings, &provider, &versions)?.map(Arc::new) }))
+}
+
+fn server_config(
+    settings: &TlsSettings,
+    provider: &Arc<CryptoProvider>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<ServerConfig, String> {
+    let identity = settings.identity.as_ref().map_err(|missing| format!("No {missing} configured!"))?;
+    let certified = certified(identity, provider)?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(versions)
         .map_err(|error| format!("Failed to configure protocols: {error}"))?;
-    let builder = match verifier(settings, &provider)? {
+    let builder = match verifier(settings, provider)? {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
@@ -66,7 +100,81 @@ pub(crate) fn context(settings: &TlsSettings) -> Result<Option<Arc<ServerConfig>
         config.ticketer = keys.map_err(|error| format!("Failed to configure session caching: {error}"))?;
         config.send_tls13_tickets = 1;
     }
-    Ok(Some(Arc::new(config)))
+    Ok(config)
+}
+
+/// The context of links; None if none is wanted. A certificate for them that is configured is looked at in any case.
+fn client_config(
+    settings: &TlsSettings,
+    provider: &Arc<CryptoProvider>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<Option<ClientConfig>, String> {
+    let own = settings.client_identity.as_ref().map(|identity| certified(identity, provider)).transpose()?;
+    if !settings.links_by_tls() {
+        return Ok(None);
+    }
+    let certified = match (own, &settings.identity) {
+        (Some(own), _) => own,
+        (None, Ok(identity)) => certified(identity, provider)?,
+        (None, Err(missing)) => return Err(format!("No {missing} configured!")),
+    };
+    let failed = |error: String| format!("Failed to configure CA certificate(s) file/directory: {error}");
+    let roots = Arc::new(authorities(settings)?);
+    let chain = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider)).build();
+    let verifier = AnyName { chain: chain.map_err(|error| failed(error.to_string()))? };
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(versions)
+        .map_err(|error| format!("Failed to configure protocols: {error}"))?;
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(Some(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))))
+}
+
+/// Checks that a server's certificate is of our authorities, and not the name in it: other servers are named by address, and
+/// redis-server does not look at it either.
+#[derive(Debug)]
+struct AnyName {
+    chain: Arc<WebPkiServerVerifier>,
+}
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.chain.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // The name is the last thing that is looked at.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            result => result,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chain.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
 }
 
 /// The versions of a list of OpenSSL's names; those without gaps that are known are not offered.
@@ -91,14 +199,14 @@ fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, String
     }
 }
 
-/// The certificate and its key.
-fn certified(settings: &TlsSettings, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
-    let certificate = settings.certificate.as_deref().ok_or("No tls-cert-file configured!")?;
-    let key = settings.key.as_deref().ok_or("No tls-key-file configured!")?;
-    let failed = |reason: String| format!("Failed to load certificate: {}: {reason}", certificate.display());
-    let chain = certificates(certificate).map_err(failed)?;
-    let failed = |reason: String| format!("Failed to load private key: {}: {reason}", key.display());
-    let key_der = private_key(key).map_err(failed)?;
+/// A certificate and its key.
+fn certified(identity: &Identity, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
+    let Identity { certificate, key, pass } = identity;
+    let failed =
+        |path: &Path, what: &str, reason: String| format!("Failed to load {what}: {}: {reason}", path.display());
+    let chain = certificates(certificate).map_err(|reason| failed(certificate, "certificate", reason))?;
+    let failed = |reason: String| failed(key, "private key", reason);
+    let key_der = private_key(key, pass).map_err(failed)?;
     let signing = provider.key_provider.load_private_key(key_der).map_err(|error| failed(error.to_string()))?;
     let certified = CertifiedKey::new(chain, signing);
     match certified.keys_match() {
@@ -125,54 +233,4 @@ fn verifier(
         _ => builder,
     };
     builder.build().map(Some).map_err(|error| format!("Failed to configure CA certificate(s) file/directory: {error}"))
-}
-
-/// The authorities of a file, or of all files of a folder, or of both.
-fn authorities(settings: &TlsSettings) -> Result<RootCertStore, String> {
-    if settings.authorities.is_none() && settings.authorities_dir.is_none() {
-        return Err(
-            "Either tls-ca-cert-file or tls-ca-cert-dir must be specified when tls-cluster, tls-replication or \
-                    tls-auth-clients are enabled!"
-                .to_owned(),
-        );
-    }
-    let failed = |path: &Path, reason: String| {
-        format!("Failed to configure CA certificate(s) file/directory: {}: {reason}", path.display())
-    };
-    let mut roots = RootCertStore::empty();
-    if let Some(file) = &settings.authorities {
-        let found = certificates(file).map_err(|reason| failed(file, reason))?;
-        let (taken, _) = roots.add_parsable_certificates(found);
-        if taken == 0 {
-            return Err(failed(file, "no certificate of an authority".to_owned()));
-        }
-    }
-    if let Some(dir) = &settings.authorities_dir {
-        for entry in std::fs::read_dir(dir).map_err(|error| failed(dir, error_text(&error)))? {
-            let path = entry.map_err(|error| failed(dir, error_text(&error)))?.path();
-            // The folder may hold other things as well.
-            if let Ok(found) = certificates(&path) {
-                roots.add_parsable_certificates(found);
-            }
-        }
-    }
-    Ok(roots)
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let text = std::fs::read(path).map_err(|error| error_text(&error))?;
-    let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&text).collect();
-    match all {
-        Ok(all) if all.is_empty() => Err("no certificate in it".to_owned()),
-        Ok(all) => Ok(all),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let text = std::fs::read(path).map_err(|error| error_text(&error))?;
-    if text.windows(9).any(|part| part == b"ENCRYPTED") {
-        return Err("the key is encrypted, which is not supported: 'openssl pkey' writes it without".to_owned());
-    }
-    PrivateKeyDer::from_pem_slice(&text).map_err(|error| error.to_string())
 }

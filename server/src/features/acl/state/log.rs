@@ -19,6 +19,8 @@ pub(crate) enum Reason {
     Channel,
     /// A login with a wrong password, or of nobody.
     Login,
+    /// A certificate that names no user.
+    Certificate,
 }
 
 impl From<Denial> for Reason {
@@ -32,12 +34,33 @@ impl From<Denial> for Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub(crate) const ALL: [Reason; 5] =
+        [Reason::Login, Reason::Command, Reason::Key, Reason::Channel, Reason::Certificate];
+
+    fn place(self) -> usize {
+        Reason::ALL.iter().position(|other| *other == self).expect("the list has all reasons")
+    }
+
+    /// The field of INFO that counts it: of Redis 7.2, the last one of Valkey 9.
+    pub(crate) fn field(self) -> &'static str {
+        match self {
+            Reason::Command => "acl_access_denied_cmd",
+            Reason::Key => "acl_access_denied_key",
+            Reason::Channel => "acl_access_denied_channel",
+            Reason::Login => "acl_access_denied_auth",
+            Reason::Certificate => "acl_access_denied_tls_cert",
+        }
+    }
+
+    /// The name in a reply.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Reason::Command => "command",
             Reason::Key => "key",
             Reason::Channel => "channel",
             Reason::Login => "auth",
+            Reason::Certificate => "tls-cert",
         }
     }
 }
@@ -67,7 +90,11 @@ pub(crate) struct Entry {
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(crate) struct AclLog(VecDeque<Entry>);
+pub(crate) struct AclLog {
+    entries: VecDeque<Entry>,
+    /// Events since the start, by the places of their reasons in [`Reason::ALL`].
+    counts: [u64; Reason::ALL.len()],
+}
 
 /// The newest entries that a new one may be like.
 const LOOKED_AT: usize = 10;
@@ -77,21 +104,27 @@ const ALIKE_MS: i64 = 60_000;
 impl AclLog {
     /// Adds an event, and drops the oldest entries over `len_max`.
     pub(crate) fn add(&mut self, event: Event, at_ms: i64, client: String, len_max: usize) {
+        self.counts[event.reason.place()] += 1;
         let alike = |entry: &Entry| entry.event == event && (at_ms - entry.at_ms).abs() <= ALIKE_MS;
-        let known = self.0.iter().take(LOOKED_AT).position(alike).and_then(|at| self.0.remove(at));
+        let known = self.entries.iter().take(LOOKED_AT).position(alike).and_then(|at| self.entries.remove(at));
         let count = known.map_or(0, |entry| entry.count) + 1;
-        self.0.push_front(Entry { event, count, at_ms, client });
-        self.0.truncate(len_max);
+        self.entries.push_front(Entry { event, count, at_ms, client });
+        self.entries.truncate(len_max);
     }
 
     /// The entries, newest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
-        self.0.iter()
+        self.entries.iter()
     }
 
-    /// Forgets all entries.
+    /// Events of this reason since the start.
+    pub(crate) fn count(&self, reason: Reason) -> u64 {
+        self.counts[reason.place()]
+    }
+
+    /// Forgets all entries; the counts stay.
     pub(crate) fn reset(&mut self) {
-        self.0.clear();
+        self.entries.clear();
     }
 }
 
@@ -115,5 +148,6 @@ mod tests {
         assert_eq!(seen(&log).len(), 3);
         log.reset();
         assert_eq!(log.iter().len(), 0);
+        assert_eq!((log.count(Reason::Key), log.count(Reason::Login)), (5, 0));
     }
 }

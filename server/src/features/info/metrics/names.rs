@@ -147,6 +147,11 @@ pub(super) const NAMES: &[(&str, &str, Kind)] = &[
     ("total_writes_processed", "total_writes_processed", Counter),
     ("io_threaded_reads_processed", "io_threaded_reads_processed", Counter),
     ("io_threaded_writes_processed", "io_threaded_writes_processed", Counter),
+    ("acl_access_denied_auth", "acl_access_denied_auth_total", Counter),
+    ("acl_access_denied_cmd", "acl_access_denied_cmd_total", Counter),
+    ("acl_access_denied_key", "acl_access_denied_key_total", Counter),
+    ("acl_access_denied_channel", "acl_access_denied_channel_total", Counter),
+    ("acl_access_denied_tls_cert", "acl_access_denied_tls_cert_total", Counter),
     ("io_threads", "config_io_threads", Gauge),
     // Replication
     ("connected_slaves", "connected_slaves", Gauge),

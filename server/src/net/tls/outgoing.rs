@@ -1,0 +1,146 @@
+//! A connection to another server as one stream, by TLS or not.
+//!
+//! ```text
+//!   write: bytes --> rustls --> records --> socket      what the socket does not take waits: `flush` sends it
+//!   read:  socket --> records --> rustls --> bytes
+//! ```
+//! Links are few and do not idle for long, so that each may have buffers of its own, unlike connections of clients. A handshake
+//! by TLS waits, and is done by a thread of its own (net/links.rs). Not here: whom to connect to, and what is said.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::event::Source;
+use mio::{Interest, Registry, Token};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+
+/// See the module's picture.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    stream: mio::net::TcpStream,
+    /// None: bytes are sent as they are.
+    tls: Option<Box<ClientConnection>>,
+}
+
+impl Outgoing {
+    /// Begins to connect; nothing waits.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn begin(address: SocketAddr) -> io::Result<Outgoing> {
+        Ok(Outgoing { stream: mio::net::TcpStream::connect(address)?, tls: None })
+    }
+
+    /// Connects and does the handshake, all of which has to be done by `until`.
+    ///
+    /// # Errors
+    /// Nobody answers in time, or the other is not whom our authorities know.
+    pub(crate) fn connect_tls(address: SocketAddr, until: Instant, context: Arc<ClientConfig>) -> io::Result<Outgoing> {
+        let mut stream = std::net::TcpStream::connect_timeout(&address, left(until)?)?;
+        stream.set_nodelay(true)?;
+        let mut tls = ClientConnection::new(context, ServerName::from(address.ip())).map_err(io::Error::other)?;
+        while tls.is_handshaking() || tls.wants_write() {
+            let left = Some(left(until)?);
+            if tls.wants_write() {
+                stream.set_write_timeout(left)?;
+                tls.write_tls(&mut stream)?;
+                continue;
+            }
+            stream.set_read_timeout(left)?;
+            if tls.read_tls(&mut stream)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            if let Err(error) = tls.process_new_packets() {
+                // The other learns of it, if its socket takes the alert.
+                _ = tls.write_tls(&mut stream);
+                return Err(io::Error::other(error));
+            }
+        }
+        stream.set_nonblocking(true)?;
+        Ok(Outgoing { stream: mio::net::TcpStream::from_std(stream), tls: Some(Box::new(tls)) })
+    }
+
+    /// True if it is by TLS.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The socket.
+    pub(crate) fn socket(&self) -> &mio::net::TcpStream {
+        &self.stream
+    }
+
+    /// Has the poll report when it is readable and writable.
+    ///
+    /// # Errors
+    /// The poll's.
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.stream.register(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Has the poll report under another token.
+    ///
+    /// # Errors
+    /// The poll's.
+    pub(crate) fn reregister(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.stream.reregister(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Bytes that the other has sent; 0 if it sends nothing more.
+    ///
+    /// # Errors
+    /// The socket's, and those of an end that breaks the protocol.
+    pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return self.stream.read(room) };
+        loop {
+            match tls.reader().read(room) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            if tls.read_tls(&mut self.stream)? == 0 {
+                return Ok(0);
+            }
+            tls.process_new_packets().map_err(io::Error::other)?;
+        }
+    }
+
+    /// Takes bytes of the front of `bytes`; the number of them.
+    ///
+    /// # Errors
+    /// The socket's. It takes nothing while earlier bytes wait for the socket.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.flush()?;
+        let Some(tls) = &mut self.tls else { return self.stream.write(bytes) };
+        let count = tls.writer().write(bytes)?;
+        match self.flush() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(count),
+            result => result.map(|()| count),
+        }
+    }
+
+    /// Sends what waits for the socket.
+    ///
+    /// # Errors
+    /// The socket's; one that takes no more is an error as well.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        while tls.wants_write() {
+            if tls.write_tls(&mut self.stream)? == 0 {
+                return Err(ErrorKind::WriteZero.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The time until then.
+///
+/// # Errors
+/// It has passed.
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}

@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use varve_testkit::Launch;
 use varve_testkit::server::workspace;
+use varve_testkit::tls::Certificates;
 
 /// How long a program may run; each takes about two seconds.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -47,10 +48,23 @@ fn prepare(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", text(&output));
 }
 
-/// Runs a program against a new server on four workers; it must end by itself, with success and the number of its checks.
-fn run(client: &str, mut program: Command, protocol: Option<&str>) {
-    let server = Launch::varve().config("io-threads 4").start().expect("varve-server starts");
-    program.arg(server.port().to_string()).args(protocol).stdin(Stdio::null());
+/// Runs a program against new servers on four workers, without TLS and with it; it must end by itself, with success and the
+/// number of its checks.
+fn run(client: &str, program: impl Fn() -> Command, protocol: Option<&str>) {
+    let launch = Launch::varve().config("io-threads 4");
+    let server = launch.start().expect("varve-server starts");
+    run_once(client, program(), server.port(), protocol);
+    assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
+    let certificates = Certificates::make(client);
+    let (server, port) = launch.start_tls(&certificates).expect("varve-server starts");
+    let mut program = program();
+    program.env("VARVE_TLS", certificates.path(""));
+    run_once(client, program, port, protocol);
+    assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
+}
+
+fn run_once(client: &str, mut program: Command, port: u16, protocol: Option<&str>) {
+    program.arg(port.to_string()).args(protocol).stdin(Stdio::null());
     let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
     let end = Instant::now() + LIMIT;
     while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
@@ -63,7 +77,6 @@ fn run(client: &str, mut program: Command, protocol: Option<&str>) {
     assert!(!late && output.status.success(), "{client} in {protocol:?}: {}\n{text}", output.status);
     let summary = text.lines().find(|line| line.starts_with(client) && line.ends_with(" checks"));
     println!("{}, protocol {}", summary.unwrap_or_else(|| panic!("no summary:\n{text}")), protocol.unwrap_or("2"));
-    assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
 }
 
 #[test]
@@ -79,8 +92,11 @@ fn ioredis() {
         }
         prepare(Command::new("npm").args(["ci", "--ignore-scripts"]).current_dir(&to));
     }
-    let mut program = Command::new("node");
-    program.arg(from.join("main.js")).env("NODE_PATH", to.join("node_modules"));
+    let program = || {
+        let mut program = Command::new("node");
+        program.arg(from.join("main.js")).env("NODE_PATH", to.join("node_modules"));
+        program
+    };
     run("ioredis", program, None);
 }
 
@@ -92,7 +108,7 @@ fn go_redis() {
     let binary = tools("go-redis").join("program");
     prepare(Command::new("go").args(["build", "-o"]).arg(&binary).arg(".").current_dir(sources("go-redis")));
     for protocol in ["2", "3"] {
-        run("go-redis", Command::new(&binary), Some(protocol));
+        run("go-redis", || Command::new(&binary), Some(protocol));
     }
 }
 
@@ -111,10 +127,13 @@ fn jedis() {
     }
     let libraries = dir.join("lib/*");
     prepare(Command::new("javac").arg("-cp").arg(&libraries).arg("-d").arg(&dir).arg(from.join("Main.java")));
-    for protocol in ["2", "3"] {
+    let program = || {
         let mut program = Command::new("java");
         let path = std::env::join_paths([&dir, &libraries]).expect("a class path");
         program.arg("-cp").arg(path).arg("Main");
+        program
+    };
+    for protocol in ["2", "3"] {
         run("jedis", program, Some(protocol));
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use varve_testkit::server::workspace;
+use varve_testkit::tls::Certificates;
 use varve_testkit::{Launch, Server};
 
 fn varve() -> Server {
@@ -169,22 +170,48 @@ fn python() -> PathBuf {
     std::env::var_os("VARVE_PYTHON").map_or_else(|| workspace().join(".test-tools/venv/bin/python"), PathBuf::from)
 }
 
-fn redis_py(protocol: &str) {
-    let server = varve();
-    let output = Command::new(python())
-        .arg(workspace().join("tests/python/smoke.py"))
-        .args([server.port().to_string(), protocol.to_string()])
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}; cargo xtask test makes it", python().display()));
+/// redis-py in a protocol, to a port; by TLS with these certificates.
+fn redis_py(protocol: &str, port: u16, tls: Option<&Certificates>) {
+    let mut program = Command::new(python());
+    program.arg(workspace().join("tests/python/smoke.py")).args([&port.to_string(), protocol]);
+    program.envs(tls.map(|certificates| ("VARVE_TLS", certificates.path(""))));
+    let output =
+        program.output().unwrap_or_else(|error| panic!("{}: {error}; cargo xtask test makes it", python().display()));
     assert!(output.status.success(), "{}", text(&output));
 }
 
 #[test]
 fn redis_py_in_resp2() {
-    redis_py("2");
+    redis_py("2", varve().port(), None);
 }
 
 #[test]
 fn redis_py_in_resp3() {
-    redis_py("3");
+    redis_py("3", varve().port(), None);
+}
+
+/// redis-cli, redis-benchmark and redis-py show the server a certificate, which it asks for.
+#[test]
+fn tools_by_tls() {
+    let certificates = Certificates::make("tools");
+    let (server, port) = Launch::varve().start_tls(&certificates).expect("varve-server starts");
+    let path = |name: &str| certificates.path(name).display().to_string();
+    let words = ["--cacert", &path("ca.crt"), "--cert", &path("client.crt"), "--key", &path("client.key")];
+    let run = |program: &str, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "--tls"]).args(words).args(args);
+        text(&command.stdin(Stdio::null()).output().expect("it runs"))
+    };
+    assert_eq!(run("redis-cli", &["SET", "a b", "1"]).trim(), "OK");
+    assert_eq!(run("redis-cli", &["-3", "INCR", "a b"]).trim(), "2");
+    let figures = run("redis-benchmark", &["-q", "-n", "20000", "-c", "20", "-P", "16", "-d", "3000", "-t", "set,get"]);
+    assert_eq!(figures.matches("requests per second").count(), 2, "{figures}");
+    let mut without = Command::new("redis-cli");
+    without.args(["-p", &port.to_string(), "--tls", "--cacert", &path("ca.crt"), "PING"]).stdin(Stdio::null());
+    let refused = text(&without.output().expect("it runs"));
+    assert!(!refused.contains("PONG"), "{refused}");
+    for protocol in ["2", "3"] {
+        redis_py(protocol, port, Some(&certificates));
+    }
+    assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
 }

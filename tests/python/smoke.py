@@ -1,5 +1,7 @@
-"""redis-py against a server: basic use of each group. Arguments: port, protocol (2 or 3)."""
+"""redis-py against a server: basic use of each group. Arguments: port, protocol (2 or 3). VARVE_TLS is a folder with ca.crt,
+client.crt and client.key, by which it speaks TLS."""
 
+import os
 import sys
 import time
 
@@ -94,7 +96,12 @@ def pipelines(r):
 
 def main():
     port, protocol = int(sys.argv[1]), int(sys.argv[2])
-    r = redis.Redis(host="127.0.0.1", port=port, protocol=protocol, decode_responses=True)
+    options = {}
+    folder = os.environ.get("VARVE_TLS")
+    if folder:
+        files = {"ssl_ca_certs": "ca.crt", "ssl_certfile": "client.crt", "ssl_keyfile": "client.key"}
+        options = {"ssl": True} | {name: os.path.join(folder, file) for name, file in files.items()}
+    r = redis.Redis(host="127.0.0.1", port=port, protocol=protocol, decode_responses=True, **options)
     strings(r)
     expiry(r)
     generic(r)

@@ -1,4 +1,5 @@
-// A program of go-redis against a server: PORT PROTOCOL (2 or 3). Ends with "go-redis: N checks" and status 0, or with
+// A program of go-redis against a server: PORT PROTOCOL (2 or 3). VARVE_TLS is a folder with ca.crt, client.crt and
+// client.key, by which it speaks TLS. Ends with "go-redis: N checks" and status 0, or with
 // what failed.
 //
 //	pipelines | transactions with WATCH | a blocking work queue | publish/subscribe over a lost connection | collections
@@ -8,9 +9,12 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"sort"
 	"strconv"
@@ -286,12 +290,27 @@ func collections(rdb *redis.Client) {
 	same("time left", ok(rdb.TTL(ctx, "c:10:set").Result()) > 90*time.Second, true)
 }
 
+// security is how TLS is spoken; nil without it.
+func security() *tls.Config {
+	folder := os.Getenv("VARVE_TLS")
+	if folder == "" {
+		return nil
+	}
+	path := func(name string) string { return filepath.Join(folder, name) }
+	authorities := x509.NewCertPool()
+	same("an authority", authorities.AppendCertsFromPEM(ok(os.ReadFile(path("ca.crt")))), true)
+	own := ok(tls.LoadX509KeyPair(path("client.crt"), path("client.key")))
+	return &tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{own}, ServerName: "localhost"}
+}
+
 func main() {
 	protocol, err := strconv.Atoi(os.Args[2])
 	if err != nil {
 		fail("no protocol: %v", err)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[1], Protocol: protocol, PoolSize: 20})
+	address := "127.0.0.1:" + os.Args[1]
+	options := &redis.Options{Addr: address, Protocol: protocol, PoolSize: 20, TLSConfig: security()}
+	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	for _, part := range []func(*redis.Client){pipelines, transactions, queue, publishing, collections} {
 		part(rdb)

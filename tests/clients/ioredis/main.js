@@ -1,4 +1,5 @@
-// A program of ioredis against a server: node main.js PORT. Ends with "ioredis: N checks" and status 0, or with what failed.
+// A program of ioredis against a server: node main.js PORT. VARVE_TLS is a folder with ca.crt, client.crt and client.key,
+// by which it speaks TLS. Ends with "ioredis: N checks" and status 0, or with what failed.
 //
 //   pipelines | transactions with WATCH | a blocking work queue | publish/subscribe over a lost connection | collections
 //
@@ -6,9 +7,14 @@
 "use strict";
 
 const assert = require("node:assert/strict");
+const fs = require("node:fs");
+const path = require("node:path");
 const Redis = require("ioredis");
 
 const port = Number(process.argv[2]);
+const folder = process.env.VARVE_TLS;
+const read = (name) => fs.readFileSync(path.join(folder, name));
+const tls = folder ? { tls: { ca: read("ca.crt"), cert: read("client.crt"), key: read("client.key") } } : {};
 const open = [];
 let checks = 0;
 
@@ -18,7 +24,7 @@ function same(actual, expected, what) {
 }
 
 function connect(options = {}) {
-  const redis = new Redis({ port, host: "127.0.0.1", ...options });
+  const redis = new Redis({ port, host: "127.0.0.1", ...tls, ...options });
   redis.on("error", () => {});
   open.push(redis);
   return redis;

@@ -1,15 +1,22 @@
-// A program of Jedis against a server: PORT PROTOCOL (2 or 3). Ends with "jedis: N checks" and status 0, or with what
-// failed.
+// A program of Jedis against a server: PORT PROTOCOL (2 or 3). VARVE_TLS is a folder with ca.crt, client.crt and client.key,
+// by which it speaks TLS. Ends with "jedis: N checks" and status 0, or with what failed.
 //
 //   pipelines | transactions with WATCH | a blocking work queue | publish/subscribe over a lost connection | collections
 //
 // Each part has keys of its own; the server is taken to be empty.
 
+import java.io.ByteArrayInputStream;
+import java.nio.file.*;
+import java.security.*;
+import java.security.cert.*;
+import java.security.cert.Certificate;
+import java.security.spec.PKCS8EncodedKeySpec;
 import java.util.*;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.stream.*;
+import javax.net.ssl.*;
 import redis.clients.jedis.*;
 import redis.clients.jedis.args.*;
 import redis.clients.jedis.exceptions.*;
@@ -26,6 +33,29 @@ public class Main {
             throw new AssertionError(what + ": got " + got + ", not " + want);
         }
         checks.incrementAndGet();
+    }
+
+    static Certificate certificate(Path folder, String name) throws Exception {
+        byte[] text = Files.readAllBytes(folder.resolve(name));
+        return CertificateFactory.getInstance("X.509").generateCertificate(new ByteArrayInputStream(text));
+    }
+
+    /** Makes sockets by TLS: they trust the folder's authority, and show the client's certificate. */
+    static SSLSocketFactory sockets(Path folder) throws Exception {
+        String text = Files.readString(folder.resolve("client.key")).replaceAll("-----[A-Z ]+-----|\\s", "");
+        PKCS8EncodedKeySpec spec = new PKCS8EncodedKeySpec(Base64.getDecoder().decode(text));
+        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+        store.load(null, null);
+        store.setCertificateEntry("authority", certificate(folder, "ca.crt"));
+        PrivateKey key = KeyFactory.getInstance("EC").generatePrivate(spec);
+        store.setKeyEntry("own", key, new char[0], new Certificate[] {certificate(folder, "client.crt")});
+        KeyManagerFactory own = KeyManagerFactory.getInstance(KeyManagerFactory.getDefaultAlgorithm());
+        own.init(store, new char[0]);
+        TrustManagerFactory trusted = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+        trusted.init(store);
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(own.getKeyManagers(), trusted.getTrustManagers(), null);
+        return context.getSocketFactory();
     }
 
     static Jedis connect() {
@@ -271,7 +301,13 @@ public class Main {
     public static void main(String[] args) throws Exception {
         server = new HostAndPort("127.0.0.1", Integer.parseInt(args[0]));
         RedisProtocol protocol = args[1].equals("3") ? RedisProtocol.RESP3 : RedisProtocol.RESP2;
-        config = DefaultJedisClientConfig.builder().protocol(protocol).socketTimeoutMillis(20_000).build();
+        DefaultJedisClientConfig.Builder builder = DefaultJedisClientConfig.builder();
+        builder.protocol(protocol).socketTimeoutMillis(20_000);
+        String folder = System.getenv("VARVE_TLS");
+        if (folder != null) {
+            builder.ssl(true).sslSocketFactory(sockets(Path.of(folder)));
+        }
+        config = builder.build();
         try (Jedis jedis = connect()) {
             pipelines(jedis);
             transactions(jedis);

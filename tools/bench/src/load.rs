@@ -12,9 +12,11 @@ use mio::{Events, Interest, Poll, Token};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Instant;
 use varve_base::hist::Hist;
 use varve_testkit::Random;
+use varve_testkit::tls::{self, ClientConfig, TlsOver};
 
 /// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,12 +119,43 @@ pub(crate) fn drive_timed(
     write: &mut dyn FnMut(&mut Vec<u8>),
     times: &Hist,
 ) -> io::Result<Outcome> {
+    drive_over(&|poll, id| Ok(Wire::Plain(connect(address, poll, Token(id))?)), plan, write, times)
+}
+
+/// Sends requests by TLS, each written by `write`, and counts the replies.
+///
+/// # Errors
+/// A connection that is lost or cannot be made.
+pub(crate) fn drive_tls(
+    address: SocketAddr,
+    config: &Arc<ClientConfig>,
+    plan: Traffic,
+    write: &mut dyn FnMut(&mut Vec<u8>),
+) -> io::Result<Outcome> {
+    let make = |poll: &Poll, id| {
+        let stream = tls::connect_whole(address, config)?;
+        stream.sock.set_nonblocking(true)?;
+        let mut stream = tls::over(stream, TcpStream::from_std);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        poll.registry().register(&mut stream.sock, Token(id), interest)?;
+        Ok(Wire::Tls(Box::new(stream)))
+    };
+    drive_over(&make, plan, write, &Hist::new())
+}
+
+/// Drives a load over connections that `make` makes, by their numbers.
+fn drive_over(
+    make: &dyn Fn(&Poll, usize) -> io::Result<Wire>,
+    plan: Traffic,
+    write: &mut dyn FnMut(&mut Vec<u8>),
+    times: &Hist,
+) -> io::Result<Outcome> {
     let mut source = Requests { left: plan.requests, pipeline: plan.pipeline, write };
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(256);
     let mut connections = Vec::new();
     for id in 0..plan.connections {
-        let stream = connect(address, &poll, Token(id))?;
+        let stream = make(&poll, id)?;
         let begun = Instant::now();
         connections.push(Connection {
             stream,
@@ -244,8 +277,30 @@ impl<'l> Source<'l> {
     }
 }
 
+/// The socket of a connection, by TLS or not.
+enum Wire {
+    Plain(TcpStream),
+    Tls(Box<TlsOver<TcpStream>>),
+}
+
+impl Wire {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(stream) => stream.read(room),
+            Wire::Tls(stream) => stream.read(room),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(stream) => stream.write(bytes),
+            Wire::Tls(stream) => stream.write(bytes),
+        }
+    }
+}
+
 struct Connection {
-    stream: TcpStream,
+    stream: Wire,
     out: Vec<u8>,
     sent: usize,
     waiting: usize,

@@ -26,6 +26,7 @@ mod report;
 mod save;
 mod sizes;
 mod tails;
+mod tls;
 mod turns;
 
 use clap::{Parser, Subcommand};
@@ -148,6 +149,15 @@ enum Experiment {
         #[arg(long)]
         scene: Option<String>,
     },
+    /// CPU, memory and handshakes of TLS, beside the same without it
+    Tls {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: cpu, memory, handshakes
+        #[arg(long)]
+        part: Option<String>,
+    },
     /// One publisher and many subscribers: time, CPU and write() calls of the fan-out, a subscriber's longest PING
     Publish {
         /// A fiftieth of the messages
@@ -190,6 +200,7 @@ fn main() -> ExitCode {
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
         Experiment::Save { quick } => save::run(quick),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
+        Experiment::Tls { quick, part } => tls::run(quick, part.as_deref()),
         Experiment::Publish { quick, turns } => publish::run(quick, turns),
         Experiment::Misses { quick } => misses::run(quick),
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),

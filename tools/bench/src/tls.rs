@@ -1,0 +1,249 @@
+//! `tls`: the cost of TLS, beside the peer's and beside the same server without it.
+//!
+//! | part | what |
+//! |---|---|
+//! | cpu | server CPU per GET at pipeline 16, 50 connections, values of 64 B, 1 KB and 16 KB; one worker |
+//! | memory | resident bytes of an idle connection that has shown a certificate, beyond one without TLS |
+//! | handshakes | what GETs at a fixed rate wait while others do 200 handshakes a second, and what a handshake costs |
+//!
+//! Both servers ask clients for a certificate, and have the same ones (ECDSA over P-256). The servers take turns within each
+//! figure, and a figure is the median of its turns. What GETs wait is the machine's as well: it is judged by the difference
+//! between two runs, one of them without handshakes.
+
+use crate::load::{self, Outcome, Traffic};
+use crate::pace::{self, Stream};
+use crate::point::refuse_errors;
+use crate::report::{self, Row, Target};
+use crate::turns::{median, push, text};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use varve_base::hist::Hist;
+use varve_testkit::tls::{Certificates, ClientConfig, connect_whole};
+use varve_testkit::{Launch, Random, Server, process};
+
+const KEYS: u64 = 10_000;
+const CONNECTIONS: usize = 50;
+const PIPELINE: usize = 16;
+/// Bytes of the values, and how much more CPU a GET of them may take by TLS than without.
+const SIZES: [(usize, Option<f64>); 3] = [(64, None), (1024, Some(1.4)), (16_384, None)];
+/// Bytes of an idle connection beyond one without TLS, at most.
+const IDLE_BYTES_MAX: f64 = 4096.0;
+const HANDSHAKES_PER_S: f64 = 200.0;
+/// Microseconds that handshakes may add to what one GET in a thousand waits.
+const ADDED_US_MAX: f64 = 1000.0;
+/// GETs a second while others do handshakes.
+const RATE: f64 = 5_000.0;
+
+/// How big and how often.
+struct Scale {
+    requests: u64,
+    turns: usize,
+    idle: usize,
+    time: Duration,
+}
+
+/// A server with a port for TLS.
+struct Both {
+    server: Server,
+    tls: SocketAddr,
+}
+
+/// Runs the experiment, or one part of it.
+///
+/// # Errors
+/// When a server cannot be started, is lost, or answers an error.
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+    let scale = match quick {
+        true => Scale { requests: 20_000, turns: 1, idle: 100, time: Duration::from_millis(500) },
+        false => Scale { requests: 500_000, turns: 5, idle: 1000, time: Duration::from_secs(10) },
+    };
+    let certificates = Certificates::make("bench");
+    let config = Arc::new(certificates.client(true));
+    let start = |launch: Launch| -> io::Result<Both> {
+        let (server, port) = launch.config("io-threads 1").start_tls(&certificates)?;
+        Ok(Both { server, tls: SocketAddr::from((Ipv4Addr::LOCALHOST, port)) })
+    };
+    let servers = || -> io::Result<[Both; 2]> { Ok([start(Launch::varve())?, start(Launch::peer())?]) };
+    let wanted = |name: &str| part.is_none_or(|part| part == name);
+    let mut rows = Vec::new();
+    if wanted("cpu") {
+        for (bytes, most) in SIZES {
+            cpu(&servers()?, &config, &scale, (bytes, most), &mut rows)?;
+        }
+    }
+    if wanted("memory") {
+        rows.push(memory(&servers()?, &config, &scale)?);
+    }
+    if wanted("handshakes") {
+        handshakes(&servers()?, &config, &scale, &mut rows)?;
+    }
+    if rows.is_empty() {
+        return Err(io::Error::other("no such part: cpu, memory, handshakes"));
+    }
+    report::finish("tls", &rows)
+}
+
+fn key(number: u64) -> Vec<u8> {
+    let mut key = vec![0; 16];
+    load::write_key(&mut key, number);
+    key
+}
+
+fn get(out: &mut Vec<u8>, random: &mut Random) {
+    push(out, &[b"GET", &key(random.below(KEYS as usize) as u64)]);
+}
+
+fn fill(server: &Server, bytes: usize) -> io::Result<()> {
+    let mut next = 0;
+    let value = text(1, bytes);
+    let plan = Traffic { connections: 1, pipeline: 16, requests: KEYS };
+    let outcome = load::drive(server.address(), plan, &mut |out| {
+        push(out, &[b"SET", &key(next), &value]);
+        next += 1;
+    });
+    refuse_errors(&outcome?)
+}
+
+/// CPU of a GET in microseconds, by TLS where there is a configuration.
+fn get_us(both: &Both, config: Option<&Arc<ClientConfig>>, requests: u64, seed: u64) -> io::Result<f64> {
+    let plan = Traffic { connections: CONNECTIONS, pipeline: PIPELINE, requests };
+    let mut random = Random::new(seed);
+    let mut write = |out: &mut Vec<u8>| get(out, &mut random);
+    let before = process::cpu_ns(both.server.pid())?;
+    let outcome: Outcome = match config {
+        None => load::drive(both.server.address(), plan, &mut write)?,
+        Some(config) => load::drive_tls(both.tls, config, plan, &mut write)?,
+    };
+    let spent = process::cpu_ns(both.server.pid())? - before;
+    refuse_errors(&outcome)?;
+    Ok(spent as f64 / 1000.0 / outcome.replies as f64)
+}
+
+fn cpu(
+    servers: &[Both; 2],
+    config: &Arc<ClientConfig>,
+    scale: &Scale,
+    (bytes, most): (usize, Option<f64>),
+    rows: &mut Vec<Row>,
+) -> io::Result<()> {
+    let (mut plain, mut sealed) = ([vec![], vec![]], [vec![], vec![]]);
+    let requests = scale.requests * 1024 / bytes.max(1024) as u64;
+    for both in servers {
+        fill(&both.server, bytes)?;
+    }
+    for turn in 0..scale.turns {
+        for (at, both) in servers.iter().enumerate() {
+            plain[at].push(get_us(both, None, requests, turn as u64)?);
+            sealed[at].push(get_us(both, Some(config), requests, turn as u64)?);
+        }
+    }
+    let (plain, sealed) = (plain.map(median), sealed.map(median));
+    let mut row = |name: String, unit, [varve, peer]: [f64; 2], target| {
+        rows.push(Row { name, unit, varve, peer, floor: None, target });
+    };
+    row(format!("get of {bytes} B, plain"), "us", plain, None);
+    row(format!("get of {bytes} B, by TLS"), "us", sealed, Some(Target::Ratio(1.0)));
+    let parts = [sealed[0] / plain[0], sealed[1] / plain[1]];
+    row(format!("get of {bytes} B, TLS over plain"), "times", parts, most.map(Target::AtMost));
+    Ok(())
+}
+
+/// Resident bytes of a connection, when this number of them are open and say nothing.
+fn idle_bytes<C>(server: &Server, count: usize, connect: impl Fn() -> io::Result<C>) -> io::Result<f64> {
+    // The first ones bring buffers that stay.
+    let warm: Vec<C> = (0..count / 10).map(|_| connect()).collect::<io::Result<_>>()?;
+    std::thread::sleep(Duration::from_millis(500));
+    let before = server.memory()?.resident;
+    let open: Vec<C> = (0..count).map(|_| connect()).collect::<io::Result<_>>()?;
+    std::thread::sleep(Duration::from_millis(500));
+    let after = server.memory()?.resident;
+    drop((warm, open));
+    Ok((after as f64 - before as f64) / count as f64)
+}
+
+fn memory(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale) -> io::Result<Row> {
+    let mut beyond = Vec::new();
+    for both in servers {
+        let sealed = idle_bytes(&both.server, scale.idle, || connect_whole(both.tls, config))?;
+        let plain = idle_bytes(&both.server, scale.idle, || TcpStream::connect(both.server.address()))?;
+        println!("an idle connection: {plain:.0} bytes plain, {sealed:.0} by TLS");
+        beyond.push(sealed - plain);
+    }
+    let (name, target) = ("an idle connection beyond a plain one".to_owned(), Some(Target::AtMost(IDLE_BYTES_MAX)));
+    Ok(Row { name, unit: "B", varve: beyond[0], peer: beyond[1], floor: None, target })
+}
+
+/// The time within which 999 of 1000 GETs are answered, in microseconds.
+fn waited_us(both: &Both, time: Duration) -> io::Result<f64> {
+    let (times, mut random) = (Hist::new(), Random::new(7));
+    let mut write = |out: &mut Vec<u8>| get(out, &mut random);
+    let requests = (RATE * time.as_secs_f64()) as u64;
+    let stream = Stream {
+        connections: CONNECTIONS,
+        rate: RATE,
+        first: Duration::ZERO,
+        requests,
+        write: &mut write,
+        times: &times,
+    };
+    match pace::run(both.server.address(), &mut [stream])? {
+        0 => Ok(times.read().percentile_ns(99.9) as f64 / 1000.0),
+        errors => Err(io::Error::other(format!("{errors} replies were errors"))),
+    }
+}
+
+/// Does handshakes at their rate until it is told to end; the number of them.
+fn greet(address: SocketAddr, config: &Arc<ClientConfig>, ends: &AtomicBool) -> io::Result<u64> {
+    let (start, mut done) = (Instant::now(), 0);
+    while !ends.load(Ordering::Relaxed) {
+        // Without what a session before has left, each of them is whole.
+        let mut config = ClientConfig::clone(config);
+        config.resumption = varve_testkit::tls::no_resumption();
+        drop(connect_whole(address, &Arc::new(config))?);
+        done += 1;
+        let due = Duration::from_secs_f64(done as f64 / HANDSHAKES_PER_S);
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+    }
+    Ok(done)
+}
+
+fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
+    let (mut added, mut cost) = (Vec::new(), Vec::new());
+    for both in servers {
+        fill(&both.server, 64)?;
+        let (mut alone, mut beside) = (Vec::new(), Vec::new());
+        let (mut spent, mut done) = (0.0, 0);
+        for _ in 0..scale.turns {
+            let before = process::cpu_ns(both.server.pid())?;
+            alone.push(waited_us(both, scale.time)?);
+            let between = process::cpu_ns(both.server.pid())?;
+            let ends = AtomicBool::new(false);
+            let (waited, greeted) = std::thread::scope(|scope| {
+                let greeting = scope.spawn(|| greet(both.tls, config, &ends));
+                let waited = waited_us(both, scale.time);
+                ends.store(true, Ordering::Relaxed);
+                (waited, greeting.join().expect("it does not panic"))
+            });
+            beside.push(waited?);
+            done += greeted?;
+            spent += (process::cpu_ns(both.server.pid())? - between) as f64 - (between - before) as f64;
+        }
+        println!(
+            "p99.9 of GETs: {:.0} us, {:.0} beside {done} handshakes",
+            median(alone.clone()),
+            median(beside.clone())
+        );
+        added.push(median(beside) - median(alone));
+        cost.push(spent / 1000.0 / done as f64);
+    }
+    let mut row = |name: &str, figures: &[f64], target| {
+        let (name, varve, peer) = (name.to_owned(), figures[0], figures[1]);
+        rows.push(Row { name, unit: "us", varve, peer, floor: None, target });
+    };
+    row("200 handshakes/s add to p99.9 of GETs", &added, Some(Target::AtMost(ADDED_US_MAX)));
+    row("a handshake, both certificates", &cost, None);
+    Ok(())
+}

@@ -1,7 +1,8 @@
 //! `check`, `test` and `soak`: the order of the steps.
 
+use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{lanes, licences, loops, peer, redispy, setup, tidy};
+use crate::{lanes, licences, loops, redispy, setup, tidy};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ const SANITIZED: &[(&str, &[&str])] = &[
 ];
 
 /// Experiments that run once in `test` with tiny sizes.
-const QUICK_BENCHES: &[&str] = &["point", "engine", "commands", "mixes", "tails", "misses", "save"];
+const QUICK_BENCHES: &[&str] = &["point", "engine", "commands", "mixes", "tails", "misses", "save", "tls"];
 
 /// How long each fuzz target runs in `test`.
 const FUZZ_SECONDS: u64 = 20;
@@ -124,7 +125,8 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         ],
         vec![
             Box::new(|| step("command loops", || loops::all(false))),
-            Box::new(|| step("peer suite", || peer::run_units(&[], false))),
+            Box::new(|| step("peer suite", || peer::run_units(&Choice::of(&[], Over::Tcp)))),
+            Box::new(|| step("peer suite by TLS", || peer::run_units(&Choice::of(peer::TLS_UNITS_SHORT, Over::Tls)))),
             Box::new(|| step("redis-py suite", || redispy::suite(&[]))),
             Box::new(quick_benches),
             Box::new(|| step("fuzz targets", || fuzz(FUZZ_SECONDS))),

@@ -1,7 +1,8 @@
 //! `long`: runs that take too long for `test`, which has a short form of each.
 
+use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, cargo, cargo_test, server_binary};
-use crate::{all, peer, setup};
+use crate::{all, setup};
 
 /// A run.
 struct Long {
@@ -22,6 +23,7 @@ const RUNS: &[Long] = &[
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "peer", about: "Redis's own suite three times", run: peer },
+    Long { name: "tls", about: "Redis's own suite by TLS", run: tls },
 ];
 
 /// Runs the one of this name; without a name lists them.
@@ -67,5 +69,9 @@ fn kills() -> Tally {
 }
 
 fn peer() -> Tally {
-    (0..3).fold(setup::packages(), |tally, _| tally.and(|| peer::run(&[], false)))
+    (0..3).fold(setup::packages(), |tally, _| tally.and(|| peer::run(&Choice::of(&[], Over::Tcp))))
+}
+
+fn tls() -> Tally {
+    setup::packages().and(|| peer::run(&Choice::of(&[], Over::Tls)))
 }

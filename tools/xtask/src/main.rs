@@ -11,7 +11,7 @@
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
 //! loops     instructions of some command loops, beside those recorded
 //! bench     an experiment of tools/bench
-//! long      a run that takes too long for `test`: soak, differential, trips, kills, fuzz, peer
+//! long      a run that takes too long for `test`: soak, differential, trips, kills, fuzz, peer, tls
 //! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
 //!
@@ -74,6 +74,9 @@ enum Task {
         /// Use no skip list
         #[arg(long)]
         no_skips: bool,
+        /// By TLS
+        #[arg(long)]
+        tls: bool,
     },
     /// redis-py's own test suite in both protocols; words go to pytest, as in tests/test_pubsub.py -k shard
     #[command(trailing_var_arg = true)]
@@ -120,7 +123,10 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(&workspace()),
         Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
         Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),
-        Task::Peer { units, no_skips } => setup::packages().and(|| peer::run(&units, no_skips)),
+        Task::Peer { units, no_skips, tls } => {
+            let over = if tls { peer::Over::Tls } else { peer::Over::Tcp };
+            setup::packages().and(|| peer::run(&peer::Choice { units, over, no_skips }))
+        }
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),

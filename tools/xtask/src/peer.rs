@@ -4,6 +4,8 @@
 //! source archive -> .test-tools/peer-suite/ (fresh each run), src/redis-server -> varve-server, src/redis-cli -> the machine's
 //! tests/peer-suite-skips.txt: unit | test | reason      -> one skip file a unit
 //!                             unit | tag:NAME | reason  -> --tags -NAME: whole servers of the unit that fail outside of tests
+//!                             tls unit | test | reason  -> left out by TLS alone
+//! by TLS: --tls, certificates by the suite's own script, made once: .test-tools/peer-suite-tls/
 //! runtest's lines: [ok] [err] [skip] [ignore] [exception]  -> the tally
 //! ```
 //!
@@ -16,6 +18,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const UNITS: &[&str] = &[
     "unit/type/string",
@@ -81,32 +84,89 @@ const TAG: &str = "tag:";
 /// Seconds without a finished test after which the suite gives up.
 const SILENCE_LIMIT: &str = "120";
 
+/// The unit that is about TLS: without it, its tests do nothing.
+const TLS_UNIT: &str = "unit/tls";
+/// The units that `test` runs by TLS: certificates and settings, ports that change, large requests and replies, users.
+pub(crate) const TLS_UNITS_SHORT: &[&str] = &[TLS_UNIT, "unit/networking", "unit/type/string", "unit/acl"];
+
+/// How the suite's clients reach its servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Tcp,
+    Tls,
+}
+
+/// The units to run.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    /// Their names; empty for all.
+    pub(crate) units: Vec<String>,
+    pub(crate) over: Over,
+    /// The skip list is not used.
+    pub(crate) no_skips: bool,
+}
+
+impl Choice {
+    /// All units, or those of these names, with the skip list.
+    pub(crate) fn of(units: &[&str], over: Over) -> Choice {
+        Choice { units: units.iter().map(|&unit| unit.to_owned()).collect(), over, no_skips: false }
+    }
+}
+
 struct Skip {
     unit: String,
     test: String,
+    /// It counts by TLS alone.
+    tls_only: bool,
+}
+
+/// A unit's tests that are left out.
+#[derive(Default)]
+struct LeftOut {
+    names: BTreeSet<String>,
+    /// Those of them that the unit must have. By TLS it leaves whole servers out itself, and tests of the list with them.
+    checked: BTreeSet<String>,
+}
+
+impl LeftOut {
+    fn of(skips: &[Skip], unit: &str, over: Over) -> LeftOut {
+        let mut all = LeftOut::default();
+        for skip in skips.iter().filter(|skip| skip.unit == unit && (over == Over::Tls || !skip.tls_only)) {
+            all.names.insert(skip.test.clone());
+            if skip.tls_only || over == Over::Tcp {
+                all.checked.insert(skip.test.clone());
+            }
+        }
+        all
+    }
 }
 
 /// Runs the units, or all.
-pub(crate) fn run_units(units: &[String], no_skips: bool) -> Tally {
-    let skips = if no_skips { Ok(Vec::new()) } else { read_skips() };
-    let (suite, skips) = match prepare().and_then(|suite| skips.map(|skips| (suite, skips))) {
+pub(crate) fn run_units(choice: &Choice) -> Tally {
+    let skips = if choice.no_skips { Ok(Vec::new()) } else { read_skips() };
+    let (suite, skips) = match prepare(choice.over).and_then(|suite| skips.map(|skips| (suite, skips))) {
         Ok(both) => both,
         Err(error) => return Tally::one("peer suite", Err(error)),
     };
     let mut tally = Tally::default();
-    for skip in skips.iter().filter(|skip| !UNITS.contains(&skip.unit.as_str())) {
+    for skip in skips.iter().filter(|skip| !is_unit(&skip.unit)) {
         tally.fail(&format!("peer-suite-skips.txt: no unit {}", skip.unit));
     }
-    for unit in UNITS.iter().filter(|unit| units.is_empty() || units.iter().any(|wanted| wanted == *unit)) {
-        let names = skips.iter().filter(|skip| skip.unit == *unit).map(|skip| skip.test.clone()).collect();
-        tally.add(step(unit, || unit_or_again(&suite, unit, &names)));
+    let units = UNITS.iter().chain((choice.over == Over::Tls).then_some(&TLS_UNIT));
+    for unit in units.filter(|unit| choice.units.is_empty() || choice.units.iter().any(|wanted| wanted == *unit)) {
+        let left_out = LeftOut::of(&skips, unit, choice.over);
+        tally.add(step(unit, || unit_or_again(&suite, unit, choice.over, &left_out)));
     }
     tally
 }
 
+fn is_unit(name: &str) -> bool {
+    UNITS.contains(&name) || name == TLS_UNIT
+}
+
 /// The source first, then the units.
-pub(crate) fn run(units: &[String], no_skips: bool) -> Tally {
-    setup::peer_source().and(|| run_units(units, no_skips))
+pub(crate) fn run(choice: &Choice) -> Tally {
+    setup::peer_source().and(|| run_units(choice))
 }
 
 fn read_skips() -> Result<Vec<Skip>, String> {
@@ -123,12 +183,13 @@ fn read_skips() -> Result<Vec<Skip>, String> {
         if test.is_empty() || test.starts_with('/') || reason.len() < 8 {
             return Err(format!("peer-suite-skips.txt:{}: a test's name and a reason are needed", number + 1));
         }
-        skips.push(Skip { unit: unit.into(), test: test.into() });
+        let (unit, tls_only) = unit.strip_prefix("tls ").map_or((unit, unit == TLS_UNIT), |unit| (unit, true));
+        skips.push(Skip { unit: unit.into(), test: test.into(), tls_only });
     }
     Ok(skips)
 }
 
-fn prepare() -> Result<PathBuf, String> {
+fn prepare(over: Over) -> Result<PathBuf, String> {
     let server = server_binary();
     if !server.exists() {
         return Err(format!("{} is not there: build it first", server.display()));
@@ -151,33 +212,51 @@ fn prepare() -> Result<PathBuf, String> {
     let hostname = suite.join("shims/hostname");
     fs::write(&hostname, "#!/bin/sh\necho 127.0.0.1\n").map_err(io)?;
     crate::shell::run(&mut command("chmod", &["755".as_ref(), hostname.as_os_str()]))?;
+    if over == Over::Tls {
+        certificates(&suite)?;
+    }
     Ok(suite)
+}
+
+/// Gives the suite its certificates. They are kept, since the script takes long to find primes.
+fn certificates(suite: &Path) -> Result<(), String> {
+    let io = |error: std::io::Error| error.to_string();
+    let (kept, wanted) = (tools_dir().join("peer-suite-tls"), suite.join("tests/tls"));
+    if !kept.join("redis.crt").exists() {
+        fs::create_dir_all(&wanted).map_err(io)?;
+        // Parameters of a key exchange that is not spoken here: the script would look for others for minutes.
+        fs::write(wanted.join("redis.dh"), "").map_err(io)?;
+        crate::shell::run(command("utils/gen-test-certs.sh", &[] as &[&str]).current_dir(suite))?;
+        return crate::shell::run(&mut command("cp", &["-r".as_ref(), wanted.as_os_str(), kept.as_os_str()]));
+    }
+    crate::shell::run(&mut command("cp", &["-r".as_ref(), kept.as_os_str(), wanted.as_os_str()]))
 }
 
 /// A unit with failures is run once more: many of the suite's tests wait for fixed times, which a busy machine does not
 /// keep. What fails twice has failed.
-fn unit_or_again(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
-    let first = one_unit(suite, unit, skips);
+fn unit_or_again(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Tally {
+    let first = one_unit(suite, unit, over, left_out);
     if first.failed == 0 {
         return first;
     }
     say(&format!("{unit}: once more, because of: {}", first.failures.join("; ")));
-    one_unit(suite, unit, skips)
+    one_unit(suite, unit, over, left_out)
 }
 
-fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
-    let mut tally = Tally::default();
+/// The suite's runner for one unit.
+fn runner(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Result<Command, String> {
     let skip_file = suite.join("skips");
-    let (tags, names): (Vec<&String>, Vec<&String>) = skips.iter().partition(|name| name.starts_with(TAG));
+    let (tags, names): (Vec<&String>, Vec<&String>) = left_out.names.iter().partition(|name| name.starts_with(TAG));
     let text: String = names.iter().map(|name| format!("{name}\n")).collect();
-    if let Err(error) = fs::write(&skip_file, text) {
-        return Tally::one(unit, Err(error.to_string()));
-    }
+    fs::write(&skip_file, text).map_err(|error| error.to_string())?;
     let path = std::env::var("PATH").unwrap_or_default();
     let mut runtest =
         command("./runtest", &["--single", unit, "--clients", "1", "--durable", "--config", "bind", "127.0.0.1"]);
     if ONE_WORKER.contains(&unit) {
         runtest.args(["--config", "io-threads", "1"]);
+    }
+    if over == Over::Tls {
+        runtest.arg("--tls");
     }
     runtest.args(["--baseport", PORTS_FROM, "--timeout", SILENCE_LIMIT, "--skipfile"]).arg(&skip_file);
     if !tags.is_empty() {
@@ -185,6 +264,15 @@ fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
         runtest.args(["--tags", &denied.join(" ")]);
     }
     runtest.current_dir(suite).env("PATH", format!("{}:{path}", suite.join("shims").display()));
+    Ok(runtest)
+}
+
+fn one_unit(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Tally {
+    let mut runtest = match runner(suite, unit, over, left_out) {
+        Ok(runtest) => runtest,
+        Err(error) => return Tally::one(unit, Err(error)),
+    };
+    let mut tally = Tally::default();
     let mut skipped = BTreeSet::new();
     let mut last = String::from("no test");
     let result = follow(&mut runtest, |line| {
@@ -210,7 +298,7 @@ fn one_unit(suite: &Path, unit: &str, skips: &BTreeSet<String>) -> Tally {
             _ => {}
         }
     });
-    for name in skips.difference(&skipped) {
+    for name in left_out.checked.difference(&skipped) {
         tally.fail(&format!("peer-suite-skips.txt: {unit} has no test '{name}'"));
     }
     match result {
@@ -243,6 +331,6 @@ mod tests {
 
     #[test]
     fn the_skip_list_is_well_formed() {
-        assert!(read_skips().is_ok_and(|skips| skips.iter().all(|skip| UNITS.contains(&skip.unit.as_str()))));
+        assert!(read_skips().is_ok_and(|skips| skips.iter().all(|skip| is_unit(&skip.unit))));
     }
 }

@@ -27,6 +27,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("redis-cli", "redis-tools"),
     ("redis-benchmark", "redis-tools"),
     ("tclsh", "tcl"),
+    ("openssl", "openssl"),
     ("python3", "python3"),
     ("script", "bsdutils"),
     ("stdbuf", "coreutils"),
@@ -71,6 +72,9 @@ fn install() -> Result<(), String> {
     let mut missing: Vec<&str> = PROGRAMS.iter().filter(|(program, _)| !has(program)).map(|(_, name)| *name).collect();
     if run(command("python3", &["-c", "import ensurepip, venv"]).stderr(std::process::Stdio::null())).is_err() {
         missing.push("python3-venv");
+    }
+    if run(&mut command("sh", &["-c", "echo 'exit [catch {package require tls}]' | tclsh"])).is_err() {
+        missing.push("tcl-tls");
     }
     missing.dedup();
     if !missing.is_empty() {

@@ -18,7 +18,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("compat/acl", &["varve-base", "varve-protocol", "varve-catalog"]),
     ("compat/exec", &["varve-base", "varve-store", "varve-protocol", "varve-catalog", "varve-acl"]),
     ("compat/commands", &["varve-base", "varve-store", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec"]),
-    ("compat/scripts", &["varve-base", "varve-protocol", "varve-catalog", "varve-exec", "varve-lua"]),
+    ("compat/scripts", &["varve-base", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec", "varve-lua"]),
     (
         "server",
         &[

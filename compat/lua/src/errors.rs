@@ -48,6 +48,7 @@ pub(crate) const TOO_DEEP: &[u8] = b"ERR reached lua stack limit";
 pub(crate) const COMPILING_LIBRARY: &[u8] = b"ERR Error compiling function: ";
 pub(crate) const REGISTERING: &[u8] = b"ERR Error registering functions: ";
 pub(crate) const NO_FUNCTIONS: &str = "ERR No functions registered";
+pub(crate) const ONLY_LOADING: &str = "ERR redis.register_function can only be called on FUNCTION LOAD command";
 pub(crate) const REGISTER_ARGUMENTS: &str = "ERR wrong number of arguments to redis.register_function";
 pub(crate) const ONLY_TABLE: &str = "ERR calling redis.register_function with a single argument is only applicable to Lua \
                                      table (representing named arguments).";

@@ -8,7 +8,8 @@
 use crate::args::text;
 use crate::errors::{
     FIRST_ARGUMENT, FLAG_UNKNOWN, FLAGS_TABLE, FUNCTION_NAME, FUNCTION_TWICE, NAMED_CALLBACK, NAMED_DESCRIPTION,
-    NAMED_KEY, NAMED_NAME, NAMED_UNKNOWN, NO_CALLBACK, NO_NAME, ONLY_TABLE, REGISTER_ARGUMENTS, SECOND_ARGUMENT,
+    NAMED_KEY, NAMED_NAME, NAMED_UNKNOWN, NO_CALLBACK, NO_NAME, ONLY_LOADING, ONLY_TABLE, REGISTER_ARGUMENTS,
+    SECOND_ARGUMENT,
 };
 use crate::fault::Fault;
 use crate::script::{Registered, ScriptFlags};
@@ -17,6 +18,10 @@ use mlua::{MultiValue, Result, Table, Value};
 
 /// `redis.register_function`, which exists while a library is loaded.
 pub(crate) fn register(shared: &Shared, args: &MultiValue) -> Result<Value> {
+    if !shared.loading.get() {
+        // A function of the library has kept the table `redis` of the loading.
+        return Err(Fault::reply(ONLY_LOADING));
+    }
     let registered = match args.len() {
         1 => match &args[0] {
             Value::Table(table) => by_name(table)?,

@@ -113,20 +113,19 @@ fn placed(lua: &Lua, message: &[u8]) -> Vec<u8> {
 fn ended(lua: &Lua, shared: &Shared, value: Value) -> Result<()> {
     let fault = match value {
         Value::Error(error) => match Fault::of(&error) {
-            Fault::Text(text) => plain(shared, &text),
+            Fault::Text(text) => plain(&text),
             fault => fault,
         },
         Value::Table(table) => of_table(&table)?,
-        other => plain(shared, &mended(lua, other)?.to_string().map(String::into_bytes)?),
+        other => plain(&mended(lua, other)?.to_string().map(String::into_bytes)?),
     };
     *shared.ended.borrow_mut() = Some((fault, place(lua, 1)));
     Ok(())
 }
 
-/// An error without a code. Those of functions that run are given none.
-fn plain(shared: &Shared, text: &[u8]) -> Fault {
-    let bare = shared.settings.for_functions && !shared.loading.get();
-    Fault::Reply { text: if bare { text.to_vec() } else { with_code(text) }, counted: false }
+/// An error without a code.
+fn plain(text: &[u8]) -> Fault {
+    Fault::Reply { text: with_code(text), counted: false }
 }
 
 /// The error of a table that was raised or returned: its field `err`, and whether it is counted already.

@@ -101,20 +101,30 @@ fn functions_that_run() {
 }
 
 #[test]
+fn a_function_that_has_kept_the_loading_registers_nothing() {
+    let reply = fcall(
+        "local kept = redis redis.register_function('a', function() kept.register_function('b', function() end) end)",
+    );
+    let expected =
+        "-ERR redis.register_function can only be called on FUNCTION LOAD command script: a, on @user_function:2.";
+    assert_eq!(reply, format!("{expected}\\r\\n"));
+}
+
+#[test]
 fn functions_that_fail() {
     let function = |body: &str| fcall(&format!("redis.register_function('a', function(keys, args) {body} end)"));
-    assert_eq!(function("error('boo')"), "-user_function:2: boo script: a, on @user_function:2.\\r\\n");
+    assert_eq!(function("error('boo')"), "-ERR user_function:2: boo script: a, on @user_function:2.\\r\\n");
     assert_eq!(
         function("return redis.call('get')"),
         "-ERR Wrong number of args calling Redis command from script script: a, on @user_function:2.\\r\\n"
     );
     assert_eq!(
         function("return KEYS"),
-        "-user_function:2: Script attempted to access nonexistent global variable \\'KEYS\\' script: a, on \
+        "-ERR user_function:2: Script attempted to access nonexistent global variable \\'KEYS\\' script: a, on \
          @user_function:2.\\r\\n"
     );
     assert_eq!(
         function("redis.register_function('b', function() end)"),
-        "-user_function:2: attempt to call field \\'register_function\\' (a nil value) script: a, on @user_function:2.\\r\\n"
+        "-ERR user_function:2: attempt to call field \\'register_function\\' (a nil value) script: a, on @user_function:2.\\r\\n"
     );
 }

@@ -10,6 +10,7 @@ use varve_collection::ReadCtx;
 use varve_collection::leaf_table::LeafTable;
 use varve_packed::leaf::pair::{self, LeafField};
 use varve_packed::leaf::{ElementPos, LEAF_ELEMENT_BYTES_MAX, PackedLeaf};
+use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::draw::{Lot, Pick};
@@ -17,7 +18,8 @@ use super::opened::{Opened, big, small};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
-use crate::state::small::{here, leaf_tag, pairs_of};
+use crate::state::link::Encoding;
+use crate::state::small::{here, leaf_tag, pairs_of, scan_leaf};
 use crate::state::types::{Type, WrongType};
 
 /// A hash to read, its shard held.
@@ -206,15 +208,21 @@ impl Tx<'_> {
         count: usize,
         mut show: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64, WrongType> {
-        Ok(match self.hash_peek(k)? {
-            Some(HashView::Big(fields, ctx)) => fields.scan(ctx, cursor, count, &mut |field, value| {
-                show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
-            }),
-            Some(HashView::Leaf(leaf, _)) => {
-                each_pair(leaf, show);
+        let Some(opened) = self.open(k, Type::Hash)? else { return Ok(0) };
+        let object = self.held.at(opened.at.shard).open(self.store.log(), opened.at.r);
+        let is_outgrown = Encoding::of(object.tag()) == Encoding::Outgrown;
+        let mut show = |(field, value): (PackedEntry<'_>, PackedEntry<'_>)| {
+            show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
+        };
+        Ok(match HashView::open(&self.held, self.store, opened) {
+            HashView::Big(fields, ctx) => fields.scan(ctx, cursor, count, &mut |field, value| show((field, value))),
+            HashView::Leaf(leaf, seed) if is_outgrown => {
+                scan_leaf(leaf, (seed, cursor, count), |pair| pair::split(pair).0, |pair| show(pair::split(pair)))
+            }
+            HashView::Leaf(leaf, _) => {
+                pairs_of(leaf).for_each(show);
                 0
             }
-            None => 0,
         })
     }
 

@@ -24,7 +24,7 @@ use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
-use crate::state::small::{SmallSet, here, leaf_tag};
+use crate::state::small::{SmallSet, here, leaf_tag, scan_leaf};
 use crate::state::types::{Type, WrongType};
 
 /// Members that are looked at together.
@@ -191,11 +191,16 @@ impl<'a> SetView<'a> {
     /// SCAN's step: shows some members from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A set of
     /// integers is shown whole.
     pub fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(PackedEntry<'_>)) -> u64 {
-        let SetForm::Big(members, ctx) = self.0 else {
-            self.for_each(show);
-            return 0;
-        };
-        members.scan(ctx, cursor, count, &mut |member, _| show(member))
+        match self.0 {
+            SetForm::Integers(_) => {
+                self.for_each(show);
+                0
+            }
+            SetForm::Leaf(leaf, seed) => {
+                scan_leaf(leaf, (seed, cursor, count), PackedEntry::Bytes, |member| show(PackedEntry::Bytes(member)))
+            }
+            SetForm::Big(members, ctx) => members.scan(ctx, cursor, count, &mut |member, _| show(member)),
+        }
     }
 
     fn lot(&self) -> Lot<'a> {

@@ -11,6 +11,9 @@ use varve_segment::Object;
 use super::link::Encoding;
 use super::types::{SmallForm, Type};
 
+/// Bits of a hash below those of a cursor.
+const HASH_BITS_BELOW_CURSOR: u32 = 16;
+
 /// The value of a small collection.
 #[derive(Clone, Copy)]
 pub(crate) enum Small<'a> {
@@ -170,6 +173,31 @@ where
 #[inline]
 fn elements_of<'a>(leaf: PackedLeaf<'a>) -> impl ExactSizeIterator<Item = &'a [u8]> {
     leaf.iter().map(|(_, element)| here(element))
+}
+
+/// SCAN's step over the elements of a leaf in their key's object, which are named by `name`: shows about `count` of those
+/// whose hash lies at `cursor` or behind it, in the order of hashes, and gives the next cursor, 0 at the end. The cursor is the
+/// leaf table's: a collection that outgrows its object between two steps goes on where it was.
+pub(crate) fn scan_leaf<'a>(
+    leaf: PackedLeaf<'a>,
+    (seed, cursor, count): (u64, u64, usize),
+    name: impl Fn(&'a [u8]) -> PackedEntry<'a>,
+    mut show: impl FnMut(&'a [u8]),
+) -> u64 {
+    let position = |element| hash64(seed, name(element).text(&mut [0; 20])) >> HASH_BITS_BELOW_CURSOR;
+    let rest = elements_of(leaf).map(|element| (position(element), element)).filter(|(at, _)| *at >= cursor);
+    let mut rest: Vec<_> = rest.collect();
+    rest.sort_unstable_by_key(|(at, _)| *at);
+    let mut last = cursor;
+    for (shown, (at, element)) in rest.into_iter().enumerate() {
+        // Elements of one position are shown together: no cursor stands between them.
+        if shown >= count && at != last {
+            return at;
+        }
+        show(element);
+        last = at;
+    }
+    0
 }
 
 /// The fields and values of a small hash's leaf, in the order in which the fields came.

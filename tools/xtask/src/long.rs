@@ -22,6 +22,7 @@ const RUNS: &[Long] = &[
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
+    Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
     Long { name: "peer", about: "Redis's own suite three times", run: peer },
     Long { name: "tls", about: "Redis's own suite by TLS", run: tls },
 ];
@@ -62,6 +63,10 @@ fn trips() -> Tally {
 
 fn metrics() -> Tally {
     end_to_end("metrics", "VARVE_SCRAPE_SECONDS", "60")
+}
+
+fn bullmq() -> Tally {
+    end_to_end("bullmq", "VARVE_BULLMQ_WHOLE", "1")
 }
 
 fn kills() -> Tally {

@@ -49,6 +49,9 @@ const UNASKED: &[(&str, &str)] = &[
     ("eval_ro", SCRIPTS),
     ("evalsha_ro", SCRIPTS),
     ("script", SCRIPTS),
+    ("fcall", FUNCTIONS),
+    ("fcall_ro", FUNCTIONS),
+    ("function", FUNCTIONS),
     ("save", FILES),
     ("bgsave", FILES),
     ("bgrewriteaof", FILES),
@@ -66,6 +69,7 @@ const UNASKED: &[(&str, &str)] = &[
 ];
 const SCRIPTS: &str =
     "scripts have replies of redis-server's: compat/lua/tests/recorded; Redis's and redis-py's suites";
+const FUNCTIONS: &str = "they are state of the server: server/tests/peer_functions.rs; Redis's suite";
 const WAITING: &str = "its form that does not wait is asked; the waits are scripts (peer_blocking.txt)";
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";
 const STATE: &str = "it asks for the state of a server: server/tests/peer_server.rs";

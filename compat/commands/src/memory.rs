@@ -127,8 +127,8 @@ impl Figures {
             ("clients.normal", Number(self.buffers)),
             ("cluster.links", Number(0)),
             ("aof.buffer", Number(0)),
-            ("lua.caches", Number(0)),
-            ("functions.caches", Number(0)),
+            ("lua.caches", Number(self.process.scripts)),
+            ("functions.caches", Number(self.process.libraries)),
             ("overhead.total", Number(self.overhead())),
             ("keys.count", Number(self.keys)),
             ("keys.bytes-per-key", Number(self.net() / self.keys.max(1))),
@@ -172,7 +172,7 @@ enum Figure {
 }
 
 /// MEMORY STATS: all figures of redis-server in its order, since clients read them by type, then the log's own. Those of
-/// parts that there are not (replicas, a cluster, an append-only file, scripts) are 0.
+/// parts that there are not (replicas, a cluster, an append-only file) are 0.
 fn memory_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let log = ctx.store.log().stats();
     let f = Figures::of(ctx.store, &log, ctx.worker.now_ms());
@@ -424,7 +424,7 @@ mod tests {
         assert!(told(Figures { defrag_percent: 5, ..dead }).contains("is at it"));
         let runs = Figures { runs: 9, run_bytes: 800 << 20, retired_bytes: 1 << 20, ..well };
         assert!(told(runs).contains("9 values over 256 KB") && told(runs).contains("being given back"));
-        let process = ProcessMemory { resident: 3 << 30, peak_used: 4 << 30, startup_used: 0 };
+        let process = ProcessMemory { resident: 3 << 30, peak_used: 4 << 30, ..ProcessMemory::default() };
         let told = told(Figures { process, buffers: 500 << 20, used: 3 << 29, limit: 3 << 29, ..well });
         for part in ["1610.6 MB beside", "At its peak 4295.0 MB", "buffers of clients", "limit of 1610.6 MB"] {
             assert!(told.contains(part), "{part}: {told}");

@@ -45,6 +45,8 @@ pub struct KeeperCtx<'c> {
     pub out: &'c mut Reply,
     /// The worker's part of the handlers' own.
     pub keeper: &'c mut ScriptKeeper,
+    /// The kind of the script that has run for too long, if one has.
+    pub busy: Option<ScriptKind>,
 }
 
 /// The kind of a script that runs, by which it is ended.
@@ -94,6 +96,10 @@ pub trait ScriptCalls {
     fn set_resp(&mut self, resp: Resp);
     /// The effects of the commands go into the journal from now on, or not.
     fn keep_effects(&mut self, keep: bool);
+    /// The script is over and begins again: what it was found by is not true any more.
+    fn begin_again(&mut self);
+    /// The command itself, as it was sent, is an effect: what it has changed is no key.
+    fn report_sent(&mut self);
     /// The effects so far do not go into the journal.
     fn forget_effects(&mut self);
     /// Whether the client's user may run this command; None if there is no such command.

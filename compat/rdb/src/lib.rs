@@ -12,6 +12,7 @@
 //!   the bytes are, the answer is events or an error that names the offset, the type and the key.
 //! - [`distinct`]: whether a collection that is read has an element twice.
 //! - [`dump`]: the frame of DUMP's payload.
+//! - [`functions`]: libraries of functions in that frame.
 //!
 //! Not here: the store (this crate knows no key space), files (it knows `Read` and `Write` only), commands.
 
@@ -21,6 +22,7 @@ pub mod crc;
 pub mod distinct;
 pub mod dump;
 pub mod format;
+pub mod functions;
 pub mod read;
 pub mod write;
 

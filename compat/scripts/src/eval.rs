@@ -1,31 +1,15 @@
 //! EVAL, EVALSHA, and those of their kin that change nothing.
 
-use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
-use varve_exec::{CmdResult, Command, Exec, FileRows, ScriptCtx};
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, key};
+use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, ScriptCtx};
 
 use crate::cache::Name;
 use crate::errors;
 use crate::given::keys_and_arguments;
 use crate::keeper::Keeper;
+use crate::rows::{COST, READ, READ_NOTES, RUNNING, WRITTEN, WRITTEN_NOTES};
 
 pub(crate) const ROWS: FileRows = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO];
-
-/// The flags of commands that run a script.
-const RUNNING: &[Flags] = &[
-    Flags::NOSCRIPT,
-    Flags::STALE,
-    Flags::SKIP_MONITOR,
-    Flags::NO_MANDATORY_KEYS,
-    // Keys that the script makes up are touched as well.
-    Flags::TOUCHES_ARBITRARY_KEYS,
-];
-/// The keys of a script that may change them.
-const WRITTEN: KeySpec = KeySpec::counted(2, 1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE));
-/// The keys of a script that changes none.
-const READ: KeySpec = KeySpec::counted(2, 1, KeyFlags::RO.and(KeyFlags::ACCESS));
-const WRITTEN_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
-const READ_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
-const COST: &str = "That of the script";
 
 /// EVAL script numkeys [key ...] [arg ...]
 fn eval(ctx: &mut ScriptCtx<'_>) -> CmdResult {
@@ -119,7 +103,7 @@ enum Named {
 }
 
 fn run(ctx: &mut ScriptCtx<'_>, named: Named, read_only: bool) -> CmdResult {
-    let keys = keys_and_arguments(ctx.args)?;
+    let keys = keys_and_arguments(ctx.args, CommandError::NOT_INTEGER)?;
     let word = ctx.args.get(1);
     let keeper = Keeper::of(ctx.keeper);
     let name = match named {

@@ -1,4 +1,4 @@
-//! The keys and arguments that a request gives to a script: `EVAL script numkeys key ... arg ...`.
+//! The keys and arguments that a request gives to a script or a function: `EVAL script numkeys key ... arg ...`.
 
 use varve_base::number::parse_i64;
 use varve_exec::{CmdResult, CommandError};
@@ -15,9 +15,9 @@ pub(crate) struct Given<'a> {
 /// The keys, whose number argument 2 is, and the arguments behind them.
 ///
 /// # Errors
-/// Argument 2 is no number, or not that of keys.
-pub(crate) fn keys_and_arguments(args: Args<'_>) -> CmdResult<Given<'_>> {
-    let count = parse_i64(args.get(2)).ok_or(CommandError::NOT_INTEGER)?;
+/// Argument 2 is no number, which `no_number` says, or not that of keys.
+pub(crate) fn keys_and_arguments(args: Args<'_>, no_number: CommandError) -> CmdResult<Given<'_>> {
+    let count = parse_i64(args.get(2)).ok_or(no_number)?;
     if count > args.len() as i64 - 3 {
         return Err(errors::TOO_MANY_KEYS);
     }

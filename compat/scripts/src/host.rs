@@ -1,8 +1,10 @@
-//! The host of a script: it answers the questions of the language.
+//! The hosts of scripts, and of libraries that come from a file: they answer the questions of the language.
+
+use std::time::Instant;
 
 use varve_exec::{ScriptCalls, ScriptKind};
 use varve_lua::{Control, Host, LogLevel, Replicate};
-use varve_protocol::{Reply, Resp};
+use varve_protocol::{Args, Reply, Resp};
 
 use crate::errors;
 use crate::running::Running;
@@ -12,6 +14,18 @@ pub(crate) struct ScriptHost<'h> {
     pub(crate) calls: &'h mut dyn ScriptCalls,
     pub(crate) running: &'h Running,
     pub(crate) kind: ScriptKind,
+    /// The function that is called, which others may ask for once it takes time.
+    pub(crate) called: Option<Called<'h>>,
+    /// The time at which it is ended: that of a library that is being loaded.
+    pub(crate) until: Option<Instant>,
+}
+
+/// A call of a function.
+pub(crate) struct Called<'h> {
+    /// Its name, as it was registered.
+    pub(crate) name: &'h [u8],
+    /// The request.
+    pub(crate) args: Args<'h>,
 }
 
 impl Host for ScriptHost<'_> {
@@ -31,6 +45,12 @@ impl Host for ScriptHost<'_> {
             self.calls.forget_effects();
             return Control::Stop(errors::SERVER_ENDS);
         }
+        if let Some(Called { name, args }) = self.called.take() {
+            self.running.note_function(name, args);
+        }
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            return Control::Stop(errors::LOAD_TIMEOUT);
+        }
         if !self.running.is_killed() {
             return Control::Go;
         }
@@ -41,13 +61,7 @@ impl Host for ScriptHost<'_> {
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {
-        let text = String::from_utf8_lossy(text);
-        match level {
-            LogLevel::Debug => tracing::trace!("{text}"),
-            LogLevel::Verbose => tracing::debug!("{text}"),
-            LogLevel::Notice => tracing::info!("{text}"),
-            LogLevel::Warning => tracing::warn!("{text}"),
-        }
+        write_log(level, text);
     }
 
     fn set_resp(&mut self, resp: Resp) {
@@ -60,5 +74,42 @@ impl Host for ScriptHost<'_> {
 
     fn acl_check_cmd(&mut self, args: &[&[u8]]) -> Option<bool> {
         self.calls.may_call(args)
+    }
+}
+
+/// The host of a library of a file: nothing but the end of the server ends it, and it has no commands.
+pub(crate) struct LoadHost<'h> {
+    pub(crate) running: &'h Running,
+}
+
+impl Host for LoadHost<'_> {
+    fn call(&mut self, _args: &[&[u8]], _reply: &mut Reply) {
+        unreachable!("a library that is loaded has no redis.call");
+    }
+
+    fn tick(&mut self) -> Control {
+        if self.running.is_abandoned() { Control::Stop(errors::SERVER_ENDS) } else { Control::Go }
+    }
+
+    fn log(&mut self, level: LogLevel, text: &[u8]) {
+        write_log(level, text);
+    }
+
+    fn set_resp(&mut self, _resp: Resp) {}
+
+    fn set_repl(&mut self, _replicate: Replicate) {}
+
+    fn acl_check_cmd(&mut self, _args: &[&[u8]]) -> Option<bool> {
+        None
+    }
+}
+
+fn write_log(level: LogLevel, text: &[u8]) {
+    let text = String::from_utf8_lossy(text);
+    match level {
+        LogLevel::Debug => tracing::trace!("{text}"),
+        LogLevel::Verbose => tracing::debug!("{text}"),
+        LogLevel::Notice => tracing::info!("{text}"),
+        LogLevel::Warning => tracing::warn!("{text}"),
     }
 }

@@ -17,15 +17,18 @@ use varve_protocol::Reply;
 
 use crate::cache::{Cache, Name};
 use crate::errors;
+use crate::functions::Functions;
 use crate::given::Given;
 use crate::host::ScriptHost;
 use crate::running::Running;
 use crate::shebang;
+use crate::words::quoted_words;
 
 /// The scripts of a server, shared by its workers.
 #[derive(Debug, Default)]
 pub struct Scripts {
     cache: Cache,
+    functions: Functions,
     running: Running,
     /// Bytes of all workers' states of the language.
     state_bytes: AtomicU64,
@@ -40,6 +43,21 @@ pub struct ScriptMemory {
     pub script_bytes: u64,
     /// Bytes of the states of the language, with what scripts have in them.
     pub state_bytes: u64,
+    /// Libraries of functions.
+    pub libraries: u64,
+    /// Functions.
+    pub functions: u64,
+    /// Bytes of the libraries' texts and of what is known of their functions.
+    pub library_bytes: u64,
+    /// Bytes of the state in which functions live.
+    pub function_state_bytes: u64,
+}
+
+impl ScriptMemory {
+    /// All bytes.
+    pub fn bytes(&self) -> u64 {
+        self.script_bytes + self.state_bytes + self.library_bytes + self.function_state_bytes
+    }
 }
 
 impl Scripts {
@@ -48,11 +66,24 @@ impl Scripts {
         &self.running
     }
 
-    /// The memory that scripts take.
+    /// The libraries of functions.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// The memory that scripts and functions take.
     pub fn memory(&self) -> ScriptMemory {
         let (scripts, bytes) = self.cache.size();
-        let state_bytes = self.state_bytes.load(Relaxed);
-        ScriptMemory { scripts: scripts as u64, script_bytes: bytes as u64, state_bytes }
+        let functions = self.functions.sizes();
+        ScriptMemory {
+            scripts: scripts as u64,
+            script_bytes: bytes as u64,
+            state_bytes: self.state_bytes.load(Relaxed),
+            libraries: functions.libraries,
+            functions: functions.functions,
+            library_bytes: functions.library_bytes,
+            function_state_bytes: functions.state_bytes,
+        }
     }
 }
 
@@ -97,6 +128,11 @@ impl Keeper {
     /// The script that runs.
     pub(crate) fn running(&self) -> &Running {
         &self.shared.running
+    }
+
+    /// The part that all workers share.
+    pub(crate) fn shared(&self) -> &Scripts {
+        &self.shared
     }
 
     /// Has the server know a script for good.
@@ -158,7 +194,8 @@ impl Keeper {
         let state = state.as_mut().expect("the state in which the script was compiled");
         let running = &shared.running;
         running.begin(ScriptKind::Script);
-        let mut host = ScriptHost { calls: &mut *calls, running, kind: ScriptKind::Script };
+        let kind = ScriptKind::Script;
+        let mut host = ScriptHost { calls: &mut *calls, running, kind, called: None, until: None };
         let name = name.hex();
         let input = ScriptInput { name: name.as_bytes(), keys: &given.keys, argv: &given.arguments };
         let result = state.run(*chunk, input, &mut host, out);
@@ -205,37 +242,5 @@ impl Keeper {
         let chunk = state.compile(code).map_err(errors::of_script)?;
         self.chunks.insert(name, Compiled { chunk, flags, alone: false, words: quoted_words(code) });
         Ok(())
-    }
-}
-
-/// Longest name of a command that is looked for.
-const NAME_MAX: usize = 32;
-
-/// The words of a script that stand in quotes of either kind and consist of letters: the names of commands that it runs are
-/// among them, unless it makes them up.
-fn quoted_words(code: &[u8]) -> Box<[Box<[u8]>]> {
-    let mut words: Vec<Box<[u8]>> = Vec::new();
-    for (at, quote) in code.iter().enumerate().filter(|(_, byte)| matches!(byte, b'"' | b'\'')) {
-        let rest = &code[at + 1..];
-        let Some(len) = rest.iter().take(NAME_MAX).position(|byte| byte == quote) else { continue };
-        let word = &rest[..len];
-        if len > 0 && word.iter().all(u8::is_ascii_alphabetic) {
-            words.push(word.to_ascii_lowercase().into());
-        }
-    }
-    words.sort_unstable();
-    words.dedup();
-    words.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_commands_are_found_in_quotes() {
-        let words = quoted_words(b"redis.call('KEYS', \"*\") redis.pcall(\"set\", 'a b', 'x1') local s = 'it''s'");
-        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
-        assert_eq!(words, ["it", "keys", "s", "set"]);
     }
 }

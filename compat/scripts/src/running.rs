@@ -13,7 +13,9 @@ use std::sync::atomic::{
 };
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use varve_exec::{CommandError, ScriptKind};
+use varve_protocol::Args;
 
 use crate::errors;
 
@@ -33,8 +35,21 @@ pub struct Running {
     /// When the script that runs began, in milliseconds since `epoch`.
     since: AtomicU64,
     function: AtomicBool,
+    /// The function that runs, once it takes time.
+    called: Mutex<Option<RunningFunction>>,
     /// The server ends: nothing runs any more, whatever it has changed.
     abandoned: AtomicBool,
+}
+
+/// A function that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RunningFunction {
+    /// Its name, as it was registered.
+    pub(crate) name: Vec<u8>,
+    /// The request that runs it.
+    pub(crate) words: Vec<Box<[u8]>>,
+    /// Milliseconds since it began.
+    pub(crate) for_ms: u64,
 }
 
 impl Default for Running {
@@ -44,6 +59,7 @@ impl Default for Running {
             state: AtomicU8::new(IDLE),
             since: AtomicU64::new(0),
             function: AtomicBool::new(false),
+            called: Mutex::default(),
             abandoned: AtomicBool::new(false),
         }
     }
@@ -58,8 +74,24 @@ impl Running {
         debug_assert_eq!(before, IDLE, "one script at a time");
     }
 
+    /// The function that runs takes time: others may ask for it from now on.
+    pub(crate) fn note_function(&self, name: &[u8], args: Args<'_>) {
+        let words = args.iter().map(Box::from).collect();
+        *self.called.lock() = Some(RunningFunction { name: name.to_vec(), words, for_ms: 0 });
+    }
+
+    /// The function that runs, once it has taken some time.
+    pub(crate) fn function(&self) -> Option<RunningFunction> {
+        let called = self.called.lock().clone();
+        let (for_ms, _) = self.busy().filter(|(_, kind)| *kind == ScriptKind::Function)?;
+        called.map(|called| RunningFunction { for_ms, ..called })
+    }
+
     /// The script has ended.
     pub(crate) fn end(&self) {
+        if self.function.load(Acquire) {
+            *self.called.lock() = None;
+        }
         self.state.store(IDLE, Release);
     }
 

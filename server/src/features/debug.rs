@@ -69,6 +69,7 @@ fn reload(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     if flush {
         store.flush_all(ctx.store);
+        ctx.state.scripts().functions().flush();
     }
     ctx.store.set_now(ctx.now.unix_ms);
     persist::load::alone(ctx.state, ctx.store, merge).map_err(|_| errors::RELOAD_FAILED)?;

@@ -413,11 +413,7 @@ impl Worker {
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
         let buffers = if max > 0 { buffers.min(max) } else { buffers };
         let scripts = core.state.scripts().memory();
-        let outside = info::startup_bytes()
-            + buffers
-            + core.state.tracking().bytes() as u64
-            + scripts.script_bytes
-            + scripts.state_bytes;
+        let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64 + scripts.bytes();
         core.state.store().set_outside_bytes(outside);
         if max > 0 && evict_clients::total(&core.state) > max {
             core.evict_clients(max);

@@ -4,6 +4,7 @@ mod accept;
 mod blocked;
 mod fan_out;
 mod file;
+mod functions;
 mod group;
 mod large;
 mod limits;

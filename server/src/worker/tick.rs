@@ -66,7 +66,7 @@ impl Worker {
         }
         if core.index == 0 {
             core.state.sample_rates();
-            info::report_memory(core.state.store());
+            info::report_memory(core.state.store(), &core.state.scripts().memory());
             persist::tick(&core.state, &mut core.store, &core.config);
         }
         let numbers = core.conns.capacity();

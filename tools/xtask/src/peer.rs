@@ -63,6 +63,7 @@ const UNITS: &[&str] = &[
     "unit/memefficiency",
     "unit/lazyfree",
     "unit/other",
+    "unit/functions",
     "unit/aofrw",
     "integration/corrupt-dump",
     "integration/rdb",

@@ -32,6 +32,7 @@ const MODULES: &[&str] = &[
     "test_credentials",
     "test_cwe_404",
     "test_encoding",
+    "test_function",
     "test_hash",
     "test_helpers",
     "test_lock",

@@ -26,7 +26,7 @@ use std::time::Instant;
 use varve_catalog::Flags;
 use varve_protocol::{Args, Mark, Reply, Resp, Span};
 use varve_store::gate::{ExclusiveGate, InsideGate};
-use varve_store::{ReadyKey, ScriptToken, ShardSet, Store, StoreWorker, Tx};
+use varve_store::{ReadyKey, ScriptToken, ShardSet, Store, StoreWorker, Tx, Words};
 
 use super::account::whole_ms;
 use super::alone::patience;
@@ -138,7 +138,7 @@ impl Scripting<'_> {
     /// Runs a command about scripts.
     pub(super) fn run_keeper(self, run: KeeperFn, args: Args<'_>, out: &mut Reply) -> CmdResult {
         let keeper = self.keeper.as_deref_mut().expect("a server with commands of scripts keeps scripts");
-        run(&mut KeeperCtx { args, out, keeper })
+        run(&mut KeeperCtx { args, out, keeper, busy: self.denied.busy })
     }
 
     fn attempt(
@@ -283,8 +283,12 @@ impl ScriptCalls for Calls<'_> {
             self.end = End::PutOff;
             return Err(CommandError::SCRIPT_PUT_OFF);
         }
-        if let Some(seen) = &mut self.observers.monitored {
-            let (d, args) = self.command;
+        let (d, args) = self.command;
+        if self.out_of_memory && d.flags.has(Flags::DENYOOM) {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
+        // A command that runs no others is shown behind it, as all are.
+        if let Some(seen) = self.observers.monitored.as_mut().filter(|_| d.flags.has(Flags::SKIP_MONITOR)) {
             seen.push(Seen::begun(d, args, self.hands.as_ref().map_or(0, |hands| hands.session.db())));
         }
         let Some(flags) = flags else { return Ok(()) };
@@ -333,6 +337,28 @@ impl ScriptCalls for Calls<'_> {
             At::Alone(worker, _) => worker.keep_effects(keep),
             At::Beside(tx, ..) => tx.keep_effects(keep),
             At::Before(_) | At::Nowhere => {}
+        }
+    }
+
+    fn begin_again(&mut self) {
+        debug_assert!(!self.written, "a script that has changed something goes on");
+        self.end = End::PutOff;
+    }
+
+    fn report_sent(&mut self) {
+        let (_, args) = self.command;
+        let db = self.session().db();
+        let sent = |words: &mut Words<'_>| args.iter().for_each(|arg| _ = words.add(arg));
+        match &mut self.at {
+            At::Alone(worker, _) => {
+                worker.did_apart();
+                worker.end_command(db, &sent);
+            }
+            At::Beside(tx, ..) => {
+                tx.did_apart();
+                tx.end_command(&sent);
+            }
+            At::Before(_) | At::Nowhere => unreachable!("a command that changes something has begun"),
         }
     }
 

@@ -28,7 +28,7 @@ use crate::crc::agrees;
 use crate::format::{Dialect, Encoding, Kind, Magic, op};
 use crate::write::LastUse;
 use pieces::Pieces;
-use source::Source;
+pub(crate) use source::Source;
 use values::Values;
 
 /// The next thing in a file.

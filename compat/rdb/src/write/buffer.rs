@@ -116,6 +116,12 @@ impl RdbBuffer {
         self.count(volatile);
     }
 
+    /// A library of functions, by its source text.
+    pub fn function(&mut self, text: &[u8]) {
+        self.bytes.push(op::FUNCTION);
+        self.string(text);
+    }
+
     // Entries
 
     /// Begins an entry; its value follows. `expiry_ms` is Unix time.

@@ -42,6 +42,11 @@ impl Payload {
         Payload::of(encoded, FIELD_EXPIRY_VERSION)
     }
 
+    /// A payload of libraries of functions, of which there is none yet.
+    pub(crate) fn of_libraries() -> Payload {
+        Payload::of(RdbBuffer::new(true), VERSION)
+    }
+
     fn of(encoded: RdbBuffer, version: u16) -> Payload {
         Payload { encoded, bytes: Vec::new(), crc: Crc64::new(), summed: 0, table: Table::default(), version }
     }

@@ -127,6 +127,11 @@ impl StoreWorker {
         }
     }
 
+    /// Reports a change of something that is no key, which the command as it was sent makes again: a library of functions.
+    pub fn did_apart(&mut self) {
+        self.local.report_apart(&self.store);
+    }
+
     /// Ends a command on whole databases, under the gate alone: hands on what it has reported. `sent` writes the command
     /// as it was sent, to logical database `db`.
     #[inline]
@@ -192,6 +197,14 @@ impl StoreWorker {
 }
 
 impl WorkerState {
+    /// Counts a change of something that is no key, and keeps its effect: the command as it was sent.
+    pub(crate) fn report_apart(&mut self, store: &Store) {
+        self.counters().changes.add(1);
+        if store.has_journal() {
+            self.reported.add(0, Again::Sent);
+        }
+    }
+
     /// Keeps an event of a key of a physical database, if its class is wanted.
     #[inline]
     pub(crate) fn emit(&mut self, store: &Store, class: EventClass, name: &'static str, db: u16, key: &[u8]) {

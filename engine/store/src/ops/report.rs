@@ -51,6 +51,11 @@ impl Tx<'_> {
         self.local.reported_mut().unmark_written(k);
     }
 
+    /// Reports a change of something that is no key, which the command as it was sent makes again: a library of functions.
+    pub fn did_apart(&mut self) {
+        self.local.report_apart(self.store);
+    }
+
     /// Reports a change to those that do not wait for the end of the command: the sessions that watch the key, the clients
     /// that have cached it, the clients that wait for it.
     #[cold]

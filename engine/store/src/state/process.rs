@@ -11,6 +11,10 @@ pub struct ProcessMemory {
     pub peak_used: u64,
     /// See `peak_used`.
     pub startup_used: u64,
+    /// Bytes of the texts of scripts, and of libraries of functions.
+    pub scripts: u64,
+    /// See `scripts`.
+    pub libraries: u64,
 }
 
 /// The memory of the process, set by one thread and read by others.
@@ -19,6 +23,8 @@ pub(crate) struct ReportedMemory {
     pub(crate) resident: AtomicU64,
     pub(crate) peak_used: AtomicU64,
     pub(crate) startup_used: AtomicU64,
+    pub(crate) scripts: AtomicU64,
+    pub(crate) libraries: AtomicU64,
 }
 
 impl ReportedMemory {
@@ -26,6 +32,8 @@ impl ReportedMemory {
         self.resident.store(memory.resident, Relaxed);
         self.peak_used.store(memory.peak_used, Relaxed);
         self.startup_used.store(memory.startup_used, Relaxed);
+        self.scripts.store(memory.scripts, Relaxed);
+        self.libraries.store(memory.libraries, Relaxed);
     }
 
     pub(crate) fn read(&self) -> ProcessMemory {
@@ -33,6 +41,8 @@ impl ReportedMemory {
             resident: self.resident.load(Relaxed),
             peak_used: self.peak_used.load(Relaxed),
             startup_used: self.startup_used.load(Relaxed),
+            scripts: self.scripts.load(Relaxed),
+            libraries: self.libraries.load(Relaxed),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use varve_scripts::ScriptMemory;
 use varve_store::{ProcessMemory, Store};
 
 use super::facts::StatFacts;
@@ -49,10 +50,11 @@ pub(crate) fn about() -> &'static About {
 }
 
 /// Notes the peak, and tells the store what the process takes; ten times a second.
-pub(crate) fn report_memory(store: &Store) {
+pub(crate) fn report_memory(store: &Store, memory: &ScriptMemory) {
     let (about, used, resident) = (about(), store.used_memory(), resident_bytes());
     let peak_used = about.peak.raise(used);
-    store.tell_process(ProcessMemory { resident, peak_used, startup_used: about.startup_bytes });
+    let (startup_used, scripts, libraries) = (about.startup_bytes, memory.script_bytes, memory.library_bytes);
+    store.tell_process(ProcessMemory { resident, peak_used, startup_used, scripts, libraries });
     let most = about.most_used.fetch_max(used, Ordering::Relaxed).max(used);
     if resident > used + used / 20 + BESIDE_BYTES || most > used + used / 8 + FALLEN_BYTES {
         about.trim(used);

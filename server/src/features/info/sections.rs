@@ -96,7 +96,7 @@ fn used(facts: &Facts, out: &mut Lines) {
     out.put("used_memory_dataset_perc", percent(data, memory.used_bytes.saturating_sub(memory.startup_bytes)));
 }
 
-/// There are no functions yet.
+/// As redis-server has them: of the machines' memory, that of EVAL's is `lua`.
 fn scripts(memory: &ScriptMemory, out: &mut Lines) {
     for name in ["used_memory_lua", "used_memory_vm_eval"] {
         out.put(name, memory.state_bytes);
@@ -104,10 +104,12 @@ fn scripts(memory: &ScriptMemory, out: &mut Lines) {
     out.put("used_memory_lua_human", human(memory.state_bytes));
     out.put("used_memory_scripts_eval", memory.script_bytes);
     out.put("number_of_cached_scripts", memory.scripts);
-    out.zeros(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"]);
-    out.bytes("used_memory_vm_total", memory.state_bytes);
-    out.put("used_memory_functions", 0);
-    out.bytes("used_memory_scripts", memory.script_bytes);
+    out.put("number_of_functions", memory.functions);
+    out.put("number_of_libraries", memory.libraries);
+    out.put("used_memory_vm_functions", memory.function_state_bytes);
+    out.bytes("used_memory_vm_total", memory.state_bytes + memory.function_state_bytes);
+    out.put("used_memory_functions", memory.library_bytes);
+    out.bytes("used_memory_scripts", memory.script_bytes + memory.library_bytes);
 }
 
 fn ratio(out: &mut Lines, name: &str, whole: u64, part: u64) {

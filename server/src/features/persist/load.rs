@@ -89,7 +89,7 @@ fn begin(state: &ServerState, file: &File) {
 /// The file cannot be loaded: why.
 pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> Result<u64, String> {
     let batches = &state.persist().loading.batches;
-    let mut reading = Reading::new(state, source);
+    let mut reading = Reading::new(state, source, false);
     reading.read(|batch| {
         batches.push(batch)?;
         state.send_all(|| Message::Load);
@@ -123,7 +123,7 @@ pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) 
     let _ = state.persist().follow_flushes(state.store().flushes());
     let duplicates = if merge { Duplicates::Replaced } else { Duplicates::Refused };
     begin(state, &file);
-    let result = Reading::new(state, Box::new(file)).read(|batch| {
+    let result = Reading::new(state, Box::new(file), merge).read(|batch| {
         let inserted = insert(&batch, worker, Entering::Alone, duplicates)?;
         state.persist().loading.count(inserted.keys, inserted.expired);
         Ok(())
@@ -150,6 +150,8 @@ fn open(config: &Config) -> io::Result<Option<File>> {
 struct Reading<'s> {
     state: &'s ServerState,
     reader: Reader<Box<dyn Read + Send>>,
+    /// A library of functions that is there gives way to the one of the file.
+    merge: bool,
     batch: Option<Batch>,
     db: u64,
     /// Keys of all databases, as far as the file has said their number.
@@ -159,9 +161,18 @@ struct Reading<'s> {
 }
 
 impl<'s> Reading<'s> {
-    fn new(state: &'s ServerState, source: Box<dyn Read + Send>) -> Reading<'s> {
+    fn new(state: &'s ServerState, source: Box<dyn Read + Send>, merge: bool) -> Reading<'s> {
         let now = Instant::now();
-        Reading { state, reader: Reader::new(source), batch: None, db: 0, expected: 0, began: now, reported: now }
+        Reading {
+            state,
+            reader: Reader::new(source),
+            merge,
+            batch: None,
+            db: 0,
+            expected: 0,
+            began: now,
+            reported: now,
+        }
     }
 
     /// Reads the file to its end and gives each batch to `push`.
@@ -192,7 +203,7 @@ impl<'s> Reading<'s> {
 
     /// Reads up to the end of the next entry, and gives the number of entries in the batch; None at the end of the file.
     fn entry(&mut self) -> Result<Option<usize>, String> {
-        let Reading { state, reader, batch, db, expected, .. } = self;
+        let Reading { state, reader, merge, batch, db, expected, .. } = self;
         loop {
             let dialect = reader.dialect();
             match reader.next_event().map_err(|error| error.to_string())? {
@@ -203,8 +214,11 @@ impl<'s> Reading<'s> {
                     state.store().expect_keys((*expected).min(bytes / KEY_BYTES_MIN));
                 }
                 Event::Aux { .. } | Event::Slot => {}
-                Event::Function(_) => {
-                    tracing::warn!("The file has a library of functions, which are not available yet: it is left out");
+                Event::Function(text) => {
+                    let scripts = state.scripts();
+                    let loaded = scripts.functions().load_of_file(text, *merge, scripts.running());
+                    let offset = reader.offset();
+                    loaded.map_err(|reason| format!("the library that ends at byte {offset}: {reason}"))?;
                 }
                 Event::ModuleAux(_) => return Err("the file has data of a module".to_owned()),
                 Event::Key(head) => {

@@ -63,6 +63,8 @@ struct Job {
     snapshot: Arc<Snapshot>,
     /// Keys, and keys with an expiry, of each logical database at the instant.
     counts: Vec<(u64, u64)>,
+    /// The texts of the libraries of functions at the instant.
+    libraries: Vec<Arc<[u8]>>,
     /// The version of the format that the file needs.
     version: u16,
     used_bytes: u64,
@@ -88,6 +90,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let place = SavePlace::of(&config);
     let counts = store.counts_of_all();
     let keys = counts.iter().map(|(keys, _)| keys).sum();
+    let libraries = state.scripts().functions().texts();
     let version = if store.has_dated_hashes() { format::FIELD_EXPIRY_VERSION } else { format::VERSION };
     let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
@@ -109,7 +112,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
         })
     };
     let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
-    let job = Job { snapshot, counts, version, used_bytes: store.used_memory(), config, base };
+    let job = Job { snapshot, counts, libraries, version, used_bytes: store.used_memory(), config, base };
     let saver = Arc::clone(state);
     let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || save(&saver, place, &job));
     thread.map_err(|error| {
@@ -258,14 +261,15 @@ fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usi
     Ok(keys)
 }
 
-/// The fields about the file, and the databases' sizes, which a reader makes room for.
+/// The fields about the file, the libraries of functions, and the databases' sizes, which a reader makes room for.
 fn about(job: &Job) -> RdbBuffer {
-    let mut head = RdbBuffer::new(false);
+    let mut head = RdbBuffer::new(job.config.save.compresses);
     head.aux(b"redis-ver", version::REDIS_VERSION.as_bytes());
     head.aux(b"redis-bits", usize::BITS.to_string().as_bytes());
     head.aux(b"ctime", now_s().to_string().as_bytes());
     head.aux(b"used-mem", job.used_bytes.to_string().as_bytes());
     head.aux(b"aof-base", if job.base.is_some() { b"1" } else { b"0" });
+    job.libraries.iter().for_each(|text| head.function(text));
     for (db, &(keys, volatile)) in (0..).zip(&job.counts) {
         if keys > 0 {
             head.select_db(db);

@@ -54,7 +54,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         ],
     ),
     ("engine/store", &[&["state"], &["keyspace"], &["ops", "steps"], &["admission"]]),
-    ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"], &["distinct"]]),
+    ("compat/rdb", &[&["crc", "lzf", "format"], &["dump", "write"], &["read"], &["distinct", "functions"]]),
     ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
         "compat/acl",
@@ -77,7 +77,14 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ),
     (
         "compat/scripts",
-        &[&["errors"], &["cache", "given", "running", "shebang"], &["host"], &["keeper"], &["eval", "script"]],
+        &[
+            &["errors"],
+            &["cache", "given", "metadata", "rows", "running", "shebang", "words"],
+            &["host"],
+            &["functions"],
+            &["keeper"],
+            &["eval", "fcall", "function", "script"],
+        ],
     ),
     (
         "compat/commands",

@@ -46,7 +46,8 @@ pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<
             }
             Event::ValueEnd => open.take().expect("a value has a key").end(&mut bytes),
             Event::Aux { .. } | Event::ResizeDb { .. } | Event::Slot => {}
-            Event::Function(_) | Event::ModuleAux(_) => unreachable!("this server writes none"),
+            Event::Function(text) => put_request(&mut bytes, [&b"FUNCTION"[..], b"LOAD", text].into_iter()),
+            Event::ModuleAux(_) => unreachable!("this server writes none"),
             Event::End => break,
         }
         if bytes.len() >= BYTES_MAX {

@@ -53,6 +53,7 @@ pub(crate) fn begin(
     store.set_loading(true);
     state.persist().loading.set(true);
     store.flush_all(worker);
+    state.scripts().functions().flush();
     // This is no FLUSHALL: the files are to stay as they are.
     let _ = state.persist().follow_flushes(store.flushes());
     // A rewrite would give its base its place, and remove files, while they are read.

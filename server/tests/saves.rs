@@ -53,6 +53,15 @@ fn text(reply: RespValue) -> String {
     }
 }
 
+/// Sends all lines at once, and compares the replies.
+fn pipeline(client: &mut Client, lines: &[(&str, &str)]) {
+    lines.iter().for_each(|(line, _)| client.queue(&line.split(' ').collect::<Vec<_>>()));
+    client.flush().expect("it is sent");
+    for (line, reply) in lines {
+        assert_eq!(text(client.read().expect("a reply")), *reply, "{line}");
+    }
+}
+
 fn digest(client: &mut Client) -> String {
     text(client.cmd("DEBUG DIGEST"))
 }
@@ -300,23 +309,21 @@ fn whoever_asks_for_a_save_behind_flushall_has_one() {
     client.cmd("DEBUG POPULATE 500 key 40");
     client.cmd("CONFIG SET rdb-key-save-delay 10000");
     // The save that FLUSHALL cancels has not ended when the next one is asked for, nor has its own.
-    let lines = [
-        ("BGSAVE", "Background saving started"),
-        ("FLUSHALL", "OK"),
-        ("SAVE", "OK"),
-        ("SET a 1", "OK"),
-        ("FLUSHALL", "OK"),
-        ("BGSAVE", "Background saving started"),
-        ("SET b 2", "OK"),
-        ("FLUSHALL", "OK"),
-        ("SET c 3", "OK"),
-        ("SAVE", "OK"),
-    ];
-    lines.iter().for_each(|(line, _)| client.queue(&line.split(' ').collect::<Vec<_>>()));
-    client.flush().expect("it is sent");
-    for (line, reply) in lines {
-        assert_eq!(text(client.read().expect("a reply")), reply, "{line}");
-    }
+    pipeline(
+        &mut client,
+        &[
+            ("BGSAVE", "Background saving started"),
+            ("FLUSHALL", "OK"),
+            ("SAVE", "OK"),
+            ("SET a 1", "OK"),
+            ("FLUSHALL", "OK"),
+            ("BGSAVE", "Background saving started"),
+            ("SET b 2", "OK"),
+            ("FLUSHALL", "OK"),
+            ("SET c 3", "OK"),
+            ("SAVE", "OK"),
+        ],
+    );
     let second = peer(&dir);
     assert_eq!(text(second.client().cmd("GET c")), "3");
     assert_eq!(second.client().cmd("DBSIZE"), RespValue::Integer(1));
@@ -330,20 +337,18 @@ fn issue_13_a_rewrite_behind_flushall_has_begun() {
     let mut client = server.client();
     client.cmd("DEBUG POPULATE 500 key 40");
     client.cmd("CONFIG SET rdb-key-save-delay 10000");
-    let lines = [
-        ("BGSAVE", "Background saving started"),
-        ("FLUSHALL", "OK"),
-        ("DEBUG POPULATE 100 key 40", "OK"),
-        ("BGREWRITEAOF", "Background append only file rewriting started"),
-        ("BGREWRITEAOF", "ERR Background append only file rewriting already in progress"),
-        ("BGSAVE SCHEDULE", "Background saving scheduled"),
-        ("SET a 1", "OK"),
-    ];
-    lines.iter().for_each(|(line, _)| client.queue(&line.split(' ').collect::<Vec<_>>()));
-    client.flush().expect("it is sent");
-    for (line, reply) in lines {
-        assert_eq!(text(client.read().expect("a reply")), reply, "{line}");
-    }
+    pipeline(
+        &mut client,
+        &[
+            ("BGSAVE", "Background saving started"),
+            ("FLUSHALL", "OK"),
+            ("DEBUG POPULATE 100 key 40", "OK"),
+            ("BGREWRITEAOF", "Background append only file rewriting started"),
+            ("BGREWRITEAOF", "ERR Background append only file rewriting already in progress"),
+            ("BGSAVE SCHEDULE", "Background saving scheduled"),
+            ("SET a 1", "OK"),
+        ],
+    );
     wait_until("the rewrite ends", || field(&mut client, "aof_rewrite_in_progress") == "0");
     assert_eq!(field(&mut client, "aof_rewrites"), "1");
     wait_for_save(&mut client);

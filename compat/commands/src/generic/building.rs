@@ -49,6 +49,44 @@ pub(crate) struct Building {
     count: u64,
 }
 
+/// The destination of a command that replies with its result, or stores it.
+#[derive(Default)]
+pub(crate) struct MaybeStored(Option<Building>);
+
+impl MaybeStored {
+    /// Has the result stored.
+    pub(crate) fn store_in(&mut self, building: Building) {
+        self.0 = Some(building);
+    }
+
+    /// Whether the result is stored.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The result that is stored, to add to.
+    pub(crate) fn building(&mut self) -> Option<&mut Building> {
+        self.0.as_mut()
+    }
+
+    /// Takes the result that is stored out while all else of its command is needed, which puts it back by `store_in`.
+    pub(crate) fn take(&mut self) -> Option<Building> {
+        self.0.take()
+    }
+
+    /// Ends the watching of the sources, if it has not ended.
+    pub(crate) fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Some(building) = &mut self.0 {
+            building.abandon(worker);
+        }
+    }
+
+    /// Bytes that wait to be stored.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, Building::held_bytes)
+    }
+}
+
 /// Elements that wait, in the order in which they came.
 #[derive(Default)]
 struct Batch {

@@ -23,6 +23,16 @@ const fn expiring(name: &'static str, since: &'static str, summary: &'static str
         .history(&[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")])
 }
 
+/// The row of a command that tells a time to live.
+const fn telling(name: &'static str, since: &'static str, summary: &'static str) -> Row {
+    Row::new(name, Group::Generic, 2, since)
+        .about(summary, "O(1)")
+        .flags(&[Flags::READONLY, Flags::FAST])
+        .acl(&[Acl::KEYSPACE])
+        .keys(const { &[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))] })
+        .args(const { &[key("key", 0)] })
+}
+
 /// The argument behind the time.
 pub(crate) const CONDITION: Argument =
     one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
@@ -192,14 +202,9 @@ fn ttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const TTL: Command = Command::new(
     Exec::Keys(ttl),
-    Row::new("ttl", Group::Generic, 2, "1.0.0")
-        .about("Answers the seconds that a key has to live.", "O(1)")
-        .flags(&[Flags::READONLY, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+    telling("ttl", "1.0.0", "Answers the seconds that a key has to live.")
         .tips(&["nondeterministic_output"])
-        .history(&[("2.8.0", "-2 for a key that does not exist.")])
-        .args(&[key("key", 0)]),
+        .history(&[("2.8.0", "-2 for a key that does not exist.")]),
 );
 
 /// PTTL key
@@ -211,14 +216,9 @@ fn pttl(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const PTTL: Command = Command::new(
     Exec::Keys(pttl),
-    Row::new("pttl", Group::Generic, 2, "2.6.0")
-        .about("Answers the milliseconds that a key has to live.", "O(1)")
-        .flags(&[Flags::READONLY, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
+    telling("pttl", "2.6.0", "Answers the milliseconds that a key has to live.")
         .tips(&["nondeterministic_output"])
-        .history(&[("2.8.0", "-2 for a key that does not exist.")])
-        .args(&[key("key", 0)]),
+        .history(&[("2.8.0", "-2 for a key that does not exist.")]),
 );
 
 /// EXPIRETIME key
@@ -229,12 +229,7 @@ fn expiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const EXPIRETIME: Command = Command::new(
     Exec::Keys(expiretime),
-    Row::new("expiretime", Group::Generic, 2, "7.0.0")
-        .about("Answers the Unix time in seconds at which a key expires.", "O(1)")
-        .flags(&[Flags::READONLY, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
-        .args(&[key("key", 0)]),
+    telling("expiretime", "7.0.0", "Answers the Unix time in seconds at which a key expires."),
 );
 
 /// PEXPIRETIME key
@@ -245,12 +240,7 @@ fn pexpiretime(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 
 const PEXPIRETIME: Command = Command::new(
     Exec::Keys(pexpiretime),
-    Row::new("pexpiretime", Group::Generic, 2, "7.0.0")
-        .about("Answers the Unix time in milliseconds at which a key expires.", "O(1)")
-        .flags(&[Flags::READONLY, Flags::FAST])
-        .acl(&[Acl::KEYSPACE])
-        .keys(&[KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS))])
-        .args(&[key("key", 0)]),
+    telling("pexpiretime", "7.0.0", "Answers the Unix time in milliseconds at which a key expires."),
 );
 
 /// Replies -2 without the key, -1 without expiry.

@@ -14,7 +14,7 @@ use varve_exec::{CmdResult, Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_store::{ReadOn, StoreWorker, Tx, ValuePart, WholeReader};
 
-use super::building::{Building, Report};
+use super::building::{Building, MaybeStored, Report};
 use super::order::OrderInSteps;
 use super::sort_far::Far;
 use super::sort_rows::{Items, Weights, score};
@@ -56,8 +56,8 @@ pub(super) struct LongSort {
     order: OrderInSteps,
     /// The keys to which patterns lead, if there are such patterns.
     far: Option<Far>,
-    /// The list that is stored.
-    building: Option<Building>,
+    /// Where the elements go: to the client, or to a list that is stored.
+    result: MaybeStored,
     stage: Stage,
 }
 
@@ -83,7 +83,7 @@ impl LongSort {
         };
         let stage = if far.is_some() { Stage::Watch(reader) } else { Stage::Read(reader) };
         let (items, order) = (Items::default(), OrderInSteps::default());
-        LongSort { wishes, items, weights, order, far, building: None, stage }
+        LongSort { wishes, items, weights, order, far, result: MaybeStored::default(), stage }
     }
 
     /// Has the result stored.
@@ -91,7 +91,7 @@ impl LongSort {
         if let Some(far) = &self.far {
             building.follow_names(far.names().clone());
         }
-        self.building = Some(building);
+        self.result.store_in(building);
     }
 
     /// Has more shards know which names are watched; then the elements are read.
@@ -99,7 +99,7 @@ impl LongSort {
         let far = self.far.as_mut().expect("names are watched for patterns");
         match far.watch(tx) {
             // A list that is stored is made anew at its end, where its watching ends.
-            Some(Progress::Anew) if self.building.is_some() => {}
+            Some(Progress::Anew) if self.result.is_stored() => {}
             Some(progress) => return progress,
             None => {}
         }
@@ -126,7 +126,7 @@ impl LongSort {
 
     /// Weighs some more elements by other keys.
     fn weigh_far(&mut self, tx: &mut Tx<'_>) -> Progress {
-        let LongSort { items, weights, order, far, building, .. } = self;
+        let LongSort { items, weights, order, far, result, .. } = self;
         let far = far.as_mut().expect("BY leads to keys");
         let from = order.len();
         let Some(weighed) = far.weigh(tx, items, from, weights) else { return Progress::Busy };
@@ -135,7 +135,7 @@ impl LongSort {
             return Progress::More;
         }
         if far.has_fault() {
-            return match building {
+            return match result.building() {
                 _ if !far.names().is_touched() => Progress::Failed(errors::SORT_NO_SCORE),
                 // The text that is no number may have been one at the instant of the command.
                 Some(building) => building.begin_anew(tx),
@@ -166,7 +166,7 @@ impl LongSort {
 
     fn begin_reply(&mut self, out: &mut Reply) -> Progress {
         let shown = limited(self.wishes.limits, self.items.len());
-        if self.building.is_none() {
+        if !self.result.is_stored() {
             if self.far.as_ref().is_some_and(|far| far.names().is_touched()) {
                 return Progress::Anew;
             }
@@ -213,7 +213,7 @@ impl LongSort {
             self.stage = Stage::Reply(next..end);
             Progress::More
         };
-        self.building = Some(building);
+        self.result.store_in(building);
         progress
     }
 
@@ -271,7 +271,7 @@ impl Ongoing for LongSort {
                 }
             }
             Stage::Fetch => return self.fetch(tx, out),
-            Stage::Reply(_) => match self.building.take() {
+            Stage::Reply(_) => match self.result.take() {
                 Some(building) => return self.store(tx, building, out),
                 None => return self.reply(out),
             },
@@ -280,19 +280,16 @@ impl Ongoing for LongSort {
     }
 
     fn writes(&self) -> bool {
-        self.building.is_some()
+        self.result.is_stored()
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        if let Some(building) = &mut self.building {
-            building.abandon(worker);
-        }
+        self.result.abandon(worker);
     }
 
     fn held_bytes(&self) -> usize {
-        let building = self.building.as_ref().map_or(0, Building::held_bytes);
         let far = self.far.as_ref().map_or(0, Far::held_bytes);
-        far + self.items.held_bytes() + self.weights.held_bytes() + self.order.held_bytes() + building
+        far + self.items.held_bytes() + self.weights.held_bytes() + self.order.held_bytes() + self.result.held_bytes()
     }
 
     fn kept_bytes(&self) -> usize {

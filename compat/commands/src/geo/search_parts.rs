@@ -18,7 +18,7 @@ use super::find::{Found, Harvest};
 use super::query::{Order, Query};
 use super::reply_found;
 use super::shape::Window;
-use crate::generic::building::{Building, Report};
+use crate::generic::building::{Building, MaybeStored, Report};
 use crate::generic::order::OrderInSteps;
 
 /// Members whose numbers one step takes to those that are put in order.
@@ -36,8 +36,8 @@ pub(super) struct LongSearch {
     near: Near,
     harvest: Harvest,
     order: OrderInSteps,
-    /// The sorted set that is stored, and the event of that.
-    building: Option<Building>,
+    /// Where the members go, and the event of a sorted set that is stored.
+    result: MaybeStored,
     event: &'static str,
     stage: Stage,
 }
@@ -74,7 +74,7 @@ impl LongSearch {
             near: Near::default(),
             harvest: Harvest::default(),
             order: OrderInSteps::default(),
-            building: None,
+            result: MaybeStored::default(),
             event,
             stage: Stage::Read,
         }
@@ -82,7 +82,7 @@ impl LongSearch {
 
     /// Has the result stored.
     pub(super) fn store_in(&mut self, building: Building) {
-        self.building = Some(building);
+        self.result.store_in(building);
     }
 
     /// Looks through some more members.
@@ -152,7 +152,7 @@ impl LongSearch {
     }
 
     fn begin_reply(&mut self, out: &mut Reply) {
-        if self.building.is_none() {
+        if !self.result.is_stored() {
             out.array(self.wanted());
         }
         self.stage = Stage::Show(0);
@@ -186,7 +186,7 @@ impl LongSearch {
             self.stage = Stage::Show(end);
             Progress::More
         };
-        self.building = Some(building);
+        self.result.store_in(building);
         progress
     }
 }
@@ -196,7 +196,7 @@ impl Ongoing for LongSearch {
         match self.stage {
             Stage::Read => return self.read(tx, out),
             Stage::Order => self.arrange(out),
-            Stage::Show(next) => match self.building.take() {
+            Stage::Show(next) => match self.result.take() {
                 Some(building) => return self.store(next, tx, building, out),
                 None => return self.reply(next, out),
             },
@@ -205,18 +205,16 @@ impl Ongoing for LongSearch {
     }
 
     fn writes(&self) -> bool {
-        self.building.is_some()
+        self.result.is_stored()
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        if let Some(building) = &mut self.building {
-            building.abandon(worker);
-        }
+        self.result.abandon(worker);
     }
 
     fn held_bytes(&self) -> usize {
-        let building = self.building.as_ref().map_or(0, Building::held_bytes);
-        self.near.bytes.capacity() + self.harvest.held_bytes() + self.order.held_bytes() + building
+        let stored = self.result.held_bytes();
+        self.near.bytes.capacity() + self.harvest.held_bytes() + self.order.held_bytes() + stored
     }
 
     fn kept_bytes(&self) -> usize {

@@ -2,15 +2,14 @@
 
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::{Class, Effect, Words};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_protocol::Args;
 use varve_store::Key;
 
-use super::expiry::{Changed, FIELDS, counted, did_end, did_expire, did_persist, find_fields, time_of};
+use super::expiry::{Changed, FIELDS, counted, did_end, did_expire, did_persist, fields_alone, find_fields, time_of};
 use super::read::bulk_or_null;
 use super::write::PAIRS;
 use crate::generic::options::{Family, Life, Options, When};
-use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[HGETEX, HSETEX, HGETDEL];
 
@@ -187,10 +186,7 @@ const HSETEX: Command = Command::new(
 /// HGETDEL key FIELDS numfields field [field ...]
 fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let args = ctx.args;
-    if !is(args.get(2), "FIELDS") {
-        return Err(CommandError::SYNTAX);
-    }
-    let (fields, key) = (counted(&args, 2, 1)?, ctx.key(1));
+    let (fields, key) = (fields_alone(&args)?, ctx.key(1));
     ctx.tx.hash_check(&key)?;
     ctx.out.array(fields.len());
     let mut taken = 0;

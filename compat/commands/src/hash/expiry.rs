@@ -35,6 +35,11 @@ pub(super) fn counted<'a>(args: &Args<'a>, at: usize, words: usize) -> CmdResult
     if is_right { Ok(fields) } else { Err(errors::FIELDS_NUMBER) }
 }
 
+/// The fields of a command whose arguments behind the key are the word FIELDS, the number of fields, and these.
+pub(super) fn fields_alone<'a>(args: &Args<'a>) -> CmdResult<Args<'a>> {
+    if is(args.get(2), "FIELDS") { counted(args, 2, 1) } else { Err(CommandError::SYNTAX) }
+}
+
 /// The time at which fields expire, in milliseconds of Unix time.
 pub(super) fn time_of(text: &[u8], unit: Unit, now_ms: i64, command: &str) -> CmdResult<i64> {
     let at = deadline_from(0, text, unit, now_ms, command)?;
@@ -196,10 +201,7 @@ pub(super) fn did_persist(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, fields: &[&[u8]]
 /// HPERSIST key FIELDS numfields field [field ...]
 fn hpersist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let args = ctx.args;
-    if !is(args.get(2), "FIELDS") {
-        return Err(CommandError::SYNTAX);
-    }
-    let (fields, key) = (counted(&args, 2, 1)?, ctx.key(1));
+    let (fields, key) = (fields_alone(&args)?, ctx.key(1));
     ctx.tx.hash_check(&key)?;
     ctx.out.array(fields.len());
     let mut changed = Changed::new();
@@ -284,11 +286,8 @@ const HPEXPIRETIME: Command = Command::new(
 /// Replies for each field -2 without it, -1 if it does not expire, else what `show` makes of its time.
 fn tell(ctx: &mut Ctx<'_, '_>, show: impl Fn(i64) -> i64) -> CmdResult {
     let args = ctx.args;
-    if !is(args.get(2), "FIELDS") {
-        return Err(CommandError::SYNTAX);
-    }
-    let fields = counted(&args, 2, 1)
-        .map_err(|error| if integer(args.get(3)).is_ok() { CommandError::SYNTAX } else { error })?;
+    let fields =
+        fields_alone(&args).map_err(|error| if integer(args.get(3)).is_ok() { CommandError::SYNTAX } else { error })?;
     let key = ctx.key(1);
     ctx.tx.hash_len(&key)?;
     ctx.out.array(fields.len());

@@ -17,7 +17,7 @@ use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, ValuePart, WholeReader};
 use super::aggregate::{Aggregate, Op, or_zero};
 use super::scratch::Scratch;
 use super::{reply_head, reply_member};
-use crate::generic::building::{Building, Report};
+use crate::generic::building::{Building, MaybeStored, Report};
 use crate::generic::order::OrderInSteps;
 
 /// Members that one step takes from the batch, and that are put in order.
@@ -89,8 +89,8 @@ pub(super) struct LongCombination {
     parts: Vec<Part>,
     members: Scratch,
     order: OrderInSteps,
-    /// The set that is stored.
-    building: Option<Building>,
+    /// Where the members go: to the client, or to a set that is stored.
+    result: MaybeStored,
     stage: Stage,
 }
 
@@ -107,13 +107,13 @@ enum Stage {
 
 impl LongCombination {
     pub(super) fn new((op, aggregate): (Op, Aggregate), parts: Vec<Part>, seed: u64, wish: Wish) -> LongCombination {
-        let (members, order) = (Scratch::of_many(seed), OrderInSteps::default());
-        LongCombination { op, aggregate, wish, parts, members, order, building: None, stage: Stage::Read(0) }
+        let (members, order, result) = (Scratch::of_many(seed), OrderInSteps::default(), MaybeStored::default());
+        LongCombination { op, aggregate, wish, parts, members, order, result, stage: Stage::Read(0) }
     }
 
     /// Has the result stored.
     pub(super) fn store_in(&mut self, building: Building) {
-        self.building = Some(building);
+        self.result.store_in(building);
     }
 
     /// Reads or takes members of the set of this number.
@@ -188,7 +188,7 @@ impl LongCombination {
     /// Stores some more members, and ends with the change of the key.
     fn store(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let (Stage::Reply(left), Wish::Stored { event }, Some(building)) =
-            (&mut self.stage, self.wish, &mut self.building)
+            (&mut self.stage, self.wish, self.result.building())
         else {
             unreachable!("it is stored")
         };
@@ -228,22 +228,19 @@ impl Ongoing for LongCombination {
                     }
                 }
             },
-            Stage::Reply(_) if self.building.is_some() => return self.store(tx, out),
+            Stage::Reply(_) if self.result.is_stored() => return self.store(tx, out),
             Stage::Reply(_) => return self.reply(out),
         }
         Progress::More
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        if let Some(building) = &mut self.building {
-            building.abandon(worker);
-        }
+        self.result.abandon(worker);
     }
 
     fn held_bytes(&self) -> usize {
         let batches = self.parts.iter().map(|part| part.batch.held_bytes()).sum::<usize>();
-        let building = self.building.as_ref().map_or(0, Building::held_bytes);
-        self.members.held_bytes() + self.order.held_bytes() + batches + building
+        self.members.held_bytes() + self.order.held_bytes() + batches + self.result.held_bytes()
     }
 
     fn kept_bytes(&self) -> usize {

@@ -166,6 +166,12 @@ impl Batch {
     ) -> Turn {
         let turn = |state| Turn { consumed: 0, commands: 0, state };
         let waits = self.pause != Pause::None || self.denied.writes_wait;
+        // It is checked like any command that begins: its user may have lost the right since, and the server refuse it now.
+        let (args, denials) = (ongoing.args.args(), &mut self.observers.denials);
+        if let Err(refusal) = checks::admitted(ongoing.row, args, session, self.denied, denials) {
+            self.end_parts(*ongoing, Some(&refusal), worker, session, out);
+            return turn(TurnState::Yield);
+        }
         let begin = Instant::now();
         session.set_runs_whole(ongoing.tries + 1 >= ANEW_MAX);
         let ran = if waits { None } else { self.run_anew(worker, table.of(ongoing.row), session, &ongoing, out) };
@@ -228,5 +234,92 @@ impl Batch {
         if tx.has_ready() {
             blocking::serve_ready(tx, &mut self.observers);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use varve_acl::{KnownCommands, RuleContext, User};
+    use varve_catalog::{Group, KeyFlags, KeySpec, Row};
+    use varve_protocol::{Parser, RequestLimits};
+    use varve_store::{LogGeometry, Options, Store};
+
+    use super::*;
+    use crate::ongoing::Ongoing;
+    use crate::stats::CommandStats;
+    use crate::{CommandSet, LargeArguments};
+
+    /// How often the command has begun.
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+    /// A rest that always finds its key changed.
+    struct Changed;
+
+    impl Ongoing for Changed {
+        fn go_on(&mut self, _: &mut Tx<'_>, _: &mut Reply) -> Progress {
+            Progress::Anew
+        }
+
+        fn kept_bytes(&self) -> usize {
+            0
+        }
+    }
+
+    fn copy_long(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+        BEGUN.fetch_add(1, Ordering::Relaxed);
+        if ctx.session.takes_parts() {
+            ctx.go_on(Box::new(Changed))
+        } else {
+            ctx.out.simple("OK")
+        }
+        Ok(())
+    }
+
+    const ROWS: &[Command] = &[Command::new(
+        Exec::Keys(copy_long),
+        Row::new("copylong", Group::Generic, 2, "1.0.0")
+            .about("Copies.", "O(N)")
+            .flags(&[Flags::WRITE])
+            .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::UPDATE))]),
+    )];
+
+    /// A command that begins anew runs its handler again, so that a right is asked for which a user may have lost.
+    #[test]
+    fn issue_11_a_command_begins_anew_only_with_the_right_to_it() {
+        let set = CommandSet::new(&[&[ROWS]]);
+        let known = KnownCommands::new(set.rows());
+        let context = RuleContext { commands: &known, all_channels: true };
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("a range");
+        let (mut worker, table) = (store.worker(0), CommandTable::new(&set));
+        let mut batch = Batch::new(CommandStats::new(set.ids()));
+        let mut run = |lost_after: usize| {
+            let (mut session, mut out) = (Session::new(1, 0, true), Reply::new());
+            let mut parser = Parser::new(RequestLimits::default());
+            let mut input = b"*2\r\n$8\r\ncopylong\r\n$1\r\nk\r\n".to_vec();
+            BEGUN.store(0, Ordering::Relaxed);
+            for turn in 0..20 {
+                if turn == lost_after {
+                    session.authenticate(Arc::new(User::new(b"nobody", &context)));
+                }
+                let none = &mut LargeArguments::default();
+                let turn = batch.turn(&mut worker, &table, &mut parser, &mut session, 0, &mut input, none, &mut out);
+                input.drain(..turn.consumed);
+                if !session.is_ongoing() {
+                    break;
+                }
+            }
+            assert!(!session.is_ongoing(), "it ends");
+            (out.parts().flatten().copied().collect::<Vec<u8>>(), BEGUN.load(Ordering::Relaxed))
+        };
+        assert_eq!(run(usize::MAX), (b"+OK\r\n".to_vec(), 1 + ANEW_MAX as usize));
+        let (reply, begun) = run(1);
+        assert!(reply.starts_with(b"-NOPERM"), "{}", String::from_utf8_lossy(&reply));
+        assert_eq!(begun, 1, "the handler ran once");
+        let denied = batch.take_denials().expect("the denial is noted");
+        assert_eq!(denied.len(), 1);
     }
 }

@@ -224,7 +224,7 @@ impl LogShared {
             self.memory.table.entry(tail).begin_tail();
         }
         let entry = self.memory.table.entry(segment);
-        entry.begin_extent(count, start as u64, start as u64);
+        entry.begin_extent(count, start as u64, start as u64, self.memory.age());
         self.memory.count_extent(entry, counted as u64);
         entry.fill.store((start + counted) as u64, Ordering::Relaxed);
         Some((segment, start))
@@ -341,13 +341,15 @@ impl Log {
         }
     }
 
-    /// True if the memory of dead extents waits to be released. One relaxed load: every turn of every worker asks.
+    /// True if the memory of dead extents waits to be released, or a clearing to be settled. One relaxed load: every turn of
+    /// every worker asks.
     #[inline]
     pub fn owes_release(&self) -> bool {
         self.shared.memory.releasing() > 0
     }
 
-    /// Releases up to `bytes` (at least one release unit) of dead extents that are not pinned. True while more is left.
+    /// Settles some of a clearing, or releases up to `bytes` (at least one release unit) of dead extents that are not pinned.
+    /// True while more is left.
     #[inline]
     pub fn release_step(&self, bytes: usize) -> bool {
         self.owes_release() && self.release_some_bytes(bytes)
@@ -356,6 +358,9 @@ impl Log {
     #[cold]
     fn release_some_bytes(&self, bytes: usize) -> bool {
         let shared = &self.shared;
+        if self.settle_clearing() {
+            return true;
+        }
         let mut left = bytes.max(1);
         loop {
             let mut queue = shared.releases.lock();
@@ -426,6 +431,12 @@ impl Log {
         let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
         let plan = Plan::filling(&o, bytes - start);
         assert!(start + plan.size() <= bytes, "an object of {} bytes at {start} of {bytes}", plan.size());
+        if entry.age() != shared.memory.age() {
+            // Begun before a clearing, which must not find that it lives before it finds that it is of this age.
+            let _space = shared.space.lock();
+            entry.set_age(shared.memory.age());
+        }
+        assert!(entry.live() == Live::new(0, 0), "extent {} is adopted twice", extent.segment);
         entry.add_live(Live::new(1, (plan.size() - plan.slack) as u64));
         // SAFETY: the extent is ours alone until its Ref is published; the head ends where the value begins.
         unsafe {

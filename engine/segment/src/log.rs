@@ -42,7 +42,7 @@ impl LogShared {
             rung_of(granules.bytes(granules.count(live)), used)
         };
         if rung(before) != rung(after) {
-            self.space.lock().file(segment, entry);
+            self.space.lock().file(&self.memory, segment, entry);
         }
     }
 
@@ -335,7 +335,7 @@ impl Log {
         };
         self.each_segment(|id, entry, seals| {
             stats.cached_bytes += self.kept_bytes(id);
-            stats.count(&info(id, entry, seals), entry.extent_len.load(Ordering::Relaxed));
+            stats.count(&info(&self.shared.memory, id, seals), entry.extent_len.load(Ordering::Relaxed));
         });
         stats
     }
@@ -375,7 +375,7 @@ impl Log {
     /// All segments in use, by number; of an extent the first one.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let mut all = Vec::new();
-        self.each_segment(|id, entry, seals| all.push(info(id, entry, seals)));
+        self.each_segment(|id, _, seals| all.push(info(&self.shared.memory, id, seals)));
         all
     }
 
@@ -484,8 +484,9 @@ impl Log {
     }
 }
 
-pub(crate) fn info(segment: u32, entry: &SegmentEntry, seals: u64) -> SegmentInfo {
-    let live = entry.live();
+pub(crate) fn info(memory: &LogMemory, segment: u32, seals: u64) -> SegmentInfo {
+    let entry = memory.table.entry(segment);
+    let live = memory.live(entry);
     let state = entry.state();
     // The number that an open segment has is of its life before.
     let sealed = if state == SegmentState::Open { seals } else { entry.sealed_at.load(Ordering::Relaxed) };

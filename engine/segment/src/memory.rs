@@ -61,7 +61,9 @@ struct Gauges {
     cached: SharedU64,
     /// Segments opened so far.
     opens: SharedU64,
-    /// Dead extents whose memory is not released whole.
+    /// Its lower 16 bits are the present age: what lies in a segment of another one is dead; see `clear`.
+    age: SharedU32,
+    /// Dead extents whose memory is not released whole, and one more while a clearing is to be settled.
     releasing: SharedU64,
 }
 
@@ -85,6 +87,7 @@ impl LogMemory {
                 refused: SharedBool::new(false),
                 cached: SharedU64::new(0),
                 opens: SharedU64::new(0),
+                age: SharedU32::new(0),
                 releasing: SharedU64::new(0),
             },
         })
@@ -137,18 +140,35 @@ impl LogMemory {
         self.gauges.opens.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Dead extents whose memory is not released whole.
+    /// The present age.
+    pub(crate) fn age(&self) -> u16 {
+        self.gauges.age.load(Ordering::Relaxed) as u16
+    }
+
+    /// Objects and bytes that live in a segment: none, if its age is over.
+    pub(crate) fn live(&self, entry: &SegmentEntry) -> Live {
+        let live = entry.live();
+        if entry.age() == self.age() { live } else { Live::new(0, 0) }
+    }
+
+    /// Another age begins, in which nothing lives yet; at rest.
+    pub(crate) fn begin_age(&self) {
+        self.gauges.age.fetch_add(1, Ordering::Relaxed);
+        self.sums.live_granules.store(0, Ordering::Relaxed);
+    }
+
+    /// Dead extents whose memory is not released whole, and one more while a clearing is to be settled.
     #[inline]
     pub(crate) fn releasing(&self) -> u64 {
         self.gauges.releasing.load(Ordering::Relaxed)
     }
 
-    /// One more dead extent waits for its memory to be released.
+    /// One more dead extent waits for its memory to be released, or a clearing for being settled.
     pub(crate) fn add_releasing(&self) {
         self.gauges.releasing.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The memory of a dead extent is released.
+    /// The memory of a dead extent is released, or a clearing is settled.
     pub(crate) fn end_releasing(&self) {
         let before = self.gauges.releasing.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "an extent was released that had not died");

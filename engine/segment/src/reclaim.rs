@@ -26,8 +26,9 @@ use varve_base::mem::PAGE_BYTES;
 use crate::kind::{ObjectKind, Owner};
 use crate::layout::{First, Item, ObjectPtr};
 use crate::log::{Log, SegmentInfo, info};
+use crate::memory::LogMemory;
 use crate::space::{Space, filler_used};
-use crate::table::{SegmentEntry, SegmentState, SegmentTable};
+use crate::table::{SegmentEntry, SegmentState};
 
 /// An open segment is chosen before a sealed one if its score is this many times as high.
 const OPEN_BETTER: f64 = 4.0;
@@ -159,8 +160,7 @@ impl Log {
     /// in it is young, and much of it may soon die by itself.
     pub fn choose_victim_by(&self, policy: &impl VictimPolicy, worth: impl Fn(&SegmentInfo) -> bool) -> Option<Drain> {
         let mut space = self.shared.space.lock();
-        let table = &self.shared.memory.table;
-        let found = candidates(&space, table);
+        let found = candidates(&space, &self.shared.memory);
         let best = |state: SegmentState| {
             let infos = found.iter().copied().filter(|info| info.state == state);
             let empty = |info: &SegmentInfo| state == SegmentState::Sealed && info.used == 0;
@@ -182,14 +182,17 @@ impl Log {
     /// A drain of this segment, if it is sealed.
     pub fn choose_this(&self, segment: u32) -> Option<Drain> {
         let mut space = self.shared.space.lock();
-        let entry = self.shared.memory.table.entry(segment);
-        let chosen = info(segment, entry, space.seals);
+        let chosen = info(&self.shared.memory, segment, space.seals);
         (chosen.state == SegmentState::Sealed).then(|| self.begin_drain(&mut space, chosen))
     }
 
     fn begin_drain(&self, space: &mut Space, chosen: SegmentInfo) -> Drain {
         let entry = self.shared.memory.table.entry(chosen.segment);
         space.choose(chosen.segment, entry);
+        if entry.age() != self.shared.memory.age() {
+            // Cleared, and not settled yet.
+            entry.forget_live();
+        }
         let unit = self.shared.memory.geometry.release_bytes;
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
@@ -210,7 +213,7 @@ impl Log {
     /// The segments that a choice of a victim looks at: some hundred at most, however many there are. Sealed ones of every
     /// share of live bytes, and the open ones that nobody appends to.
     pub fn candidates(&self) -> Vec<SegmentInfo> {
-        candidates(&self.shared.space.lock(), &self.shared.memory.table)
+        candidates(&self.shared.space.lock(), &self.shared.memory)
     }
 
     /// Shows the first parts of up to `count` objects at the front of a sealed segment, some of which may be dying; none if
@@ -219,7 +222,7 @@ impl Log {
         let entry = self.shared.memory.table.entry(segment);
         let (mut walk, fill) = {
             let _space = self.shared.space.lock();
-            if entry.state() != SegmentState::Sealed {
+            if entry.state() != SegmentState::Sealed || entry.age() != self.shared.memory.age() {
                 return;
             }
             let at = entry.start.load(Ordering::Relaxed) as usize;
@@ -279,7 +282,7 @@ impl Log {
             self.shared.memory.cancel_plan(entry, drain.released..end);
         }
         entry.abandon(drain.first_left() as u64);
-        space.file(drain.segment, entry);
+        space.file(&self.shared.memory, drain.segment, entry);
     }
 
     /// Relocates about `objects` more objects of the victim, and gives back the memory behind the cursor.
@@ -503,10 +506,10 @@ impl Log {
     }
 }
 
-fn candidates(space: &Space, table: &SegmentTable) -> Vec<SegmentInfo> {
+fn candidates(space: &Space, memory: &LogMemory) -> Vec<SegmentInfo> {
     let all = space.leaders().chain(space.open_segments().iter().copied());
-    let idle = all.map(|id| (id, table.entry(id))).filter(|(_, entry)| entry.out.load(Ordering::Relaxed) == 0);
-    idle.map(|(id, entry)| info(id, entry, space.seals)).collect()
+    let idle = all.filter(|&id| memory.table.entry(id).out.load(Ordering::Relaxed) == 0);
+    idle.map(|id| info(memory, id, space.seals)).collect()
 }
 
 /// A walk over objects and fillers: where it is, and the used bytes that it has passed.

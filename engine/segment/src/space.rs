@@ -98,6 +98,15 @@ struct ClassSpace {
     parked: Vec<Piece>,
 }
 
+/// A clearing that is to be settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clearing {
+    /// Segments below this number are settled.
+    pub(crate) next: u32,
+    /// Clearings since the last one that was settled whole.
+    pub(crate) count: u32,
+}
+
 /// The data that the mutex guards.
 #[derive(Debug)]
 pub(crate) struct Space {
@@ -114,6 +123,8 @@ pub(crate) struct Space {
     fullness: Fullness,
     /// Free segments with memory that is kept.
     cached: Vec<u32>,
+    /// The clearing that is to be settled, if there is one.
+    pub(crate) clearing: Option<Clearing>,
     classes: [ClassSpace; 3],
     /// Most parked pieces of a class.
     parked_max: usize,
@@ -132,6 +143,7 @@ impl Space {
             open: vec![],
             fullness: Fullness::new(),
             cached: vec![],
+            clearing: None,
             classes: Default::default(),
             parked_max: PARKED_MIN,
         }
@@ -351,7 +363,7 @@ impl Space {
         let base = segment as u64 * bytes;
         // No Ref may be 0, so the first segment begins at 1.
         let start = u64::from(segment == 0);
-        memory.table.entry(segment).open(class, start);
+        memory.table.entry(segment).open(class, start, memory.age());
         self.open.push(segment);
         self.open_ahead(memory);
         memory.count_open();
@@ -467,23 +479,23 @@ impl Space {
             || class.cutting.is_some_and(|(cutting, ..)| cutting == segment)
             || class.parked.iter().any(|piece| piece.segment == segment);
         if !busy && entry.state() == SegmentState::Open {
-            self.seal(segment, entry);
+            self.seal(memory, segment, entry);
             memory.advise_pages(segment, true);
         }
     }
 
-    fn seal(&mut self, segment: u32, entry: &SegmentEntry) {
+    fn seal(&mut self, memory: &LogMemory, segment: u32, entry: &SegmentEntry) {
         self.seals += 1;
         entry.seal(self.seals);
         let at = self.open.iter().position(|&open| open == segment).expect("it was open");
         self.open.swap_remove(at);
-        self.file(segment, entry);
+        self.file(memory, segment, entry);
     }
 
     /// Files a sealed segment by what lives in it, where it belongs now; one that is not sealed is filed nowhere.
-    pub(crate) fn file(&mut self, segment: u32, entry: &SegmentEntry) {
+    pub(crate) fn file(&mut self, memory: &LogMemory, segment: u32, entry: &SegmentEntry) {
         if entry.state() == SegmentState::Sealed {
-            self.fullness.file(segment, rung_of(entry.live().bytes(), entry.used.load(Ordering::Relaxed)));
+            self.fullness.file(segment, rung_of(memory.live(entry).bytes(), entry.used.load(Ordering::Relaxed)));
         }
     }
 
@@ -522,7 +534,7 @@ impl Space {
         for piece in closed {
             self.spend(memory, piece);
         }
-        self.seal(segment, entry);
+        self.seal(memory, segment, entry);
         true
     }
 

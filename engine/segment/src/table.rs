@@ -30,7 +30,7 @@
 //! memory.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use varve_base::mem::{Mapping, PAGE_BYTES};
 
@@ -146,6 +146,8 @@ pub(crate) struct SegmentEntry {
     pub(crate) cached: AtomicU64,
     state: AtomicU8,
     class: AtomicU8,
+    /// The age in which its first object came; see `clear`.
+    age: AtomicU16,
 }
 
 const _: () = assert!(size_of::<SegmentEntry>() == 64);
@@ -160,7 +162,18 @@ impl SegmentEntry {
         SegmentClass::ALL[self.class.load(Ordering::Relaxed) as usize]
     }
 
-    /// Acquires: a thread that sees no live objects sees all that their killers did.
+    /// The age in which its first object came.
+    pub(crate) fn age(&self) -> u16 {
+        self.age.load(Ordering::Relaxed)
+    }
+
+    /// Its first object comes in this age.
+    pub(crate) fn set_age(&self, age: u16) {
+        self.age.store(age, Ordering::Relaxed);
+    }
+
+    /// Acquires: a thread that sees no live objects sees all that their killers did. Whoever does not know that the segment
+    /// is of the present age asks `LogMemory::live`.
     #[inline]
     pub(crate) fn live(&self) -> Live {
         Live(self.live.load(Ordering::Acquire))
@@ -180,9 +193,9 @@ impl SegmentEntry {
         (Live(before), Live(before.wrapping_sub(live.0)))
     }
 
-    /// Everything in it is dead, all at once; at rest. Returns the figure before.
-    pub(crate) fn forget_live(&self) -> Live {
-        Live(self.live.swap(0, Ordering::Release))
+    /// Everything in it is dead, all at once.
+    pub(crate) fn forget_live(&self) {
+        self.live.store(0, Ordering::Release);
     }
 
     fn go(&self, from: SegmentState, to: SegmentState) {
@@ -199,9 +212,10 @@ impl SegmentEntry {
         assert!(self.pins.load(Ordering::Relaxed) == 0, "a free segment is pinned");
     }
 
-    pub(crate) fn open(&self, class: SegmentClass, start: u64) {
+    pub(crate) fn open(&self, class: SegmentClass, start: u64, age: u16) {
         self.go(SegmentState::Free, SegmentState::Open);
         self.assert_empty();
+        self.set_age(age);
         self.class.store(class as u8, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);
         self.fill.store(start, Ordering::Relaxed);
@@ -233,11 +247,12 @@ impl SegmentEntry {
         self.go(SegmentState::Draining, SegmentState::Free);
     }
 
-    pub(crate) fn begin_extent(&self, segments: u32, start: u64, fill: u64) {
+    pub(crate) fn begin_extent(&self, segments: u32, start: u64, fill: u64, age: u16) {
         assert!(segments > 0 && start <= fill, "an extent of {segments} segments, {start}..{fill} in use");
         self.go(SegmentState::Free, SegmentState::Extent);
         self.assert_empty();
         assert!(self.cached.load(Ordering::Relaxed) == 0, "an extent begins with pages of other objects");
+        self.set_age(age);
         self.extent_len.store(segments, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);
         self.fill.store(fill, Ordering::Relaxed);

@@ -41,7 +41,7 @@ impl Log {
             used += entry.used.load(Ordering::Relaxed);
             match entry.state() {
                 SegmentState::Extent | SegmentState::Retired => extents += entry.used.load(Ordering::Relaxed),
-                _ => granules += self.shared.memory.granules.count(entry.live()),
+                _ => granules += self.shared.memory.granules.count(self.shared.memory.live(entry)),
             }
             sealed += usize::from(entry.state() == SegmentState::Sealed);
             let filed = space.fullness().rung(id).is_some();
@@ -79,7 +79,7 @@ impl Log {
         let used = entry.used.load(Ordering::Relaxed);
         let mut live = (0, 0);
         let mut walk = Walk { at: start, used: 0 };
-        if entry.live() == Live::new(0, 0) {
+        if self.shared.memory.live(entry) == Live::new(0, 0) {
             // Cleared, its objects not marked one by one; or a drain has found the rest dead and does not stop at
             // objects any more.
             return;
@@ -113,8 +113,8 @@ impl Log {
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
         assert_eq!((fill - start) as u64, entry.used.load(Ordering::Relaxed), "run {id}: used bytes");
-        if entry.live() == Live::new(0, 0) {
-            // Begun and not adopted yet.
+        if self.shared.memory.live(entry) == Live::new(0, 0) {
+            // Begun and not adopted yet, or cleared.
             return;
         }
         let place = self.segment_place(id, start);

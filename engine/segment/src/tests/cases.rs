@@ -1,8 +1,10 @@
 //! One promise a test.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::{Nobody, parked, plain, tiny};
 use crate::{
-    Access, Appender, DrainState, FilledExtent, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind,
+    Access, Appender, DrainState, FilledExtent, Greedy, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind,
     ObjectTag, Owner, Relocate, Relocated, SegmentClass, SegmentState,
 };
 
@@ -518,6 +520,80 @@ fn clearing_leaves_nothing() {
     filling.rest().fill(1);
     filling.advance(2000);
     assert_eq!((log.stats().segments, log.stats().runs, log.used_bytes()), (0, 1, 5000));
+    log.verify();
+}
+
+/// FLUSHALL stops everybody: clearing looked at every segment, 8192 of them for 64 GB.
+#[test]
+fn issue_11_clearing_costs_the_same_however_large_the_log_is() {
+    let log = Log::new(tiny()).unwrap();
+    let memory = &log.shared.memory;
+    let fill = |objects: usize| {
+        parked(&log, |appender| {
+            for n in 0..objects {
+                appender.append(&log, &plain(b"key", &vec![1; if n % 20 == 0 { 6000 } else { 500 }]));
+            }
+        });
+    };
+    let drain_one = || {
+        let Some(mut drain) = log.choose_victim_by(&Greedy, |segment| segment.live_bytes == 0) else { return false };
+        while log.drain_step(&mut drain, &mut Nobody, 8) != DrainState::Done {}
+        true
+    };
+    let mut filling = log.begin_extent(5000).unwrap();
+    let looks_of = |objects: usize| {
+        fill(objects);
+        let before = memory.table.looks.load(Relaxed);
+        log.clear();
+        let looks = memory.table.looks.load(Relaxed) - before;
+        (log.stats().segments + log.stats().runs, looks)
+    };
+    let (few, looks_few) = looks_of(30);
+    let (many, looks_many) = looks_of(3000);
+    assert!(many > 10 * few && many > 300, "{few} and {many} segments");
+    assert!(looks_many < 50, "{looks_few} looks, then {looks_many}");
+    // Nothing lives at once, whatever the segments say; and what is written now does.
+    assert_eq!((log.live_bytes(), memory.live_granules()), (0, 0));
+    log.verify();
+    fill(200);
+    filling.rest().fill(1);
+    filling.advance(5000);
+    let filled = filling.finish();
+    log.adopt(&filled, &plain(b"adopted", b"")).expect("a short key");
+    let live = log.stats().live_objects;
+    assert_eq!(live, 201);
+    // Drains meet segments that are settled and others.
+    let mut steps = 0;
+    while log.release_step(1) {
+        steps += 1;
+        drain_one();
+        log.verify();
+    }
+    assert!(steps > 1, "it was settled in {steps} steps");
+    while drain_one() {}
+    assert_eq!(log.stats().live_objects, live);
+    log.clear();
+    assert_eq!(log.stats().live_objects, 0);
+    while log.release_step(1 << 20) || drain_one() {}
+    drop(filled);
+    while log.release_step(1 << 20) {}
+    assert_eq!((log.stats().segments, log.used_bytes()), (0, 0));
+    log.verify();
+}
+
+/// An age has 16 bits: clearings that are never settled between must not make what is dead live again.
+#[test]
+fn issue_11_clearings_in_a_row_are_settled_in_time() {
+    let log = Log::new(tiny()).unwrap();
+    parked(&log, |appender| {
+        drop((0..200).map(|_| appender.append(&log, &plain(b"key", &[1; 500]))).collect::<Vec<_>>())
+    });
+    for n in 0..70_000 {
+        log.clear();
+        assert!(n % 10_000 != 0 || log.live_bytes() == 0, "after {n}");
+    }
+    assert_eq!(log.live_bytes(), 0);
+    while log.release_step(1 << 20) {}
     log.verify();
 }
 

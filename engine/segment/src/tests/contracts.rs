@@ -112,7 +112,7 @@ fn a_free_segment_is_clean() {
     let opened = |dirty: fn(&SegmentEntry)| {
         let entry = SegmentEntry::default();
         dirty(&entry);
-        entry.open(SegmentClass::ALL[0], 0);
+        entry.open(SegmentClass::ALL[0], 0, 0);
     };
     stops("objects live in a free segment", || {
         opened(|entry| {
@@ -125,14 +125,14 @@ fn a_free_segment_is_clean() {
     let cached = SegmentEntry::default();
     cached.cached.store(1, Ordering::Relaxed);
     stops("a tail begins with pages of other objects", || cached.begin_tail());
-    stops("an extent begins with pages of other objects", || cached.begin_extent(1, 0, 0));
-    stops("an extent of 0 segments", || SegmentEntry::default().begin_extent(0, 0, 0));
+    stops("an extent begins with pages of other objects", || cached.begin_extent(1, 0, 0, 0));
+    stops("an extent of 0 segments", || SegmentEntry::default().begin_extent(0, 0, 0, 0));
 }
 
 #[test]
 fn a_segment_is_freed_when_nothing_needs_it() {
     let drained = SegmentEntry::default();
-    drained.open(SegmentClass::ALL[0], 0);
+    drained.open(SegmentClass::ALL[0], 0, 0);
     drained.seal(1);
     drained.choose();
     drained.used.store(8, Ordering::Relaxed);
@@ -140,7 +140,7 @@ fn a_segment_is_freed_when_nothing_needs_it() {
     drained.add_live(Live::new(1, 8));
     stops("drained, and 1 objects of 8 bytes live", || drained.finish());
     let retired = SegmentEntry::default();
-    retired.begin_extent(1, 0, 0);
+    retired.begin_extent(1, 0, 0, 0);
     retired.retire();
     retired.pins.store(1, Ordering::Relaxed);
     stops("an extent is freed that is pinned", || retired.free_extent());

@@ -22,6 +22,9 @@ fn read(text: &[u8]) -> Option<(f64, bool)> {
     if let Some(whole) = super::parse_i64(text) {
         return Some((whole as f64, true));
     }
+    if let Some(value) = read_short(text) {
+        return Some((value, true));
+    }
     let (negative, value) = scan(text)?;
     let (magnitude, in_range) = match value {
         Text::Infinite => (f64::INFINITY, true),
@@ -37,6 +40,41 @@ fn read(text: &[u8]) -> Option<(f64, bool)> {
         }
     };
     Some((if negative { -magnitude } else { magnitude }, in_range))
+}
+
+/// Powers of ten that a double holds exactly.
+const POWERS: [f64; 19] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18];
+/// Bytes of a number behind its sign whose digits fit in 64 bits.
+const SHORT_MAX: usize = 19;
+
+/// Reads digits with at most one point among them, if they are few: as a whole number they are a double without rounding, as
+/// the power of ten is that their fraction has, and so the quotient is rounded once. Scores are written so, leading zeros
+/// included; else this takes a tenth of a ZADD.
+fn read_short(text: &[u8]) -> Option<f64> {
+    let (negative, text) = match text {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    if text.len() > SHORT_MAX {
+        return None;
+    }
+    let (mut whole, mut point) = (0, None);
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => whole = whole * 10 + u64::from(byte - b'0'),
+            b'.' if point.is_none() => point = Some(at),
+            _ => return None,
+        }
+    }
+    let fraction = point.map_or(0, |at| text.len() - at - 1);
+    let digits = text.len() - usize::from(point.is_some());
+    if digits == 0 || whole > 1 << f64::MANTISSA_DIGITS {
+        return None;
+    }
+    let value = whole as f64 / POWERS[fraction];
+    Some(if negative { -value } else { value })
 }
 
 fn from_rounded(rounded: Rounded) -> f64 {
@@ -130,6 +168,34 @@ mod tests {
         let mut out = Vec::new();
         push_f64(&mut out, value);
         String::from_utf8(out).unwrap()
+    }
+
+    /// One division reads the number that the standard library reads.
+    #[test]
+    fn issue_11_short_numbers_are_rounded_once() {
+        let mut rng = crate::rng::Rng::seeded(9);
+        let mut shorts = 0;
+        for _ in 0..100_000 {
+            let digits = 1 + rng.below(20) as usize;
+            let mut text: String = (0..digits).map(|_| char::from(b'0' + rng.below(10) as u8)).collect();
+            if rng.below(3) > 0 {
+                text.insert(rng.below(digits as u64 + 1) as usize, '.');
+            }
+            text.insert_str(0, ["", "-", "+"][rng.below(3) as usize]);
+            let expected: f64 = text.parse().expect("a number");
+            if let Some(value) = read_short(text.as_bytes()) {
+                shorts += 1;
+                assert_eq!(value.to_bits(), expected.to_bits(), "{text}");
+            }
+            assert_eq!(parse_f64(text.as_bytes()).map(f64::to_bits), Some(expected.to_bits()), "{text}");
+        }
+        assert!(shorts > 50_000, "{shorts} were short");
+        for (text, short) in [("000000123456", true), ("5.", true), (".5", true), ("9007199254740992", true)] {
+            assert_eq!(read_short(text.as_bytes()).is_some(), short, "{text}");
+        }
+        for text in ["", "-", ".", "1.2.3", "1e3", "0x10", "inf", "1 ", "9007199254740993", "00000000000000000001"] {
+            assert_eq!(read_short(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

@@ -214,8 +214,9 @@ impl World {
 
     fn end(&mut self, at: usize) {
         let Reading { line, expected, reply, parts, .. } = self.readings.swap_remove(at);
-        // Sets and hashes have no order.
-        let is_right = if line.starts_with(['L', 'Z', 'G']) || line.starts_with("SORT") {
+        // Sets and hashes have no order, and draws any.
+        let is_ordered = line.starts_with(['L', 'Z', 'G']) && !line.contains("RAND");
+        let is_right = if is_ordered || line.starts_with("SORT") {
             reply == expected
         } else {
             sorted(&reply) == sorted(&expected)
@@ -230,7 +231,10 @@ impl World {
         match self.below(24) {
             0..=1 if (self.readings.len() as u64) < READERS => {
                 let key = self.below(KEYS);
-                let line = match self.below(38) {
+                let line = match self.below(41) {
+                    38 => format!("SRANDMEMBER s{key} 9000"),
+                    39 => format!("HRANDFIELD h{key} 9000 WITHVALUES"),
+                    40 => format!("ZRANDMEMBER z{key} 9000 WITHSCORES"),
                     32..=37 => self.search(key),
                     26 => {
                         format!("ZUNION 3 z{key} s{} z{} WEIGHTS 2 3 -1 WITHSCORES", self.below(KEYS), self.below(KEYS))
@@ -300,6 +304,70 @@ fn issue_11_a_reply_in_parts_is_of_one_instant() {
         world.run("FLUSHALL");
         world.server.background();
     }
+}
+
+/// Elements that are drawn over several turns are of the instant at which the command began, as many as are wanted, and each
+/// is as likely as any other.
+#[test]
+fn issue_11_elements_are_drawn_of_one_instant() {
+    const LEN: usize = 500;
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(small_bounds());
+    for n in 0..LEN {
+        server.run(&slices(&words(&format!("SADD s {MEMBER}{n}"))));
+        server.run(&slices(&words(&format!("HSET h {MEMBER}{n} {n}"))));
+        server.run(&slices(&words(&format!("ZADD z {n} {MEMBER}{n}"))));
+    }
+    for (command, lines_each) in
+        [("SRANDMEMBER s COUNT", 1), ("HRANDFIELD h COUNT WITHVALUES", 2), ("ZRANDMEMBER z COUNT", 1)]
+    {
+        for count in [-20_000, -60, 60, 400, 3000] {
+            let line = command.replace("COUNT", &count.to_string());
+            let (mut reply, mut ended) = server.turn_as(1, &slices(&words(&line)));
+            let mut turns = 1;
+            while !ended {
+                server.run(&slices(&words(&format!("SADD s other{count}{turns}"))));
+                server.run(&slices(&words(&format!("HDEL h {MEMBER}{turns}"))));
+                server.run(&slices(&words(&format!("ZADD z {turns} other{count}{turns}"))));
+                let (more, is_over) = server.turn_as(1, &[]);
+                reply.extend(more);
+                (ended, turns) = (is_over, turns + 1);
+            }
+            assert!(turns > 1, "{line}: {turns} turns");
+            for n in 0..LEN {
+                server.run(&slices(&words(&format!("HSET h {MEMBER}{n} {n}"))));
+            }
+            for key in ["s", "z"] {
+                let others = (0..turns).map(|turn| format!(" other{count}{turn}")).collect::<String>();
+                let command = if key == "s" { "SREM" } else { "ZREM" };
+                server.run(&slices(&words(&format!("{command} {key}{others}"))));
+            }
+            let mut counts = BTreeMap::new();
+            let text = String::from_utf8(reply).expect("names");
+            let names: Vec<&str> = text.lines().filter(|line| line.starts_with(MEMBER)).collect();
+            names.iter().for_each(|name| *counts.entry(*name).or_insert(0) += 1);
+            let wanted = if count < 0 { -count as usize } else { LEN.min(count as usize) };
+            assert_eq!(names.len(), wanted, "{line}");
+            assert!(text.starts_with(&format!("*{}\r\n", wanted * lines_each)), "{line}");
+            match count {
+                -20_000 => {
+                    let (least, most) = (counts.values().min(), counts.values().max());
+                    assert!(
+                        counts.len() == LEN && least >= Some(&12) && most <= Some(&80),
+                        "{line}: {least:?} to {most:?}"
+                    );
+                }
+                1.. => {
+                    assert_eq!(counts.len(), wanted, "{line}: they differ");
+                    let rises = names.windows(2).filter(|pair| pair[0] < pair[1]).count();
+                    assert!((wanted / 3..wanted * 2 / 3).contains(&rises), "{line}: {rises} of {wanted} rise");
+                }
+                _ => {}
+            }
+        }
+    }
+    server.background();
+    assert!(!server.has_readers(), "nothing is left");
 }
 
 /// The keys to which patterns lead are read one by one: the reply is of one instant, at which nothing that it is made of has

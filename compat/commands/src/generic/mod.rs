@@ -3,9 +3,10 @@
 //! `keys` tells whether and what they are and removes them, `expiry` their time to live, `moving` gives them another
 //! name or database, `object` looks inside, `scan` walks over all of them, `sort` puts the
 //! elements of one in order. `texts` and `order` are scratch space of commands that gather elements and sort
-//! them, `building` is the result of one that stores it.
+//! them, `building` is the result of one that stores it, `draw` draws many elements at random.
 
 pub(crate) mod building;
+pub(crate) mod draw;
 pub(crate) mod expiry;
 mod keys;
 mod moving;

@@ -6,6 +6,7 @@ use varve_protocol::Reply;
 use varve_store::{CollectionReader, Pick, Tx, Type};
 
 use crate::errors;
+use crate::generic::draw::{Draw, Drawn, Form, draw_in_parts};
 use crate::generic::scan::{Family, Options, parse_cursor};
 use crate::grammar::{integer, is, parts};
 
@@ -179,30 +180,41 @@ fn some_fields(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (pick, values) = parse_pick(ctx)?;
     let key = ctx.key(1);
     let len = ctx.tx.hash_len(&key)?;
+    let form @ (head, reply) = form(values);
+    if draw_in_parts(ctx, &key, Type::Hash, Draw { pick, values, form }) {
+        return Ok(());
+    }
     let many = match pick {
         _ if len == 0 => 0,
         Pick::Any(n) => n,
         Pick::Distinct(n) => n.min(len),
     };
     let out = &mut *ctx.out;
-    let nested = values && out.is_resp3();
-    out.array(if values && !nested { 2 * many } else { many });
+    head(out, many);
     let pick = if len == 0 { Pick::Distinct(0) } else { pick };
     for part in parts(pick) {
         if out.is_overflown() {
             break;
         }
-        ctx.tx.hash_pick(&key, part, |field, value| {
-            if nested {
-                out.array(2);
-            }
-            out.bulk(field);
-            if values {
-                out.bulk(value);
-            }
-        })?;
+        ctx.tx.hash_pick(&key, part, |name, value| reply(out, Drawn { name, value, score: 0.0 }))?;
     }
     Ok(())
+}
+
+/// How fields that were chosen are replied, with their values or without: the head, and each of them.
+fn form(values: bool) -> Form {
+    if !values {
+        return (Reply::array, |out, drawn| out.bulk(drawn.name));
+    }
+    let head = |out: &mut Reply, fields| out.array(if out.is_resp3() { fields } else { 2 * fields });
+    let pair = |out: &mut Reply, drawn: Drawn<'_>| {
+        if out.is_resp3() {
+            out.array(2);
+        }
+        out.bulk(drawn.name);
+        out.bulk(drawn.value);
+    };
+    (head, pair)
 }
 
 /// Reads the count, negative for fields that may repeat, and WITHVALUES.

@@ -5,10 +5,11 @@ use varve_catalog::{Acl, ArgKind, DRAWN, Flags, Group, KeySpec, Row, arg, key};
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Reply;
-use varve_store::{Key, PackedEntry, Pick};
+use varve_store::{Key, PackedEntry, Pick, Type};
 
 use super::{RANDOM, READS, TAKES, reply_member};
 use crate::errors;
+use crate::generic::draw::{Draw, draw_in_parts};
 use crate::grammar::{integer, parts};
 
 pub(super) const ROWS: FileRows = &[SPOP, SRANDMEMBER];
@@ -168,16 +169,18 @@ fn show_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Err(errors::not_between(-most, most));
     }
     let key = ctx.key(1);
+    let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let pick = if count < 0 { Pick::Any(most) } else { Pick::Distinct(most) };
+    let draw = Draw { pick, values: false, form: (Reply::array, |out, drawn| out.bulk(drawn.name)) };
+    if draw_in_parts(ctx, &key, Type::Set, draw) {
+        ctx.tx.note_lookup(true);
+        return Ok(());
+    }
     let (Some(set), rng) = ctx.tx.set_view_and_rng(&key)? else {
         ctx.out.array(0);
         return Ok(());
     };
-    let many = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-    let (pick, many) = match count {
-        ..0 => (Pick::Any(many), many),
-        0.. => (Pick::Distinct(many), many.min(set.len())),
-    };
-    ctx.out.array(many);
+    ctx.out.array(if count < 0 { most } else { most.min(set.len()) });
     for part in parts(pick) {
         if ctx.out.is_overflown() {
             break;

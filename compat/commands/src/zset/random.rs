@@ -2,10 +2,12 @@
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, word};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::Pick;
+use varve_protocol::Reply;
+use varve_store::{Pick, Type};
 
-use super::{READS, reply_head, reply_member};
+use super::{READS, reply_head, reply_member, reply_pair};
 use crate::errors;
+use crate::generic::draw::{Draw, Form, draw_in_parts};
 use crate::grammar::{integer, parts};
 
 pub(super) const ROWS: FileRows = &[ZRANDMEMBER];
@@ -44,6 +46,14 @@ fn pick_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (pick, with_scores) = parse(ctx)?;
     let key = ctx.key(1);
     let length = ctx.tx.zset_len(&key)?;
+    let form: Form = if with_scores {
+        (|out, members| reply_head(out, members, true), |out, drawn| reply_pair(out, drawn.name, drawn.score))
+    } else {
+        (Reply::array, |out, drawn| out.bulk(drawn.name))
+    };
+    if draw_in_parts(ctx, &key, Type::Zset, Draw { pick, values: false, form }) {
+        return Ok(());
+    }
     let members = match pick {
         _ if length == 0 => 0,
         Pick::Any(n) => n,

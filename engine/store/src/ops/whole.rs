@@ -47,6 +47,11 @@ impl Tx<'_> {
         Some(true)
     }
 
+    /// A seed for what a command draws at random by itself.
+    pub fn draw_seed(&mut self) -> u64 {
+        self.local.rng().next_u64()
+    }
+
     /// Whether work on this number of elements takes too long for one hold, each taking as long as showing `times` elements.
     pub fn is_long_work(&self, elements: u64, times: u64) -> bool {
         elements.saturating_mul(times) >= self.store.ground().readers().bounds().long_elements

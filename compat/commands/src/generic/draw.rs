@@ -1,0 +1,222 @@
+//! Elements of a collection drawn at random, over several turns: millions of them, or many of a long collection.
+//!
+//! ```text
+//!  shard held: some elements .. all of them     none held: some are drawn and replied .. as many as are wanted
+//! ```
+//! The elements are those of the instant at which the command began. Every selection and every order of it is as likely as
+//! any other. Not here: few elements, which the store draws (`varve_store::Pick`), and what is taken out.
+
+use varve_base::rng::Rng;
+use varve_exec::{Ctx, Ongoing, Progress};
+use varve_protocol::Reply;
+use varve_store::{Key, Pick, ReadOn, Tx, Type, ValuePart, WholeReader};
+
+use super::sort_rows::Items;
+
+/// Drawing an element takes as long as showing this number of them.
+const DRAW_COST: u64 = 4;
+/// A collection is gathered for draws of one in this number of its elements, and for more of them: the elements that are
+/// not drawn are copied as well.
+const GATHERED_EACH: usize = 16;
+/// Elements, and about their bytes, that one step replies with.
+const REPLY: usize = 1024;
+const REPLY_BYTES: usize = 128 << 10;
+
+/// An element that was drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawn<'a> {
+    /// The member or the field.
+    pub(crate) name: &'a [u8],
+    /// The value of a field, if values are wanted.
+    pub(crate) value: &'a [u8],
+    /// The score of a member of a sorted set.
+    pub(crate) score: f64,
+}
+
+/// How elements that were drawn are replied: the head for this number of them, and each of them.
+pub(crate) type Form = (fn(&mut Reply, usize), fn(&mut Reply, Drawn<'_>));
+
+/// The wishes of a command that draws.
+#[derive(Clone, Copy)]
+pub(crate) struct Draw {
+    /// How many elements.
+    pub(crate) pick: Pick,
+    /// The values of fields are wanted.
+    pub(crate) values: bool,
+    pub(crate) form: Form,
+}
+
+impl Draw {
+    /// The elements that are replied of a collection of this number.
+    fn count(&self, len: usize) -> usize {
+        match self.pick {
+            _ if len == 0 => 0,
+            Pick::Any(count) => count,
+            Pick::Distinct(count) => count.min(len),
+        }
+    }
+
+    /// Adds the numbers of the elements that have come to the order, if elements are to differ.
+    fn number(&self, order: &mut Vec<u32>, len: usize) {
+        if let Pick::Distinct(_) = self.pick {
+            let number = |at: usize| u32::try_from(at).expect("fewer elements than a collection has");
+            order.extend((order.len()..len).map(number));
+        }
+    }
+}
+
+/// Begins to draw from a collection of this type over several turns; false, and nothing is done, if the elements are to be
+/// drawn at once.
+pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw: Draw) -> bool {
+    let (Pick::Any(most) | Pick::Distinct(most)) = draw.pick;
+    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(most as u64, DRAW_COST) || ctx.tx.type_of(key) != Some(ty) {
+        return false;
+    }
+    let len = ctx.tx.look(key, |value| value.len()).map_or(0, |len| len as usize);
+    let count = draw.count(len);
+    if !ctx.tx.is_long_work(count as u64, DRAW_COST) || count < len / GATHERED_EACH {
+        return false;
+    }
+    let mut rest = LongDraw::new(draw, Rng::seeded(ctx.tx.draw_seed()));
+    match ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") {
+        Some(reader) => rest.stage = Stage::Read(reader),
+        None => {
+            ctx.tx.look(key, |value| value.for_each(&mut |part| rest.gathered.push(part, draw.values)));
+            rest.begin_reply(ctx.out);
+        }
+    }
+    ctx.go_on(Box::new(rest));
+    true
+}
+
+/// Elements in the order in which they came.
+#[derive(Default)]
+struct Gathered {
+    names: Items,
+    values: Items,
+    scores: Vec<f64>,
+}
+
+impl Gathered {
+    fn push(&mut self, part: ValuePart<'_>, values: bool) {
+        match part {
+            ValuePart::Element(member) => self.names.push(member),
+            ValuePart::Scored(member, score) => {
+                self.names.push(member);
+                self.scores.push(score);
+            }
+            ValuePart::Pair(field, value, _) => {
+                self.names.push(field);
+                if values {
+                    self.values.push(value);
+                }
+            }
+            ValuePart::Whole(_) | ValuePart::Entries(_) | ValuePart::Facts(_) | ValuePart::Groups(_) => {
+                unreachable!("hashes, sets and sorted sets are drawn from")
+            }
+        }
+    }
+
+    fn at(&self, at: usize) -> Drawn<'_> {
+        Drawn {
+            name: self.names.get(at),
+            value: if self.values.len() > 0 { self.values.get(at) } else { b"" },
+            score: self.scores.get(at).copied().unwrap_or_default(),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.names.held_bytes() + self.values.held_bytes() + self.scores.capacity() * size_of::<f64>()
+    }
+}
+
+/// A draw that is under way.
+struct LongDraw {
+    draw: Draw,
+    rng: Rng,
+    gathered: Gathered,
+    /// Where elements are to differ: the numbers of all, of which the first are in the order in which they were drawn.
+    order: Vec<u32>,
+    stage: Stage,
+}
+
+/// How far it has come.
+enum Stage {
+    Read(WholeReader),
+    /// Of these elements, how many were replied.
+    Reply {
+        count: usize,
+        replied: usize,
+    },
+}
+
+impl LongDraw {
+    fn new(draw: Draw, rng: Rng) -> LongDraw {
+        let stage = Stage::Reply { count: 0, replied: 0 };
+        LongDraw { draw, rng, gathered: Gathered::default(), order: Vec::new(), stage }
+    }
+
+    fn read(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let LongDraw { draw, gathered, order, stage, .. } = self;
+        let Stage::Read(reader) = stage else { unreachable!("the elements are there") };
+        let read = tx.read_whole_on(reader, |part| gathered.push(part, draw.values));
+        tx.release();
+        draw.number(order, gathered.names.len());
+        match read {
+            ReadOn::Busy => return Progress::Busy,
+            ReadOn::More(_) => {}
+            ReadOn::All => self.begin_reply(out),
+        }
+        Progress::More
+    }
+
+    /// All elements are there.
+    fn begin_reply(&mut self, out: &mut Reply) {
+        let len = self.gathered.names.len();
+        self.draw.number(&mut self.order, len);
+        // Fields may have expired since they were counted.
+        let count = self.draw.count(len);
+        (self.draw.form.0)(out, count);
+        self.stage = Stage::Reply { count, replied: 0 };
+    }
+
+    /// The number of the element that is replied next, as the one of this place.
+    fn next(&mut self, place: usize) -> usize {
+        let len = self.gathered.names.len();
+        if let Pick::Any(_) = self.draw.pick {
+            return self.rng.below(len as u64) as usize;
+        }
+        let drawn = place + self.rng.below((len - place) as u64) as usize;
+        self.order.swap(place, drawn);
+        self.order[place] as usize
+    }
+
+    fn reply(&mut self, out: &mut Reply) -> Progress {
+        let Stage::Reply { count, replied } = self.stage else { unreachable!("its head was replied") };
+        let (mut next, full) = (replied, out.len() + REPLY_BYTES);
+        while next < count.min(replied + REPLY) && out.len() < full {
+            let at = self.next(next);
+            (self.draw.form.1)(out, self.gathered.at(at));
+            next += 1;
+        }
+        self.stage = Stage::Reply { count, replied: next };
+        if next < count { Progress::More } else { Progress::Done }
+    }
+}
+
+impl Ongoing for LongDraw {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        match self.stage {
+            Stage::Read(_) => self.read(tx, out),
+            Stage::Reply { .. } => self.reply(out),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.gathered.held_bytes() + self.order.capacity() * size_of::<u32>()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        if let Stage::Read(reader) = &self.stage { reader.kept_bytes() } else { 0 }
+    }
+}

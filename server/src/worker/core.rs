@@ -410,10 +410,15 @@ impl Core {
     /// Closes the largest connections that have to authenticate first while all of this worker take too much.
     #[inline]
     pub(super) fn limit_strangers(&mut self) {
-        let share = strangers::share_bytes(self.state.workers().len());
-        if self.stats().stranger_bytes.get() > share {
-            self.close_strangers(share);
+        if self.strangers_take_too_much() {
+            self.close_strangers(strangers::share_bytes(self.state.workers().len()));
         }
+    }
+
+    /// Whether the connections of this worker that have to authenticate first take more than they may.
+    #[inline]
+    pub(super) fn strangers_take_too_much(&self) -> bool {
+        self.stats().stranger_bytes.get() > strangers::share_bytes(self.state.workers().len())
     }
 
     #[cold]

@@ -103,6 +103,11 @@ impl Worker {
         if !conn.may_read() {
             return Ok(at..at);
         }
+        if !conn.session().is_authenticated() && core.strangers_take_too_much() {
+            // It is read in the next turn: the largest are closed at the end of this one, in which many may have come.
+            return Ok(at..at);
+        }
+        let conn = &mut core.conns[id];
         let scratch = &mut buffers.scratch[at..];
         let reading = conn.read(scratch, &mut buffers.pool, &mut core.store);
         let reading = reading.map_err(Broken)?;

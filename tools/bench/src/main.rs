@@ -28,6 +28,7 @@ mod sizes;
 mod tails;
 mod tls;
 mod turns;
+mod types;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -68,6 +69,15 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
         /// Only this part: cpu, memory, table, sizes, ops
+        #[arg(long)]
+        part: Option<String>,
+    },
+    /// Bytes and CPU of streams, pending entries, fields that expire, geo sets, HyperLogLogs, bitmaps
+    Types {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: streams, pending, fields, geo, hyperloglog, bitmaps
         #[arg(long)]
         part: Option<String>,
     },
@@ -191,6 +201,7 @@ fn main() -> ExitCode {
         Experiment::Lists { quick } => lists::run(quick),
         Experiment::Longlist { quick } => longlist::run(quick),
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
+        Experiment::Types { quick, part } => types::run(quick, part.as_deref()),
         Experiment::Fragmentation { quick, only, also } => fragmentation::run(quick, only.as_deref(), also),
         Experiment::Reclaim { quick } => reclaim::run(quick),
         Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),

@@ -1,0 +1,311 @@
+//! `types`: bytes and CPU of streams, pending entries, fields that expire, geo sets, HyperLogLogs and bitmaps, beside the
+//! peer. Fields that expire need a peer that has them: `VARVE_PEER` names a valkey-server.
+
+use crate::load::Traffic;
+use crate::report::{self, Row, Target};
+use crate::turns::{both, cpu_us, median, must, push, resident, text};
+use std::io;
+use varve_testkit::{Random, Server};
+
+type Request = fn(&mut Vec<u8>, u64);
+/// Measures, quickly or not, and adds its rows.
+type Part = fn(bool, &mut Vec<Row>) -> io::Result<()>;
+
+/// The parts, in order, and what each is.
+const PARTS: [(&str, Part); 6] = [
+    ("streams", streams),
+    ("pending", pending),
+    ("fields", fields),
+    ("geo", geo),
+    ("hyperloglog", hyperloglog),
+    ("bitmaps", bitmaps),
+];
+
+/// Runs the experiment, or one part of it.
+///
+/// # Errors
+/// When a server cannot be started or is lost, or there is no such part.
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+    let mut rows = Vec::new();
+    let mut found = false;
+    for (name, run) in PARTS {
+        if part.is_none_or(|part| part == name) {
+            found = true;
+            run(quick, &mut rows)?;
+        }
+    }
+    if !found {
+        let names = PARTS.map(|(name, _)| name).join(", ");
+        return Err(io::Error::other(format!("no such part: {names}")));
+    }
+    report::finish("types", &rows)
+}
+
+/// Sends the requests of these numbers, `pipeline` at a time on one connection; the server's CPU per request.
+fn send(server: &Server, numbers: std::ops::Range<u64>, pipeline: usize, request: Request) -> io::Result<f64> {
+    let mut n = numbers.start;
+    let plan = Traffic { connections: 1, pipeline, requests: numbers.end - numbers.start };
+    cpu_us(server, plan, &mut |out| {
+        request(out, n);
+        n += 1;
+    })
+}
+
+/// A row of bytes.
+fn bytes(name: &str, [varve, peer]: [f64; 2], target: Target) -> Row {
+    println!("{name}: {varve:.1} {peer:.1}");
+    Row { name: name.to_string(), unit: "B", varve, peer, floor: None, target: Some(target) }
+}
+
+/// CPU of requests with random numbers below `below` on both servers, in turns.
+fn cpu(
+    rows: &mut Vec<Row>,
+    servers: &[Server; 2],
+    (name, request): (&str, Request),
+    (requests, turns, below): (u64, u64, u64),
+    target: f64,
+) -> io::Result<()> {
+    let mut figures = [Vec::new(), Vec::new()];
+    for turn in 0..turns {
+        for (server, figures) in servers.iter().zip(&mut figures) {
+            let mut random = Random::new(turn);
+            let plan = Traffic { connections: 10, pipeline: 16, requests };
+            figures.push(cpu_us(server, plan, &mut |out| request(out, random.below(below as usize) as u64))?);
+        }
+    }
+    let [varve, peer] = figures.map(median);
+    println!("{name}: {varve:.3} {peer:.3} us");
+    let target = Some(Target::Ratio(target));
+    rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
+    Ok(())
+}
+
+/// Has both servers touch the pages of their programs, and begin anew.
+fn warm(server: &Server, request: Request) -> io::Result<()> {
+    send(server, 0..2_000, 100, request)?;
+    must(&mut server.client(), "FLUSHALL")?;
+    Ok(())
+}
+
+fn id(n: u64) -> Vec<u8> {
+    format!("{}-{}", 1_700_000_000_000 + n / 3, n % 3).into_bytes()
+}
+
+/// Two fields with seven bytes together.
+fn entry(out: &mut Vec<u8>, n: u64) {
+    let value = format!("{:03}", n % 1000);
+    push(out, &[b"XADD", b"stream", &id(n), b"a", value.as_bytes(), b"b", b"12"]);
+}
+
+fn small_stream(out: &mut Vec<u8>, n: u64) {
+    push(out, &[b"XADD", format!("stream:{n:08}").as_bytes(), &id(n), b"a", b"123", b"b", b"12"]);
+}
+
+fn delete_nine_of_ten(out: &mut Vec<u8>, n: u64) {
+    let ids: Vec<Vec<u8>> =
+        (10 * n..10 * n + 10).filter(|n| !n.wrapping_mul(0x9e37_79b9).is_multiple_of(10)).map(id).collect();
+    let mut args: Vec<&[u8]> = vec![b"XDEL", b"stream"];
+    args.extend(ids.iter().map(Vec::as_slice));
+    push(out, &args);
+}
+
+fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let (entries, keys) = if quick { (20_000, 2_000) } else { (2_000_000, 100_000) };
+    let (requests, turns) = if quick { (2_000, 1) } else { (300_000, 5) };
+    let servers = both(&[])?;
+    let (mut each, mut small, mut thinned) = ([0.0; 2], [0.0; 2], [0.0; 2]);
+    for (at, server) in servers.iter().enumerate() {
+        warm(server, entry)?;
+        let start = resident(server)?;
+        send(server, 0..entries, 100, entry)?;
+        each[at] = (resident(server)? - start) / entries as f64;
+        let start = resident(server)?;
+        send(server, 0..keys, 100, small_stream)?;
+        small[at] = (resident(server)? - start) / keys as f64;
+    }
+    rows.push(bytes("an entry of a stream, 7 B", each, Target::AtMost(20.0)));
+    rows.push(bytes("a stream of one entry", small, Target::AtMost(160.0)));
+    let middle: Request = |out, n| push(out, &[b"XRANGE", b"stream", &id(n), b"+", b"COUNT", b"10"]);
+    cpu(rows, &servers, ("XRANGE of ten in the middle", middle), (requests, turns, entries), 0.5)?;
+    let add: Request =
+        |out, n| push(out, &[b"XADD", b"another", b"*", b"a", (n % 1000).to_string().as_bytes(), b"b", b"12"]);
+    cpu(rows, &servers, ("XADD", add), (requests, turns, entries), 0.5)?;
+    let add: Request = |out, n| {
+        let key = format!("stream:{:08}", n % 10_000);
+        push(out, &[b"XADD", key.as_bytes(), b"MAXLEN", b"5", b"*", b"a", b"123", b"b", b"12"]);
+    };
+    cpu(rows, &servers, ("XADD MAXLEN 5 to one of many", add), (requests, turns, entries), 0.5)?;
+    for (at, server) in servers.iter().enumerate() {
+        must(&mut server.client(), "FLUSHALL")?;
+        send(server, 0..entries, 100, entry)?;
+        let start = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
+        send(server, 0..entries / 10, 100, delete_nine_of_ten)?;
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let left = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
+        let live = must(&mut server.client(), "XLEN stream")?.integer().unwrap_or(1) as f64;
+        thinned[at] = left / (start * live / entries as f64);
+    }
+    println!("after XDEL of nine of ten, over the live entries' bytes: {:.2} {:.2}", thinned[0], thinned[1]);
+    rows.push(Row {
+        name: "bytes over the live ones, after XDEL".into(),
+        unit: "times",
+        varve: thinned[0],
+        peer: thinned[1],
+        floor: None,
+        target: Some(Target::AtMost(1.3)),
+    });
+    Ok(())
+}
+
+fn read_group(out: &mut Vec<u8>, _: u64) {
+    push(out, &[b"XREADGROUP", b"GROUP", b"g", b"c", b"COUNT", b"100", b"STREAMS", b"stream", b">"]);
+}
+
+fn pending(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let entries: u64 = if quick { 20_000 } else { 1_000_000 };
+    let servers = both(&[])?;
+    let (mut each, mut idle, mut acked, mut read) = ([0.0; 2], [0.0; 2], [0.0; 2], [0.0; 2]);
+    for (at, server) in servers.iter().enumerate() {
+        warm(server, entry)?;
+        send(server, 0..entries, 100, entry)?;
+        must(&mut server.client(), "XGROUP CREATE stream g 0")?;
+        let start = resident(server)?;
+        read[at] = send(server, 0..entries / 100, 16, read_group)? / 100.0;
+        each[at] = (resident(server)? - start) / entries as f64;
+        let calls = if quick { 100 } else { 2_000 };
+        idle[at] = send(server, 0..calls, 16, |out, _| {
+            push(out, &[b"XAUTOCLAIM", b"stream", b"g", b"d", b"100000000", b"0", b"COUNT", b"100"]);
+        })?;
+        acked[at] = send(server, 0..entries / 2, 16, |out, n| push(out, &[b"XACK", b"stream", b"g", &id(2 * n)]))?;
+    }
+    rows.push(bytes("a pending entry", each, Target::AtMost(24.0)));
+    for (name, [varve, peer]) in
+        [("XREADGROUP of 100, an entry", read), ("XAUTOCLAIM of a million, none idle", idle), ("XACK", acked)]
+    {
+        println!("{name}: {varve:.3} {peer:.3} us");
+        let target = Some(Target::Ratio(0.5));
+        rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
+    }
+    Ok(())
+}
+
+fn field(n: u64) -> Vec<u8> {
+    format!("field:{n:08}").into_bytes()
+}
+
+fn fields(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let count: u64 = if quick { 10_000 } else { 1_000_000 };
+    let (requests, turns) = if quick { (2_000, 1) } else { (200_000, 5) };
+    let servers = both(&[])?;
+    if servers.iter().any(|server| server.client().cmd("HTTL none FIELDS 1 a").is_error()) {
+        println!("fields: the peer has no fields that expire");
+        return Ok(());
+    }
+    let mut more = [0.0; 2];
+    let set: Request = |out, n| push(out, &[b"HSET", b"hash", &field(n), b"12345678"]);
+    let expire: Request = |out, n| {
+        push(out, &[b"HEXPIRE", b"hash", (10_000 + n % 5_000).to_string().as_bytes(), b"FIELDS", b"1", &field(n)])
+    };
+    for (at, server) in servers.iter().enumerate() {
+        warm(server, set)?;
+        send(server, 0..count, 100, set)?;
+        let start = resident(server)?;
+        send(server, 0..count, 100, expire)?;
+        more[at] = (resident(server)? - start) / count as f64;
+    }
+    rows.push(bytes("a field's time", more, Target::AtMost(10.0)));
+    cpu(rows, &servers, ("HEXPIRE", expire), (requests, turns, count), 1.0)?;
+    let get: Request = |out, n| push(out, &[b"HGETEX", b"hash", b"EX", b"9000", b"FIELDS", b"1", &field(n)]);
+    cpu(rows, &servers, ("HGETEX", get), (requests, turns, count), 1.0)?;
+    cpu(
+        rows,
+        &servers,
+        ("HTTL", |out, n| push(out, &[b"HTTL", b"hash", b"FIELDS", b"1", &field(n)])),
+        (requests, turns, count),
+        1.0,
+    )
+}
+
+fn place(n: u64) -> (String, String) {
+    let mut random = Random::new(n.wrapping_mul(varve_base::hash::GOLDEN_RATIO));
+    let degrees = |random: &mut Random, most: usize| {
+        format!("{:.5}", random.below(2 * most * 1000) as f64 / 1000.0 - most as f64)
+    };
+    (degrees(&mut random, 20), degrees(&mut random, 20))
+}
+
+fn geo(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let members: u64 = if quick { 5_000 } else { 1_000_000 };
+    let (requests, turns) = if quick { (500, 1) } else { (50_000, 3) };
+    let servers = both(&[])?;
+    let add: Request = |out, n| {
+        let (lon, lat) = place(n);
+        push(out, &[b"GEOADD", b"geo", lon.as_bytes(), lat.as_bytes(), format!("member:{n}").as_bytes()]);
+    };
+    for server in &servers {
+        send(server, 0..members, 100, add)?;
+    }
+    let search: Request = |out, n| {
+        let (lon, lat) = place(n ^ 0x55aa);
+        let words: [&[u8]; 8] =
+            [b"GEOSEARCH", b"geo", b"FROMLONLAT", lon.as_bytes(), lat.as_bytes(), b"BYRADIUS", b"10", b"km"];
+        push(out, &words);
+    };
+    cpu(rows, &servers, ("GEOSEARCH of 10 km in a million", search), (requests, turns, members), 0.5)?;
+    cpu(rows, &servers, ("GEOADD", add), (requests, turns, members), 1.0)
+}
+
+fn hyperloglog(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let (requests, turns) = if quick { (300, 1) } else { (50_000, 5) };
+    let servers = both(&[])?;
+    let add: Request = |out, n| push(out, &[b"PFADD", format!("log{}", n % 3).as_bytes(), &text(n, 12)]);
+    for server in &servers {
+        send(server, 0..if quick { 9_000 } else { 90_000 }, 100, add)?;
+    }
+    cpu(rows, &servers, ("PFADD to a dense one", add), (requests, turns, 1 << 30), 1.0)?;
+    cpu(
+        rows,
+        &servers,
+        ("PFCOUNT of three", |out, _| push(out, &[b"PFCOUNT", b"log0", b"log1", b"log2"])),
+        (requests, turns, 1),
+        1.0,
+    )?;
+    let merge: Request = |out, _| push(out, &[b"PFMERGE", b"all", b"log0", b"log1", b"log2"]);
+    cpu(rows, &servers, ("PFMERGE of three", merge), (requests, turns, 1), 1.0)
+}
+
+fn bitmaps(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let bits: u64 = if quick { 1 << 20 } else { 1 << 26 };
+    let (requests, turns) = if quick { (500, 1) } else { (200_000, 5) };
+    let servers = both(&[])?;
+    let set: Request = |out, n| {
+        push(out, &[b"SETBIT", if n.is_multiple_of(2) { b"bits0" } else { b"bits1" }, n.to_string().as_bytes(), b"1"])
+    };
+    for server in &servers {
+        for key in ["bits0", "bits1"] {
+            must(&mut server.client(), &format!("SETBIT {key} {} 1", bits - 1))?;
+        }
+    }
+    cpu(rows, &servers, ("SETBIT", set), (requests, turns, bits), 1.0)?;
+    cpu(
+        rows,
+        &servers,
+        ("GETBIT", |out, n| push(out, &[b"GETBIT", b"bits0", n.to_string().as_bytes()])),
+        (requests, turns, bits),
+        1.0,
+    )?;
+    let few = if quick { 20 } else { 200 };
+    cpu(rows, &servers, ("BITCOUNT of 8 MB", |out, _| push(out, &[b"BITCOUNT", b"bits0"])), (few, turns, 1), 0.5)?;
+    let and: Request = |out, _| push(out, &[b"BITOP", b"AND", b"both", b"bits0", b"bits1"]);
+    cpu(rows, &servers, ("BITOP AND of 8 MB", and), (few / 4, turns, 1), 1.0)?;
+    let mut far = [0.0; 2];
+    for (at, server) in servers.iter().enumerate() {
+        let mut client = server.client();
+        must(&mut client, "SETBIT warm 100 1")?;
+        let start = resident(server)?;
+        must(&mut client, "SETBIT far 4294967295 1")?;
+        far[at] = resident(server)? - start;
+    }
+    rows.push(bytes("SETBIT far 4294967295 1, resident", far, Target::AtMost(16_384.0)));
+    Ok(())
+}

@@ -541,3 +541,28 @@ fn keys_whose_time_has_come_are_told() {
     told.sort();
     assert_eq!(told, ["__keyevent@0__:expired l", "__keyevent@3__:expired m"]);
 }
+
+/// More fields are due than one hold of the shards removes: EXEC is put back until few are, and its commands see none.
+#[test]
+fn a_transaction_that_meets_many_due_fields_is_put_back() {
+    let mut server = server();
+    let journal = server.keep_effects();
+    let names: Vec<String> = (0..20_000).map(|n| format!("field:{n}")).collect();
+    let pairs = ["HSET", "hash", "stays", "1"].into_iter().chain(names.iter().flat_map(|name| [name.as_str(), "v"]));
+    server.run(&pairs.map(str::as_bytes).collect::<Vec<_>>());
+    let words = ["HPEXPIRE", "hash", "10", "FIELDS", "20000"].into_iter().chain(names.iter().map(String::as_str));
+    server.run(&words.map(str::as_bytes).collect::<Vec<_>>());
+    server.advance(20);
+    for line in ["MULTI", "HLEN hash", "HSET hash another 1", "HGET hash field:7"] {
+        say(&mut server, 0, line);
+    }
+    journal.take();
+    let (times, reply) = server.run_put_back(&[b"EXEC"]);
+    assert!(times > 3, "put back {times} times");
+    assert_eq!(reply, b"*3\r\n:1\r\n:1\r\n$-1\r\n");
+    let units = journal.take();
+    assert_eq!(units.last(), Some(&vec!["HSET hash another 1".to_string()]), "the transaction's own unit comes last");
+    let gone: usize = units.iter().flatten().filter(|line| line.starts_with("HDEL hash")).count();
+    assert!(gone > 3, "{gone} effects of the fields' end");
+    say(&mut server, 0, "DEBUG VERIFY");
+}

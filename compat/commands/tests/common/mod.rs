@@ -179,6 +179,25 @@ impl Server {
         (reply, ended)
     }
 
+    /// Runs a command of the first session that may be put back; how often it was, and its reply.
+    #[allow(dead_code, reason = "not every test that shares this module has commands that are put back")]
+    pub(crate) fn run_put_back(&mut self, args: &[&[u8]]) -> (usize, Vec<u8>) {
+        let (mut input, mark, mut times) = (request(args), self.out.mark(), 0);
+        loop {
+            let Server { worker, batch, parser, session, commands, out, .. } = self;
+            let none = &mut LargeArguments::default();
+            let turn = batch.turn(worker, commands, parser, session, self.now_ms, &mut input, none, out);
+            if !matches!(turn.state, TurnState::Busy) {
+                break;
+            }
+            assert_eq!(turn.consumed, 0, "a request that is put back stays");
+            times += 1;
+        }
+        let reply = self.out.since(mark).flatten().copied().collect();
+        self.out.truncate(mark);
+        (times, reply)
+    }
+
     /// Has the server hold commands back and refuse them, or no longer.
     #[allow(dead_code, reason = "not every test that shares this module pauses its clients")]
     pub(crate) fn restrain(&mut self, pause: Pause, denied: Denied) {

@@ -247,6 +247,10 @@ impl Running<'_> {
         if !held {
             return Err(Stop::Busy);
         }
+        if store.has_dated_hashes() && meets_due_fields(&mut tx, &multi.queue, &keys) {
+            tx.finish();
+            return Err(Stop::Busy);
+        }
         let touched = compare(&mut tx, session);
         let mut t = Transaction::new(d, touched, session, out);
         tx.keep_held();
@@ -293,6 +297,28 @@ fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, in
         }
     }
     blocking::widen(tx, shards, || keys.iter().copied(), |tx, shards| super::take(tx, shards, insists))
+}
+
+/// Removes fields of hashes whose time has come, no more than one hold of the shards removes; true if more are due in one of
+/// the keys of the commands up to the first one that selects another database.
+#[cold]
+fn meets_due_fields(tx: &mut Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
+    let here = queue.iter().zip(&keys.ranges).take_while(|(queued, _)| !queued.row.behaviour.has(Behaviour::SELECTS));
+    let mut more = false;
+    for (queued, range) in here {
+        let args = queued.args();
+        more = keys.keys[range.clone()].iter().any(|key| {
+            let key = tx.key(args.get(key.arg as usize));
+            tx.sheds_due_fields(&key)
+        });
+        if more {
+            break;
+        }
+    }
+    if tx.has_effects() {
+        tx.hand_on();
+    }
+    more
 }
 
 /// Begins the transaction's unit of effects and ends the session's watching, all shards of its keys held; true if a key

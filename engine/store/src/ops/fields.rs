@@ -3,6 +3,7 @@
 //! ```text
 //! a command opens a hash --due fields?--> they are removed first, reported as the store's own doing --> the command sees none
 //!                                         more of them than one hold removes: the command is put back, and tried again
+//! EXEC             asks for the keys of all its commands before the first one runs, and is put back as a whole
 //! ```
 //! So no command sees a field whose time has come, and no other code asks for times: lengths, draws and readers are right by
 //! themselves. A small hash becomes a big one with its first field that expires, since the times stand in its root
@@ -37,6 +38,16 @@ impl Tx<'_> {
     /// True, once, if the command that ran is to be tried again. It has changed nothing and its reply is void.
     pub fn take_put_back(&mut self) -> bool {
         std::mem::take(&mut self.put_back)
+    }
+
+    /// Removes some of the due fields of the hash at a key, whose shard is held, no more than one hold removes; true if more are
+    /// due: the transaction that is going to run is to be tried again.
+    pub fn sheds_due_fields(&mut self, k: &Key<'_>) -> bool {
+        let before = self.set_patient(true);
+        // A key of another type has no fields.
+        let _ = self.open(k, Type::Hash);
+        self.set_patient(before);
+        self.take_put_back()
     }
 
     /// Removes the due fields of the hash that was found; `None` if all fields were due: the key is gone. With `patient`

@@ -40,6 +40,7 @@ pub use state::lazyfree::{Lazyfree, Removal};
 pub use state::listing::{KeyListing, KeyNames, WantsName};
 pub use state::meter::Defragged;
 pub use state::observe::{Author, Observer};
+pub use state::pending::Freeing;
 pub use state::policy::{Eviction, Policy};
 pub use state::process::ProcessMemory;
 pub use state::readers::{CollectionReader, ReadBounds};

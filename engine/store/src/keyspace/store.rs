@@ -29,7 +29,7 @@ use crate::state::effects::EffectSink;
 use crate::state::key::{Key, SHARDS_MAX, shard_of};
 use crate::state::lazyfree::Lazyfree;
 use crate::state::observe::Observed;
-use crate::state::pending::PendingWork;
+use crate::state::pending::{Freeing, PendingWork};
 use crate::state::policy::Limit;
 use crate::state::process::{ProcessMemory, ReportedMemory};
 use crate::state::reclaim::Reclaimer;
@@ -359,6 +359,11 @@ impl Store {
     /// Bytes of connection buffers and the like, part of `used_memory`.
     pub fn outside_bytes(&self) -> u64 {
         self.limit.outside.load(Relaxed)
+    }
+
+    /// Collections that are freed in the background.
+    pub fn freeing(&self) -> Freeing {
+        self.pending().freeing()
     }
 
     /// Sums of all workers' counters.

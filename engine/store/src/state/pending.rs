@@ -20,6 +20,17 @@ pub(crate) struct PendingWork {
     pub(crate) dropped: RankedMutex<Dropped>,
     /// How much there is in all three, to be asked without a lock.
     pub(crate) owed: SharedUsize,
+    /// Collections that were freed so far.
+    freed: SharedUsize,
+}
+
+/// Collections that the background frees in steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freeing {
+    /// Those that are on their way.
+    pub pending: u64,
+    /// Those that were freed since the start.
+    pub freed: u64,
 }
 
 /// Structures that have memory and no objects any more.
@@ -38,7 +49,17 @@ impl PendingWork {
             restless: RankedMutex::new(Rank::Leaf, VecDeque::new()),
             dropped: RankedMutex::new(Rank::Leaf, Dropped::default()),
             owed: SharedUsize::new(0),
+            freed: SharedUsize::new(0),
         }
+    }
+
+    /// See [`Freeing`].
+    pub(crate) fn freeing(&self) -> Freeing {
+        let dying = self.dying.lock().len();
+        let dropped = self.dropped.lock();
+        // Of a store that was emptied at once, the collections of a shard count as one.
+        let pending = dying + dropped.bodies.len() + dropped.roots.len();
+        Freeing { pending: pending as u64, freed: self.freed.load(Relaxed) as u64 }
     }
 
     pub(crate) fn any(&self) -> bool {
@@ -77,6 +98,7 @@ impl PendingWork {
             if let Some(mut body) = dropped.bodies.pop() {
                 drop(dropped);
                 if body.shrink_step() {
+                    self.freed.fetch_add(1, Relaxed);
                     self.done();
                     continue;
                 }

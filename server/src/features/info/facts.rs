@@ -75,8 +75,10 @@ pub(crate) struct MemoryFacts {
     pub(crate) client_bytes: u64,
     /// Scripts, and the states that they run in.
     pub(crate) scripts: ScriptMemory,
-    /// Objects (collections, databases) that are being freed in the background.
+    /// Collections that are being freed in the background.
     pub(crate) freeing_objects: u64,
+    /// Collections that were freed so since the start or CONFIG RESETSTAT.
+    pub(crate) freed_objects: u64,
     /// The figures of active defragmentation.
     pub(crate) defragged: Defragged,
 }
@@ -98,6 +100,8 @@ pub(crate) struct StatFacts {
     /// Fields of hashes whose time has come.
     pub(crate) expired_fields: u64,
     pub(crate) evicted_keys: u64,
+    /// Collections that the background has freed.
+    pub(crate) freed_objects: u64,
     pub(crate) evicted_clients: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
@@ -134,6 +138,7 @@ impl StatFacts {
             expired_keys: self.expired_keys.saturating_sub(before.expired_keys),
             expired_fields: self.expired_fields.saturating_sub(before.expired_fields),
             evicted_keys: self.evicted_keys.saturating_sub(before.evicted_keys),
+            freed_objects: self.freed_objects.saturating_sub(before.freed_objects),
             evicted_clients: self.evicted_clients.saturating_sub(before.evicted_clients),
             hits: self.hits.saturating_sub(before.hits),
             misses: self.misses.saturating_sub(before.misses),

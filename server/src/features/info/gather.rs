@@ -83,6 +83,7 @@ fn memory(state: &ServerState) -> MemoryFacts {
     // INFO is asked for every second by monitoring: it looks at no segment.
     let (used_bytes, log) = (state.store().used_memory(), state.store().log());
     let client_bytes = state.total(|stats| &stats.buffer_bytes);
+    let freeing = state.store().freeing();
     MemoryFacts {
         used_bytes,
         peak_bytes: about.peak.raise(used_bytes),
@@ -94,7 +95,8 @@ fn memory(state: &ServerState) -> MemoryFacts {
         opened_bytes: log.opened_bytes(),
         client_bytes,
         scripts: state.scripts().memory(),
-        freeing_objects: 0,
+        freeing_objects: freeing.pending,
+        freed_objects: freeing.freed.saturating_sub(about.baseline().freed_objects),
         defragged: state.store().defragged(now_ms()),
     }
 }
@@ -116,6 +118,7 @@ fn counted(state: &ServerState) -> StatFacts {
         expired_keys: totals.expired,
         expired_fields: totals.expired_fields,
         evicted_keys: totals.evicted,
+        freed_objects: state.store().freeing().freed,
         evicted_clients: state.total(|stats| &stats.evicted),
         hits: totals.hits,
         misses: totals.misses,

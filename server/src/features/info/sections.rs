@@ -80,7 +80,7 @@ pub(super) fn memory(facts: &Facts, out: &mut Lines) {
     out.put("mem_allocator", version::ALLOCATOR);
     out.put("active_defrag_running", memory.defragged.running_percent);
     out.put("lazyfree_pending_objects", memory.freeing_objects);
-    out.put("lazyfreed_objects", 0);
+    out.put("lazyfreed_objects", memory.freed_objects);
 }
 
 fn used(facts: &Facts, out: &mut Lines) {

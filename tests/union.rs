@@ -18,8 +18,6 @@ const TABLE: &str = "../shared/commands.csv";
 const EXCEPTED: [&str; 2] = ["cluster", "sentinel"];
 /// Commands that are not there yet. A name is taken off when its command comes, and none is added.
 const MISSING: &[&str] = &[
-    "client|capa",
-    "client|import-source",
     "commandlog",
     "commandlog|get",
     "commandlog|help",

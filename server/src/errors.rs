@@ -103,6 +103,8 @@ pub(crate) const DEBUG_REFUSED: CommandError = CommandError::new(
 /// DEBUG QUICKLIST-PACKED-THRESHOLD: too much, or no size.
 pub(crate) const THRESHOLD: CommandError =
     CommandError::new(&"ERR argument must be a memory value bigger than 1 and smaller than 4gb");
+/// CLIENT IMPORT-SOURCE: nothing is imported.
+pub(crate) const NO_IMPORT_MODE: CommandError = CommandError::new(&"ERR Server is not in import mode");
 /// SHUTDOWN ABORT: nothing to abort.
 pub(crate) const NO_SHUTDOWN: CommandError = CommandError::new(&"ERR No shutdown in progress.");
 /// SLOWLOG GET: the count is below -1 or no number.

@@ -23,7 +23,7 @@ use state::{ClientClass, Filter, Kill, Question, is_name};
 
 /// The subcommands of CLIENT in this matter.
 pub(super) const CLIENT: ServerRows =
-    &[GETNAME, HELP, ID, INFO, KILL, LIST, NO_EVICT, NO_TOUCH, REPLY, SETINFO, SETNAME, UNBLOCK];
+    &[CAPA, GETNAME, HELP, ID, IMPORT_SOURCE, INFO, KILL, LIST, NO_EVICT, NO_TOUCH, REPLY, SETINFO, SETNAME, UNBLOCK];
 
 /// `CLIENT ID`
 fn id(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
@@ -186,6 +186,42 @@ const NO_TOUCH: ServerCommand = ServerCommand::new(
     Row::sub("client|no-touch", "no-touch", Group::Connection, 3, "7.2.0")
         .about("Stops the connection's reads from moving access times.", "O(1)")
         .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::ALLOW_BUSY])
+        .acl(&[Acl::CONNECTION])
+        .args(&[one_of("enabled", &[word("on", "ON"), word("off", "OFF")])])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
+
+/// `CLIENT CAPA capability [capability...]`
+///
+/// A client says what it understands. The one capability that there is concerns the redirections of replicas, of which none
+/// is ever sent; others are for servers to come.
+fn capa(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    ctx.out.ok();
+    Ok(After::Done)
+}
+
+const CAPA: ServerCommand = ServerCommand::new(
+    capa,
+    Row::sub("client|capa", "capa", Group::Connection, -3, "8.0.0")
+        .about("States what the client understands.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::ALLOW_BUSY])
+        .acl(&[Acl::CONNECTION])
+        .args(&[arg("capability", ArgKind::String).multiple()])
+        .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
+);
+
+/// `CLIENT IMPORT-SOURCE ON | OFF`
+///
+/// It is for a server that imports another one's data, as the setting `import-mode` says, which is not there.
+fn import_source(_: &mut ServerCtx<'_>) -> CmdResult<After> {
+    Err(errors::NO_IMPORT_MODE)
+}
+
+const IMPORT_SOURCE: ServerCommand = ServerCommand::new(
+    import_source,
+    Row::sub("client|import-source", "import-source", Group::Connection, 3, "8.1.0")
+        .about("Marks a client that brings another server's data; refused, since no data are imported so.", "O(1)")
+        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE])
         .acl(&[Acl::CONNECTION])
         .args(&[one_of("enabled", &[word("on", "ON"), word("off", "OFF")])])
         .behaviour(Behaviour::CONSTANT_TIME.and(Behaviour::KEEPS_CACHING)),
@@ -375,10 +411,14 @@ fn help(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         ctx.out,
         "CLIENT",
         &[
+            "CAPA <capability> [...]",
+            "    State what the client understands.",
             "GETNAME",
             "    The name of this connection.",
             "ID",
             "    The number of this connection.",
+            "IMPORT-SOURCE ON|OFF",
+            "    Bring another server's data; refused, since there is no import mode.",
             "INFO",
             "    What is known of this connection, on one line.",
             "KILL <ip:port>",

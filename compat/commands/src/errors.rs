@@ -99,6 +99,11 @@ pub(crate) const NO_HASH_TABLE: CommandError =
 pub(crate) const NO_KEY_ARGUMENTS: CommandError = CommandError::new(&"ERR The command has no key arguments");
 pub(crate) const NO_SKETCH: CommandError = CommandError::new(&"WRONGTYPE Key is not a valid HyperLogLog string value.");
 pub(crate) const NO_SKETCH_KEY: CommandError = CommandError::new(&"ERR The specified key does not exist");
+pub(crate) const DELEX_CONDITION: CommandError =
+    CommandError::new(&"ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE");
+pub(crate) const DELEX_TYPE: CommandError =
+    CommandError::new(&"ERR Key should be of string type if conditions are specified");
+pub(crate) const DIGEST_LENGTH: CommandError = CommandError::new(&"ERR must be exactly 16 hexadecimal characters");
 pub(crate) const NUMKEYS_INVALID: CommandError = CommandError::new(&"ERR invalid numkeys value");
 pub(crate) const AUTOCLAIM_MIN_IDLE: CommandError =
     CommandError::new(&"ERR Invalid min-idle-time argument for XAUTOCLAIM");

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use varve_base::hash::digest64;
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Args;
 use varve_store::Ttl;
 
+use crate::errors;
 use crate::grammar::{integer, is};
 
 /// The command whose options are read: each takes some of them.
@@ -26,8 +28,53 @@ pub(crate) enum When<'a> {
     Absent,
     /// XX; of fields FXX.
     Present,
-    /// IFEQ
-    Equal(&'a [u8]),
+    /// IFEQ, IFNE, IFDEQ, IFDNE
+    If(Condition<'a>),
+}
+
+/// A condition on the string that a key holds. Without a key those of what differs hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Condition<'a> {
+    /// The text, or the digest as DIGEST answers it.
+    than: &'a [u8],
+    is_digest: bool,
+    /// Whether the two are to be different.
+    differs: bool,
+}
+
+impl<'a> Condition<'a> {
+    /// The condition of these words; None if the first one is none.
+    pub(crate) fn parse(word: &[u8], than: &'a [u8]) -> Option<Condition<'a>> {
+        const WORDS: [(&str, bool, bool); 4] =
+            [("IFEQ", false, false), ("IFNE", false, true), ("IFDEQ", true, false), ("IFDNE", true, true)];
+        let (_, is_digest, differs) = WORDS.into_iter().find(|(name, ..)| is(word, name))?;
+        Some(Condition { than, is_digest, differs })
+    }
+
+    /// Whether it holds for a string; None for a key that is not there.
+    ///
+    /// # Errors
+    /// There is a string, and the condition has no digest to compare it with.
+    pub(crate) fn holds(self, old: Option<&[u8]>) -> CmdResult<bool> {
+        let Some(old) = old else { return Ok(self.differs) };
+        if !self.is_digest {
+            return Ok((old == self.than) != self.differs);
+        }
+        if self.than.len() != DIGEST_DIGITS {
+            return Err(errors::DIGEST_LENGTH);
+        }
+        let is_equal = digest_text(old).eq_ignore_ascii_case(self.than);
+        Ok(is_equal != self.differs)
+    }
+}
+
+/// Digits of the text of a digest.
+const DIGEST_DIGITS: usize = 16;
+
+/// The digest of a string as text: XXH3 with 64 bits and without a seed, in hexadecimal digits, the same on every server.
+pub(crate) fn digest_text(value: &[u8]) -> [u8; DIGEST_DIGITS] {
+    let digest = digest64(value);
+    std::array::from_fn(|at| b"0123456789abcdef"[(digest >> (4 * (DIGEST_DIGITS - 1 - at)) & 15) as usize])
 }
 
 /// Unit and origin of a time argument.
@@ -82,8 +129,13 @@ impl<'a> Options<'a> {
             self.fields = When::Absent;
         } else if family == Family::Hsetex && is(word, "FXX") && matches!(self.fields, When::Always | When::Present) {
             self.fields = When::Present;
-        } else if family == Family::Set && is(word, "IFEQ") && self.when == When::Always {
-            self.when = When::Equal(next?);
+        } else if family == Family::Set
+            && let Some(condition) = next.and_then(|than| Condition::parse(word, than))
+        {
+            if self.when != When::Always {
+                return None;
+            }
+            self.when = When::If(condition);
             return Some(2);
         } else if family == Family::Set && is(word, "GET") {
             self.get = true;

@@ -1,12 +1,11 @@
 //! GET and the commands that read a whole string and then change the key: GETEX, GETDEL, GETSET. And STRLEN, DIGEST.
 
-use varve_base::hash::digest64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 
 use super::value::{reply_value, write_as_set};
-use crate::generic::options::{Family, Life, Options, deadline};
+use crate::generic::options::{Family, Life, Options, deadline, digest_text};
 use varve_store::{Key, Removal, Ttl};
 
 pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN, DIGEST];
@@ -154,13 +153,11 @@ const STRLEN: Command = Command::new(
 );
 
 /// DIGEST key
-///
-/// The digest is XXH3 with 64 bits and without a seed, as 16 hexadecimal digits: the same on every server.
 fn digest(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     match ctx.tx.get(&key)? {
         None => ctx.out.null(),
-        Some(value) => ctx.out.bulk(format!("{:016x}", digest64(value)).as_bytes()),
+        Some(value) => ctx.out.bulk(&digest_text(value)),
     }
     Ok(())
 }

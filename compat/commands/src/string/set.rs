@@ -1,17 +1,18 @@
-//! SET and its short forms, and DELIFEQ.
+//! SET and its short forms; DELIFEQ and DELEX.
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, set_flags, word};
 use varve_exec::notify::{Again, Words};
-use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, Removal, Ttl};
 
 use super::value::{reply_value, write, write_as_set};
-use crate::generic::options::{Family, Life, Options, Unit, When};
+use crate::errors;
+use crate::generic::options::{Condition, Family, Life, Options, Unit, When};
 use crate::grammar::is;
 
-pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ];
+pub(super) const ROWS: FileRows = &[SET, SETNX, SETEX, PSETEX, DELIFEQ, DELEX];
 
-/// SET key value [NX | XX | IFEQ value] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
+/// SET key value [NX | XX | IFEQ value | IFNE value | IFDEQ digest | IFDNE digest] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
 fn set(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len() == 3 {
         let key = ctx.key(1);
@@ -65,8 +66,18 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let ttl = options.life.ttl(ctx.tx.now_ms(), "set")?;
     let key = ctx.key(1);
     if options.get {
-        reply_value(ctx, &key)?;
-        if options.when == When::Always || fits(options.when, ctx.tx.peek(&key)?) {
+        // A condition that cannot be is refused before anything is replied.
+        let holds = match options.when {
+            When::If(condition) => condition.holds(ctx.tx.peek(&key)?)?,
+            _ => true,
+        };
+        let was_there = reply_value(ctx, &key)?;
+        let bars = match options.when {
+            When::Absent => was_there,
+            When::Present => !was_there,
+            When::Always | When::If(_) => !holds,
+        };
+        if !bars {
             set_again(ctx, &key, &options, ttl);
         }
         return Ok(());
@@ -75,7 +86,7 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         When::Always => true,
         When::Absent => !ctx.tx.exists(&key),
         When::Present => ctx.tx.exists(&key),
-        When::Equal(_) => fits(options.when, ctx.tx.peek(&key)?),
+        When::If(condition) => condition.holds(ctx.tx.peek(&key)?)?,
     };
     if go {
         set_again(ctx, &key, &options, ttl);
@@ -86,21 +97,11 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
-/// Whether the condition holds for what the key holds.
-fn fits(when: When<'_>, old: Option<&[u8]>) -> bool {
-    match when {
-        When::Always => true,
-        When::Absent => old.is_none(),
-        When::Present => old.is_some(),
-        When::Equal(wanted) => old == Some(wanted),
-    }
-}
-
 /// Sets the string as SET was sent with options; it is done again without GET, and with an absolute time.
 fn set_again(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, options: &Options<'_>, ttl: Ttl) {
     let args = ctx.args;
     match options.when {
-        When::Equal(_) => write_as_set(ctx, key, 2, ttl),
+        When::If(_) => write_as_set(ctx, key, 2, ttl),
         _ if options.get && !matches!(ttl, Ttl::At(_)) => {
             let is_get = |at: usize| at > 2 && is(args.get(at), "GET");
             let without_get = |words: &mut Words<'_>| {
@@ -193,4 +194,46 @@ const DELIFEQ: Command = Command::new(
         .acl(&[Acl::STRING])
         .keys(&[KeySpec::one(1, KeyFlags::RM.and(KeyFlags::ACCESS).and(KeyFlags::DELETE))])
         .args(&[key("key", 0), arg("value", ArgKind::String)]),
+);
+
+/// DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]
+fn delex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let (key, args) = (ctx.key(1), ctx.args);
+    let go = match args.len() {
+        2 => true,
+        4 => {
+            let old = ctx.tx.peek(&key).map_err(|_| errors::DELEX_TYPE)?;
+            let condition = Condition::parse(args.get(2), args.get(3)).ok_or(errors::DELEX_CONDITION)?;
+            old.is_some() && condition.holds(old)?
+        }
+        _ => return Err(CommandError::arity("delex")),
+    };
+    let done = go && ctx.tx.remove(&key);
+    if done {
+        ctx.did_remove(&key, Removal::Deleted);
+    }
+    ctx.out.integer(i64::from(done));
+    Ok(())
+}
+
+const DELEX: Command = Command::new(
+    Exec::Keys(delex),
+    Row::new("delex", Group::String, -2, "8.4.0")
+        .about("Removes a key if it holds a string for which a condition holds.", "O(1), by digest O(N)")
+        .flags(&[Flags::WRITE, Flags::FAST])
+        .acl(&[Acl::STRING])
+        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .args(&[
+            key("key", 0),
+            one_of(
+                "condition",
+                &[
+                    arg("ifeq-value", ArgKind::String).token("IFEQ"),
+                    arg("ifne-value", ArgKind::String).token("IFNE"),
+                    arg("ifdeq-digest", ArgKind::String).token("IFDEQ"),
+                    arg("ifdne-digest", ArgKind::String).token("IFDNE"),
+                ],
+            )
+            .optional(),
+        ]),
 );

@@ -45,21 +45,6 @@ const MISSING: &[&str] = &[
     "sflush",
     "sync",
     "waitaof",
-    "xack",
-    "xautoclaim",
-    "xclaim",
-    "xgroup",
-    "xgroup|create",
-    "xgroup|createconsumer",
-    "xgroup|delconsumer",
-    "xgroup|destroy",
-    "xgroup|help",
-    "xgroup|setid",
-    "xinfo|consumers",
-    "xinfo|groups",
-    "xpending",
-    "xread",
-    "xreadgroup",
 ];
 
 #[test]

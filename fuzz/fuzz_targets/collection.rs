@@ -179,7 +179,7 @@ impl World {
             }
             (Collection::Stream(stream), Model::Entries(model)) => {
                 let mut shown = BTreeMap::new();
-                StreamReader { stream, ctx }.range(StreamId::MIN, StreamId::MAX, false, |mut entry| {
+                StreamReader::Big(stream, ctx).range(StreamId::MIN, StreamId::MAX, false, |mut entry| {
                     let (name, value) = entry.fields.next().expect("a field");
                     shown.insert(entry.id, (name.to_vec(), value.to_vec())).is_none()
                 });

@@ -104,9 +104,15 @@ pub(crate) const DELEX_CONDITION: CommandError =
 pub(crate) const DELEX_TYPE: CommandError =
     CommandError::new(&"ERR Key should be of string type if conditions are specified");
 pub(crate) const DIGEST_LENGTH: CommandError = CommandError::new(&"ERR must be exactly 16 hexadecimal characters");
+pub(crate) const IDS_COUNT: CommandError =
+    CommandError::new(&"ERR The `numids` parameter must match the number of arguments");
+pub(crate) const IDS_MISSING: CommandError = CommandError::new(&"ERR IDS option is required");
+pub(crate) const IDS_NUMBER: CommandError = CommandError::new(&"ERR Number of IDs must be a positive integer");
 pub(crate) const NUMKEYS_INVALID: CommandError = CommandError::new(&"ERR invalid numkeys value");
 pub(crate) const AUTOCLAIM_MIN_IDLE: CommandError =
     CommandError::new(&"ERR Invalid min-idle-time argument for XAUTOCLAIM");
+pub(crate) const CLAIM_IDLE_NEGATIVE: CommandError = CommandError::new(&"ERR min-idle-time must be a positive integer");
+pub(crate) const CLAIM_IDLE_NUMBER: CommandError = CommandError::new(&"ERR min-idle-time is not an integer");
 pub(crate) const CLAIM_COUNT: CommandError = CommandError::new(&"ERR Invalid RETRYCOUNT option argument for XCLAIM");
 pub(crate) const CLAIM_IDLE: CommandError = CommandError::new(&"ERR Invalid IDLE option argument for XCLAIM");
 pub(crate) const CLAIM_MIN_IDLE: CommandError = CommandError::new(&"ERR Invalid min-idle-time argument for XCLAIM");

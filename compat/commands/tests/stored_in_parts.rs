@@ -31,6 +31,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("COPY s0 TO REPLACE", "copy_to"),
     ("COPY h0 TO REPLACE", "copy_to"),
     ("COPY l0 TO REPLACE", "copy_to"),
+    ("COPY t0 TO REPLACE", "copy_to"),
     ("BITOP XOR TO b0 b1", "set"),
     ("SORT l0 DESC STORE TO", "sortstore"),
     ("SORT s0 BY nosort GET # GET nothing STORE TO", "sortstore"),
@@ -71,6 +72,7 @@ fn server() -> Server {
         run(&mut server, &format!("ZADD z0 {} {}", n % 97, member(n)));
         run(&mut server, &format!("ZADD z1 {}.5 {}", n % 89, member(3 * n)));
         run(&mut server, &format!("RPUSH l0 {}", n * 7919 % 1511));
+        run(&mut server, &format!("XADD t0 {}-1 {} {n}", n + 1, member(n)));
         run(&mut server, &format!("HSET h0 {} {}", member(n), n));
         run(&mut server, &format!("SET w_{n} {}", n * 104_729 % 503));
         run(&mut server, &format!("SET w_{}_x {}", member(n), n * 7 % 1009));
@@ -107,6 +109,26 @@ fn finish(server: &mut Server, who: usize) -> (Vec<u8>, usize) {
             return (reply, turns);
         }
     }
+}
+
+#[test]
+fn the_copy_of_a_long_stream_has_its_groups_and_its_facts() {
+    let mut server = server();
+    run(&mut server, "XGROUP CREATE t0 g 0");
+    run(&mut server, "XREADGROUP GROUP g c COUNT 700 STREAMS t0 >");
+    run(&mut server, "XDEL t0 5-1 900-1 901-1");
+    assert!(!turn(&mut server, 0, "COPY t0 to").1, "it goes on");
+    assert!(finish(&mut server, 0).1 > 3, "it takes some turns");
+    for question in ["XINFO STREAM", "XINFO GROUPS", "XLEN", "XRANGE"] {
+        let [one, two] = ["t0", "to"].map(|key| {
+            let end = if question == "XRANGE" { " 690-0 710-0" } else { "" };
+            run(&mut server, &format!("{question} {key}{end}"))
+        });
+        assert_eq!(String::from_utf8_lossy(&one), String::from_utf8_lossy(&two), "{question}");
+    }
+    assert_eq!(run(&mut server, "XPENDING t0 g"), run(&mut server, "XPENDING to g"));
+    run(&mut server, "XACK to g 1-1 2-1");
+    assert_ne!(run(&mut server, "XPENDING t0 g"), run(&mut server, "XPENDING to g"), "the groups are two");
 }
 
 #[test]
@@ -165,6 +187,7 @@ fn issue_11_a_source_that_changes_meanwhile_is_in_the_result() {
                             "z" => format!("ZADD {source} 5 {element}"),
                             "b" => format!("SETBIT {source} {} 1", 8 * made + 7),
                             "l" => format!("RPUSH {source} {made}"),
+                            "t" => format!("XADD {source} {}-1 a 1", 10_000 + made),
                             "g" => format!("GEOADD {source} 15 37 {element}"),
                             _ => format!("HSET {source} {element} v"),
                         },
@@ -190,7 +213,7 @@ fn issue_11_a_source_that_changes_meanwhile_is_in_the_result() {
 #[test]
 fn issue_11_what_ends_a_command_leaves_nothing() {
     for (command, _) in COMMANDS {
-        for end in ["hang up", "FLUSHALL", "SWAPDB 0 1", "DEL s0 z0 l0 h0 b0 g0"] {
+        for end in ["hang up", "FLUSHALL", "SWAPDB 0 1", "DEL s0 z0 l0 h0 b0 g0 t0"] {
             for turns in [1, 40] {
                 let mut server = server();
                 let line = to(command, "to");

@@ -59,7 +59,7 @@ pub use varve_collection::leaf_table::FIELD_EXPIRY_MS_MAX;
 pub use varve_collection::list::End as ListEnd;
 pub use varve_collection::stream::{
     Consumer, Groups, NodeLimits, PendingEntry, PendingFilter, StreamEntry, StreamFacts, StreamFields, StreamGroup,
-    StreamId, StreamNode, StreamPart, StreamReader, StreamState, Trim,
+    StreamId, StreamNeed, StreamNode, StreamPart, StreamReader, StreamState, Trim,
 };
 pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;

@@ -9,8 +9,8 @@
 
 use varve_rdb::{Kind, Part, ReadFault};
 use varve_store::{
-    FIELD_EXPIRY_MS_MAX, Groups, Key, ListEnd, StreamWriter, StringForm, Ttl, Tx, Unpublished, VALUE_BYTES_MAX,
-    WrongType, ZAdd, ZAdded,
+    FIELD_EXPIRY_MS_MAX, Groups, Key, ListEnd, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Unpublished,
+    VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded,
 };
 
 use super::stream::{Batch, GroupMaker};
@@ -201,10 +201,20 @@ impl Insertion {
             Kind::Hash => tx.hash_set_dated(key, self.dated_pairs()).map(|new| 2 * new),
             Kind::Zset => self.flush_members(tx, key),
             Kind::Stream => {
-                if !tx.exists(key) {
-                    tx.make_stream(key);
+                let need = match groups {
+                    Some(_) => StreamNeed::Everything,
+                    None => {
+                        let count = self.entries.entries.len();
+                        StreamNeed::Entries { count, texts: self.ends.len(), bytes: self.bytes.len() }
+                    }
+                };
+                let add = |stream: &mut StreamWriter<'_, '_>| self.add_entries(stream, groups);
+                if tx.exists(key) {
+                    tx.stream_mut_for(key, need, add).map(|_| count)
+                } else {
+                    tx.make_stream(key, need, add);
+                    Ok(count)
                 }
-                tx.stream_mut(key, |stream| self.add_entries(stream, groups)).map(|_| count)
             }
             Kind::String | Kind::Module => unreachable!("its parts do not wait"),
         };

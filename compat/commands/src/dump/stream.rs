@@ -49,7 +49,7 @@ impl Batch {
 pub(super) struct GroupMaker {
     facts: StreamFacts,
     groups: Groups,
-    open: Option<OpenGroup>,
+    open: Option<Box<OpenGroup>>,
 }
 
 /// A group whose parts are coming.
@@ -85,10 +85,11 @@ impl GroupMaker {
             };
             let group = StreamGroup::new(last, read);
             let (name, pending) = (Box::from(name), Vec::new());
-            self.open = Some(OpenGroup { name, group, pending, consumer: 0 });
+            self.open = Some(Box::new(OpenGroup { name, group, pending, consumer: 0 }));
             return Ok(());
         }
-        let OpenGroup { group, pending, consumer, .. } = self.open.as_mut().expect("a group begins with its name");
+        let OpenGroup { group, pending, consumer, .. } =
+            self.open.as_deref_mut().expect("a group begins with its name");
         match part {
             Part::Pending(id, time_ms, count) => {
                 let id = id_of(id);
@@ -119,7 +120,8 @@ impl GroupMaker {
     }
 
     fn close(&mut self) -> Result<(), ReadFault> {
-        let Some(OpenGroup { name, group, pending, .. }) = self.open.take() else { return Ok(()) };
+        let Some(open) = self.open.take() else { return Ok(()) };
+        let OpenGroup { name, group, pending, .. } = *open;
         if group.pending() != pending.len() as u64 {
             return Err(ReadFault::Odd("a pending entry has no consumer"));
         }

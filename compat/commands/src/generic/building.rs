@@ -14,7 +14,7 @@ use std::time::Duration;
 use varve_exec::notify::{self, Class};
 use varve_exec::{CommandError, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{Key, NameWatch, ReadOn, StoreWorker, Tx, Type, Unpublished, ValuePart};
+use varve_store::{Key, NameWatch, ReadOn, StoreWorker, StreamOutline, Tx, Type, Unpublished, ValuePart};
 
 use super::texts::{Place, Texts};
 
@@ -22,6 +22,8 @@ use super::texts::{Place, Texts};
 const HOLD: usize = 512;
 /// How long all shards are waited for, if all are needed: those that were free are kept meanwhile.
 const HOLD_ALL_WITHIN: Duration = Duration::from_micros(200);
+/// Nodes of a stream, of some KB each, that are added in one hold.
+const HOLD_NODES: usize = 64;
 /// About the bytes that an element takes in the store beside its own.
 const ELEMENT_OVERHEAD_BYTES: usize = 48;
 
@@ -45,6 +47,8 @@ pub(crate) struct Building {
     /// The elements of the batch that were added to the collection.
     added: usize,
     built: Option<Unpublished>,
+    /// Of a stream, what goes behind its entries.
+    outline: Option<StreamOutline>,
     /// All elements so far.
     count: u64,
 }
@@ -166,6 +170,7 @@ impl Building {
             batch: Batch::default(),
             added: 0,
             built: None,
+            outline: None,
             count: 0,
         }
     }
@@ -183,6 +188,11 @@ impl Building {
     /// The result is a big collection, however few elements it has, of a key of this database.
     pub(crate) fn set_copy(&mut self, db: u32) {
         (self.db, self.big) = (db, true);
+    }
+
+    /// The result is a stream, with this behind its nodes.
+    pub(crate) fn set_outline(&mut self, outline: Option<StreamOutline>) {
+        self.outline = outline;
     }
 
     /// Ends the watching of the sources, if it has not ended.
@@ -219,8 +229,9 @@ impl Building {
             ValuePart::Element(element) => self.push(element),
             ValuePart::Scored(member, score) => self.push_scored(member, score),
             ValuePart::Pair(field, value, expiry_ms) => self.push_pair(field, value, expiry_ms),
-            ValuePart::Whole(_) | ValuePart::Entries(_) | ValuePart::Facts(_) | ValuePart::Groups(_) => {
-                unreachable!("no string and no stream is copied in parts")
+            ValuePart::Entries(node) => self.push(node.raw()),
+            ValuePart::Whole(_) | ValuePart::Facts(_) | ValuePart::Groups(_) => {
+                unreachable!("no string is copied in parts, and no reader shows what is behind a stream's entries")
             }
         }
     }
@@ -234,15 +245,21 @@ impl Building {
     pub(crate) fn is_full(&self, tx: &Tx<'_>) -> bool {
         let few = tx.store().shapes().small(self.ty).entries().max(HOLD as u64) as usize;
         let waiting = self.batch.places.len() / self.texts_each();
-        waiting > if self.big || self.built.is_some() { HOLD } else { few }
+        waiting > if self.big || self.built.is_some() { self.hold() } else { few }
+    }
+
+    /// Elements that are added in one hold.
+    fn hold(&self) -> usize {
+        if self.ty == Type::Stream { HOLD_NODES } else { HOLD }
     }
 
     /// Adds some of what waits to the collection. The shards that were held are let go.
     pub(crate) fn add_on(&mut self, tx: &mut Tx<'_>) -> Progress {
+        let hold = self.hold();
         let Some(built) = &mut self.built else { return self.begin_collection(tx) };
         tx.release();
         let (batch, from) = (&self.batch, self.added);
-        let end = batch.places.len().min(from + HOLD);
+        let end = batch.places.len().min(from + hold);
         if tx.admit(batch.bytes(from..end)).is_err() {
             return Progress::Failed(CommandError::OUT_OF_MEMORY);
         }
@@ -261,6 +278,7 @@ impl Building {
                 };
                 new.map(|new| 2 * new)
             }
+            Type::Stream => tx.unpublished_stream(built, |stream| texts().map(|node| stream.append_node(node)).count()),
             _ => tx.unpublished_score(built, texts().zip(batch.scores[from..end].iter().copied())),
         };
         // The shard stays held: the executor counts for how long.
@@ -284,6 +302,22 @@ impl Building {
         Progress::More
     }
 
+    /// Gives a stream that has all nodes what goes behind them; false if its shard is busy.
+    fn end_stream(&mut self, tx: &mut Tx<'_>) -> bool {
+        let (Some(outline), Some(built)) = (&self.outline, &mut self.built) else { return true };
+        tx.release();
+        let done = tx.unpublished_stream(built, |stream| {
+            stream.set_state(outline.facts.state);
+            if let Some(groups) = outline.groups() {
+                stream.set_groups(groups);
+            }
+        });
+        if done.is_some() {
+            self.outline = None;
+        }
+        done.is_some()
+    }
+
     /// All elements have come: adds what waits, and changes the key at last, which `report` reports and `reply` answers.
     pub(crate) fn publish(
         &mut self,
@@ -295,6 +329,9 @@ impl Building {
         let is_big = self.big || self.built.is_some();
         if self.is_full(tx) || is_big && (self.built.is_none() || !self.batch.places.is_empty()) {
             return self.add_on(tx);
+        }
+        if self.outline.is_some() {
+            return if self.end_stream(tx) { Progress::More } else { Progress::Busy };
         }
         // Few elements are added at the end, and may be long.
         if tx.admit(self.batch.bytes(0..self.batch.places.len())).is_err() {

@@ -113,14 +113,16 @@ fn copy_in_parts(ctx: &mut Ctx<'_, '_>, from: &Key<'_>, (db, replaces): (u32, bo
         return false;
     }
     let (ty, len) = ctx.tx.look(from, |value| (value.ty(), value.len())).expect("it was found just now");
-    let cost = if ty == Type::List { 1 } else { ELEMENT_COST };
-    if matches!(ty, Type::String | Type::Stream) || !ctx.tx.is_long_work(len, cost) {
+    let cost = if matches!(ty, Type::List | Type::Stream) { 1 } else { ELEMENT_COST };
+    if ty == Type::String || !ctx.tx.is_long_work(len, cost) {
         return false;
     }
+    let outline = ctx.tx.look(from, |value| value.stream()).flatten();
     let Some(reader) = ctx.tx.begin_reading_whole(from, ty).expect("the key has this type") else { return false };
     ctx.go_on_building(|tx, args| {
         let mut building = Building::begin(tx, args, (2, ty), vec![1]);
         building.set_copy(db);
+        building.set_outline(outline);
         let (args, reader) = (Arc::clone(args), Some(reader));
         Box::new(LongCopy { args, reader, replaces, building })
     });

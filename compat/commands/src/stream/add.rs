@@ -3,11 +3,11 @@
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::{StreamId, StreamState};
+use varve_store::{StreamId, StreamNeed, StreamState, StreamWriter};
 
 use super::UPDATES;
 use super::id::{id_text, parse_strict};
-use super::trim::{Options, Trimmed, WORDS};
+use super::trim::{Options, REFERENCES, WORDS};
 use crate::errors;
 
 pub(super) const ROWS: FileRows = &[XADD];
@@ -57,7 +57,7 @@ impl Wanted {
     }
 }
 
-/// XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value [field value ...]
+/// XADD key [NOMKSTREAM] [KEEPREF | DELREF | ACKED] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id field value [field value ...]
 fn xadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let args = ctx.args;
     let options = Options::parse(&args, true, !ctx.tx.ends_overdue())?;
@@ -83,16 +83,17 @@ fn xadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if pairs.clone().map(|(name, value)| name.len() + value.len()).sum::<usize>() > ENTRY_BYTES_MAX {
         return Err(errors::STREAM_TOO_LARGE);
     }
-    if is_new {
-        ctx.tx.make_stream(&key);
-    }
-    let node_entries = ctx.tx.store().shapes().stream().entries;
-    let added = ctx.tx.stream_mut(&key, |stream| {
+    let (node_entries, need) = (ctx.tx.store().shapes().stream().entries, StreamNeed::entry(pairs.clone()));
+    let add = |stream: &mut StreamWriter<'_, '_>| {
         stream.add(id, pairs);
-        (options.run(stream, node_entries), Trimmed::of(stream))
-    })?;
-    let (gone, left) = added.expect("it is there, or was made");
-    if matches!(wanted, Wanted::Exactly(_)) && !options.is_approximate() {
+        options.run(stream, node_entries)
+    };
+    let trimmed = if is_new {
+        ctx.tx.make_stream(&key, need, add)
+    } else {
+        ctx.tx.stream_mut_for(&key, need, add)?.expect("it is there")
+    };
+    if matches!(wanted, Wanted::Exactly(_)) && !options.is_inexact() {
         ctx.did(&key, Effect::sent(Class::Stream, "xadd", 1));
     } else {
         let words = |words: &mut Words<'_>| {
@@ -100,13 +101,17 @@ fn xadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
                 if n == at && !matches!(wanted, Wanted::Exactly(_)) {
                     words.add(&id_text(id));
                 } else {
-                    options.word_again(&args, n, left, words);
+                    options.word_again(&args, n, &trimmed, words);
                 }
+            }
+            if trimmed.has_words() {
+                words.next_effect();
+                trimmed.words(words, key.bytes);
             }
         };
         ctx.did(&key, Effect::words(Class::Stream, "xadd", 1, &words));
     }
-    if gone > 0 {
+    if trimmed.gone > 0 {
         ctx.did(&key, Effect::event(Class::Stream, "xtrim"));
     }
     ctx.out.bulk(&id_text(id));
@@ -121,10 +126,15 @@ const XADD: Command = Command::new(
         .acl(&[Acl::STREAM])
         .keys(&[KeySpec::one(1, UPDATES).notes("UPDATE instead of INSERT because of the optional trimming feature")])
         .tips(&["nondeterministic_output"])
-        .history(&[("6.2.0", "`NOMKSTREAM`, `MINID` and `LIMIT`."), ("7.0.0", "IDs of the form `<ms>-*`.")])
+        .history(&[
+            ("6.2.0", "`NOMKSTREAM`, `MINID` and `LIMIT`."),
+            ("7.0.0", "IDs of the form `<ms>-*`."),
+            ("8.2.0", "`KEEPREF`, `DELREF` and `ACKED`."),
+        ])
         .args(&[
             key("key", 0),
             word("nomkstream", "NOMKSTREAM").since("6.2.0").optional(),
+            REFERENCES.optional(),
             WORDS.optional(),
             one_of("id_or_auto", &[word("auto_id", "*"), arg("id", ArgKind::String)]),
             block("field_value", &[arg("field", ArgKind::String), arg("value", ArgKind::String)]).multiple(),

@@ -1,4 +1,4 @@
-//! XTRIM, XDEL, XSETID.
+//! XTRIM, XSETID.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key};
 use varve_exec::notify::{Class, Effect, Words};
@@ -6,26 +6,34 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::StreamId;
 
 use super::id::parse_strict;
-use super::trim::{Options, Trimmed, WORDS};
+use super::trim::{Options, REFERENCES, WORDS};
 use super::{DELETES, UPDATES};
 use crate::errors;
 use crate::grammar::{integer, is};
 
-pub(super) const ROWS: FileRows = &[XTRIM, XDEL, XSETID];
+pub(super) const ROWS: FileRows = &[XTRIM, XSETID];
 
-/// XTRIM key MAXLEN | MINID [= | ~] threshold [LIMIT count]
+/// XTRIM key [KEEPREF | DELREF | ACKED] MAXLEN | MINID [= | ~] threshold [LIMIT count]
 fn xtrim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let args = ctx.args;
     let options = Options::parse(&args, false, !ctx.tx.ends_overdue())?;
     options.check(false)?;
     let (key, node_entries) = (ctx.key(1), ctx.tx.store().shapes().stream().entries);
-    let trimmed = ctx.tx.stream_mut(&key, |stream| (options.run(stream, node_entries), Trimmed::of(stream)))?;
-    let gone = trimmed.map_or(0, |(gone, _)| gone);
-    if let Some((1.., left)) = trimmed {
-        if options.is_approximate() {
-            let words = |words: &mut Words<'_>| {
-                (0..args.len()).for_each(|at| options.word_again(&args, at, left, words));
-            };
+    let trimmed = ctx.tx.stream_mut(&key, |stream| options.run(stream, node_entries))?.unwrap_or_default();
+    let gone = trimmed.gone;
+    if gone > 0 {
+        let words = |words: &mut Words<'_>| {
+            if options.trims_by_words() {
+                (0..args.len()).for_each(|at| options.word_again(&args, at, &trimmed, words));
+            }
+            if trimmed.has_words() {
+                if options.trims_by_words() {
+                    words.next_effect();
+                }
+                trimmed.words(words, key.bytes);
+            }
+        };
+        if options.is_inexact() {
             ctx.did(&key, Effect::words(Class::Stream, "xtrim", gone, &words));
         } else {
             ctx.did(&key, Effect::sent(Class::Stream, "xtrim", gone));
@@ -46,35 +54,8 @@ const XTRIM: Command = Command::new(
         .acl(&[Acl::STREAM])
         .keys(&[KeySpec::one(1, DELETES)])
         .tips(&["nondeterministic_output"])
-        .history(&[("6.2.0", "`MINID` and `LIMIT`.")])
-        .args(&[key("key", 0), WORDS]),
-);
-
-/// XDEL key id [id ...]
-fn xdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let (key, args) = (ctx.key(1), ctx.args);
-    if ctx.tx.stream_peek(&key, |_| ())?.is_none() {
-        ctx.out.integer(0);
-        return Ok(());
-    }
-    let ids = (2..args.len()).map(|at| parse_strict(args.get(at), 0)).collect::<CmdResult<Vec<StreamId>>>()?;
-    let removed = ctx.tx.stream_mut(&key, |stream| ids.iter().filter(|id| stream.remove(**id)).count())?;
-    let removed = removed.unwrap_or(0);
-    if removed > 0 {
-        ctx.did(&key, Effect::sent(Class::Stream, "xdel", removed as u64));
-    }
-    ctx.out.integer(removed as i64);
-    Ok(())
-}
-
-const XDEL: Command = Command::new(
-    Exec::Keys(xdel),
-    Row::new("xdel", Group::Stream, -3, "5.0.0")
-        .about("Removes entries by their IDs.", "O(log(N)) an entry")
-        .flags(&[Flags::WRITE, Flags::FAST])
-        .acl(&[Acl::STREAM])
-        .keys(&[KeySpec::one(1, DELETES)])
-        .args(&[key("key", 0), arg("id", ArgKind::String).multiple()]),
+        .history(&[("6.2.0", "`MINID` and `LIMIT`."), ("8.2.0", "`KEEPREF`, `DELREF` and `ACKED`.")])
+        .args(&[key("key", 0), REFERENCES.optional(), WORDS]),
 );
 
 /// The facts that XSETID names.

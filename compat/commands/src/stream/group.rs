@@ -6,7 +6,7 @@ use varve_catalog::{
 };
 use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx};
-use varve_store::{StreamGroup, StreamId};
+use varve_store::{StreamGroup, StreamId, StreamNeed, StreamWriter, Tx};
 
 use super::id::{id_text, parse, parse_strict};
 use super::{DELETES, UPDATES};
@@ -93,7 +93,7 @@ impl Options {
 fn xgroup_create(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let options = Options::parse(ctx, true)?;
     let (key, args) = (ctx.key(2), ctx.args);
-    let last = ctx.tx.stream_peek(&key, |stream| stream.stream.state().last)?;
+    let last = ctx.tx.stream_peek(&key, |stream| stream.state().last)?;
     if last.is_none() && !options.makes_stream {
         return Err(errors::XGROUP_NO_KEY);
     }
@@ -104,12 +104,15 @@ fn xgroup_create(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         b"$" => last.unwrap_or(StreamId::MIN),
         text => parse_strict(text, 0)?,
     };
-    if last.is_none() {
-        ctx.tx.make_stream(&key);
-    }
-    let added = ctx.tx.stream_mut(&key, |stream| stream.add_group(args.get(3), StreamGroup::new(id, options.read)))?;
-    if added != Some(true) {
+    let name = args.get(3);
+    if ctx.tx.stream_peek(&key, |stream| stream.group(name).is_some())? == Some(true) {
         return Err(errors::GROUP_EXISTS);
+    }
+    let add = |stream: &mut StreamWriter<'_, '_>| stream.add_group(name, StreamGroup::new(id, options.read));
+    if last.is_none() {
+        ctx.tx.make_stream(&key, StreamNeed::Everything, add);
+    } else {
+        ctx.tx.stream_mut_for(&key, StreamNeed::Everything, add)?;
     }
     let effect = Effect::sent(Class::Stream, "xgroup-create", 1);
     ctx.did(&key, Effect { modified: last.is_none(), ..effect });
@@ -131,7 +134,7 @@ const XGROUP_CREATE: Command = Command::new(
 /// Refuses a key that is not there, and a group that is not.
 fn needs_group(ctx: &mut Ctx<'_, '_>) -> CmdResult<StreamId> {
     let (key, name) = (ctx.key(2), ctx.args.get(3));
-    let found = ctx.tx.stream_peek(&key, |stream| (stream.stream.state().last, stream.stream.group(name).is_some()))?;
+    let found = ctx.tx.stream_peek(&key, |stream| (stream.state().last, stream.group(name).is_some()))?;
     match found {
         None => Err(errors::XGROUP_NO_KEY),
         Some((_, false)) => Err(errors::no_group_of(name, key.bytes)),
@@ -282,13 +285,8 @@ const XGROUP: Command = Command::container(
 );
 
 /// Reports what a command has made again by these words, beside no event.
-pub(super) fn did_quietly(
-    ctx: &mut Ctx<'_, '_>,
-    key: &varve_store::Key<'_>,
-    changes: u64,
-    words: &dyn Fn(&mut Words<'_>),
-) {
-    ctx.did(key, Effect::quiet(Class::Stream, changes, Again::Words(words)));
+pub(super) fn did_quietly(tx: &mut Tx<'_>, key: &varve_store::Key<'_>, changes: u64, words: &dyn Fn(&mut Words<'_>)) {
+    tx.did(key, Effect::quiet(Class::Stream, changes, Again::Words(words)));
 }
 
 /// The key of a group that is not there, or has no such group.

@@ -42,7 +42,7 @@ fn xinfo_stream(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             figures(out, stream);
             out.bulk(b"entries");
             let count = if count == 0 { u64::MAX } else { count };
-            out.array(count.min(stream.stream.len()) as usize);
+            out.array(count.min(stream.len()) as usize);
             let mut shown = 0;
             stream.range(ALL.0, ALL.1, false, |entry| {
                 reply_entry(out, entry);
@@ -119,7 +119,7 @@ fn summary(out: &mut Reply, stream: StreamReader<'_>) {
 
 /// The seven figures that both answers begin with.
 fn figures(out: &mut Reply, stream: StreamReader<'_>) {
-    let (facts, nodes) = (stream.facts(), stream.stream.nodes() as i64);
+    let (facts, nodes) = (stream.facts(), stream.nodes() as i64);
     let StreamState { last, max_deleted, added } = facts.state;
     out.bulk(b"length");
     out.integer(facts.len as i64);
@@ -142,7 +142,7 @@ fn behind_entries(out: &mut Reply, stream: StreamReader<'_>, count: u64) {
     let facts = stream.facts();
     out.bulk(b"groups");
     out.array(facts.groups);
-    for (name, group) in stream.stream.groups().into_iter().flat_map(|groups| groups.iter()) {
+    for (name, group) in stream.groups().into_iter().flat_map(|groups| groups.iter()) {
         out.map(7);
         out.bulk(b"name");
         out.bulk(name);
@@ -205,7 +205,7 @@ fn xinfo_groups(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let found = tx.stream(&key, |stream| {
         let facts = stream.facts();
         out.array(facts.groups);
-        for (name, group) in stream.stream.groups().into_iter().flat_map(|groups| groups.iter()) {
+        for (name, group) in stream.groups().into_iter().flat_map(|groups| groups.iter()) {
             out.map(6);
             out.bulk(b"name");
             out.bulk(name);
@@ -235,7 +235,7 @@ fn xinfo_consumers(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, name, now_ms) = (ctx.key(2), ctx.args.get(3), ctx.tx.now_ms());
     let Ctx { tx, out, .. } = ctx;
     let found = tx.stream(&key, |stream| {
-        let group = stream.stream.group(name)?;
+        let group = stream.group(name)?;
         out.array(group.consumers().len());
         for (name, consumer) in group.consumers() {
             out.map(3);

@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!  id      IDs as they are written          trim   the words of a trimming
-//!  add     XADD                             edit   XTRIM XDEL XSETID
+//!  add     XADD                             edit   XTRIM XSETID
+//!  delete  XDEL XDELEX XACKDEL              references   KEEPREF DELREF ACKED
 //!  range   XLEN XRANGE XREVRANGE            info   XINFO
 //!  read    XREAD XREADGROUP                 group  XGROUP
-//!  pending XACK XPENDING XCLAIM XAUTOCLAIM
+//!  pending XACK XPENDING XCLAIM XAUTOCLAIM  claim  what these and CLAIM do to an entry
 //! ```
 
 mod add;
+mod claim;
+mod delete;
 mod edit;
 mod group;
 mod id;
@@ -16,6 +19,7 @@ mod info;
 mod pending;
 mod range;
 mod read;
+mod references;
 mod trim;
 
 use varve_catalog::KeyFlags;
@@ -27,7 +31,7 @@ pub(crate) use id::id_text;
 
 /// The rows of the files.
 pub(crate) const ROWS: &[FileRows] =
-    &[add::ROWS, edit::ROWS, range::ROWS, read::ROWS, group::ROWS, pending::ROWS, info::ROWS];
+    &[add::ROWS, edit::ROWS, delete::ROWS, range::ROWS, read::ROWS, group::ROWS, pending::ROWS, info::ROWS];
 
 const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
@@ -36,6 +40,18 @@ const DELETES: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
 /// Answers an entry: its ID, its fields and values.
 fn reply_entry(out: &mut Reply, entry: StreamEntry<'_>) {
     out.array(2);
+    reply_parts(out, entry);
+}
+
+/// Answers an entry, for how many milliseconds it is idle, and how often it was delivered.
+fn reply_entry_with_times(out: &mut Reply, entry: StreamEntry<'_>, idle_ms: i64, count: u64) {
+    out.array(4);
+    reply_parts(out, entry);
+    out.integer(idle_ms);
+    out.integer(count as i64);
+}
+
+fn reply_parts(out: &mut Reply, entry: StreamEntry<'_>) {
     out.bulk(&id_text(entry.id));
     out.array(2 * entry.fields.len());
     for (name, value) in entry.fields {

@@ -1,15 +1,15 @@
 //! XACK, XPENDING, XCLAIM, XAUTOCLAIM: the entries that are pending in a group.
 
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group as CommandGroup, KeySpec, Row, arg, block, key, word};
-use varve_exec::notify::{Again, Class, Effect, Words};
+use varve_exec::notify::{Again, Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::{Args, Reply};
-use varve_store::{Key, PendingEntry, PendingFilter, StreamGroup, StreamId, StreamReader, StreamWriter};
+use varve_store::{PendingEntry, PendingFilter, StreamGroup, StreamId, StreamReader};
 
-use super::group::{Claimed, claim_words, did_quietly, no_group, set_id_words};
+use super::claim::Claim;
+use super::group::no_group;
 use super::id::{parse_end, parse_strict};
-use super::read::report_consumer;
-use super::{DELETES, READS, UPDATES, id_text, reply_entry};
+use super::{DELETES, READS, UPDATES, id_text};
 use crate::errors;
 use crate::grammar::{integer, is};
 
@@ -30,7 +30,7 @@ const CONSUMER: Argument = arg("consumer", ArgKind::String);
 /// XACK key group id [id ...]
 fn xack(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, args) = (ctx.key(1), ctx.args);
-    if ctx.tx.stream(&key, |stream| stream.stream.group(args.get(2)).is_some())? != Some(true) {
+    if ctx.tx.stream(&key, |stream| stream.group(args.get(2)).is_some())? != Some(true) {
         ctx.out.integer(0);
         return Ok(());
     }
@@ -119,7 +119,7 @@ fn xpending(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, name, now_ms) = (ctx.key(1), ctx.args.get(2), ctx.tx.now_ms());
     let Ctx { tx, out, .. } = ctx;
     let found = tx.stream(&key, |stream| {
-        let group = stream.stream.group(name)?;
+        let group = stream.group(name)?;
         match &range {
             Some(range) => range.reply(group, now_ms, out),
             None => summary(group, out),
@@ -174,103 +174,6 @@ const XPENDING: Command = Command::new(
         ]),
 );
 
-/// The claiming of one command: what it does to each entry, and the effects of it.
-struct Claim<'a> {
-    group: &'a [u8],
-    consumer: &'a [u8],
-    /// The number of the consumer, once it has claimed something.
-    number: Option<u32>,
-    made: bool,
-    now_ms: i64,
-    just_id: bool,
-    /// The delivery that is noted, and how often it was, if that is given.
-    time_ms: i64,
-    count: Option<u64>,
-    shown: usize,
-    /// Effects that are made again: entries that are pending now, or have ended.
-    again: Vec<(PendingEntry, Box<[u8]>)>,
-}
-
-impl<'a> Claim<'a> {
-    fn new(group: &'a [u8], consumer: &'a [u8], now_ms: i64) -> Claim<'a> {
-        Claim {
-            group,
-            consumer,
-            number: None,
-            made: false,
-            now_ms,
-            just_id: false,
-            time_ms: now_ms,
-            count: None,
-            shown: 0,
-            again: Vec::new(),
-        }
-    }
-
-    /// Makes an entry of the stream the consumer's, and replies with it.
-    fn take(
-        &mut self,
-        stream: &mut StreamWriter<'_, '_>,
-        pending: Option<PendingEntry>,
-        id: StreamId,
-        out: &mut Reply,
-    ) {
-        let Claim { group, consumer, now_ms, .. } = *self;
-        let number = match self.number {
-            Some(number) => number,
-            None => {
-                self.made = stream.change_group(group, |group| group.meet(consumer, now_ms, true)) == Some(true);
-                let own = stream.read().stream.group(group).and_then(|group| group.consumer(consumer));
-                *self.number.insert(own.expect("it was met").number())
-            }
-        };
-        // An entry that was not pending has been delivered once.
-        let before = pending.map_or(1, |pending| pending.count);
-        let count = self.count.unwrap_or(before + u64::from(!self.just_id));
-        let entry = PendingEntry { id, time_ms: self.time_ms, count, consumer: number };
-        stream.change_group(group, |group| group.set_pending(entry));
-        self.again.push((entry, Box::from(consumer)));
-        if self.just_id {
-            out.bulk(&id_text(id));
-        } else if let Some(entry) = stream.read().get(id) {
-            reply_entry(out, entry);
-        }
-        self.shown += 1;
-    }
-
-    /// Ends that an entry is pending which the stream does not have any more.
-    fn drop(&mut self, stream: &mut StreamWriter<'_, '_>, pending: PendingEntry) {
-        let name = stream.read().stream.group(self.group).map(|group| Box::from(group.name(pending.consumer)));
-        stream.change_group(self.group, |group| group.acknowledge(pending.id));
-        self.again.push((pending, name.expect("the group is there")));
-    }
-
-    /// Reports the claims, and the last ID that the group was given if a command has set it.
-    fn report(&self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, sets_last: bool) {
-        report_consumer(&mut ctx.tx, key, (self.group, self.consumer), self.made, false);
-        let group =
-            ctx.tx.stream_peek(key, |stream| stream.stream.group(self.group).map(|group| (group.last(), group.read())));
-        let Ok(Some(Some((last, read)))) = group else { unreachable!("the group is there") };
-        if !self.again.is_empty() {
-            let words = |words: &mut Words<'_>| {
-                for (at, (entry, consumer)) in self.again.iter().enumerate() {
-                    if at > 0 {
-                        words.next_effect();
-                    }
-                    let PendingEntry { id, time_ms, count, .. } = *entry;
-                    claim_words(words, key.bytes, self.group, &Claimed { consumer, id, time_ms, count, last });
-                }
-            };
-            did_quietly(ctx, key, self.again.len() as u64, &words);
-        } else if sets_last {
-            let words = |words: &mut Words<'_>| set_id_words(words, key.bytes, self.group, last, read);
-            did_quietly(ctx, key, 1, &words);
-        } else {
-            ctx.tx.did_nothing(key);
-        }
-    }
-}
-
 /// The words of XCLAIM.
 struct Options {
     ids: Vec<StreamId>,
@@ -320,7 +223,7 @@ impl Options {
 fn xclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, args, now_ms) = (ctx.key(1), ctx.args, ctx.tx.now_ms());
     let name = args.get(2);
-    let last = ctx.tx.stream(&key, |stream| stream.stream.group(name).map(|group| (group.last(), group.read())))?;
+    let last = ctx.tx.stream(&key, |stream| stream.group(name).map(|group| (group.last(), group.read())))?;
     let Some((last, read)) = last.flatten() else { return Err(no_group(key.bytes, name)) };
     let min_idle_ms = integer(args.get(4)).map_err(|_| errors::CLAIM_MIN_IDLE)?;
     let options = Options::parse(args, now_ms)?;
@@ -334,7 +237,7 @@ fn xclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             stream.change_group(name, |group| group.set_last(options.last, read));
         }
         for &id in &options.ids {
-            let pending = stream.read().stream.group(name).and_then(|group| group.pending_at(id));
+            let pending = stream.read().group(name).and_then(|group| group.pending_at(id));
             if !stream.read().has(id) {
                 if let Some(pending) = pending {
                     claim.drop(stream, pending);
@@ -349,7 +252,7 @@ fn xclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         }
     })?;
     out.end_array(head, claim.shown);
-    claim.report(ctx, &key, sets_last);
+    claim.report(&mut ctx.tx, &key, sets_last);
     Ok(())
 }
 
@@ -381,7 +284,7 @@ fn has_all(stream: StreamReader<'_>, group: &StreamGroup, from: StreamId) -> boo
     let mut least = None;
     group.scan_some(from, PendingFilter::ALL, 1, |entry| least = Some(entry.id));
     let first = stream.first().map(|entry| entry.id);
-    least.is_none_or(|least| first.is_some_and(|first| first <= least) && stream.stream.state().max_deleted < least)
+    least.is_none_or(|least| first.is_some_and(|first| first <= least) && stream.state().max_deleted < least)
 }
 
 /// The entries that an XAUTOCLAIM looks at, in order, and where the next one begins. Where an entry may be gone from the stream it
@@ -419,7 +322,7 @@ fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, args, now_ms) = (ctx.key(1), ctx.args, ctx.tx.now_ms());
     let name = args.get(2);
     // The key is looked up before the words are read, and counts as a hit or a miss; its type is refused behind them.
-    let found = ctx.tx.stream(&key, |stream| stream.stream.group(name).is_some());
+    let found = ctx.tx.stream(&key, |stream| stream.group(name).is_some());
     let min_idle_ms = integer(args.get(4)).map_err(|_| errors::AUTOCLAIM_MIN_IDLE)?.max(0);
     let from = parse_end(args.get(5), true)?;
     let mut claim = Claim::new(args.get(2), args.get(3), now_ms);
@@ -443,7 +346,7 @@ fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (limits, mut entries, mut gone) = ((now_ms - min_idle_ms, count.min(CLAIMS_MAX)), out.like(), Vec::new());
     let next = tx.stream_mut(&key, |stream| {
         let reader = stream.read();
-        let (found, next) = candidates(reader, reader.stream.group(name)?, from, limits);
+        let (found, next) = candidates(reader, reader.group(name)?, from, limits);
         for pending in found {
             if stream.read().has(pending.id) {
                 claim.take(stream, Some(pending), pending.id, &mut entries);
@@ -460,7 +363,7 @@ fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     out.append(entries);
     out.array(gone.len());
     gone.iter().for_each(|id| out.bulk(&id_text(*id)));
-    claim.report(ctx, &key, false);
+    claim.report(&mut ctx.tx, &key, false);
     Ok(())
 }
 

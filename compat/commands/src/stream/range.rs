@@ -14,7 +14,7 @@ pub(super) const ROWS: FileRows = &[XLEN, XRANGE, XREVRANGE];
 /// XLEN key
 fn xlen(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
-    let len = ctx.tx.stream(&key, |stream| stream.stream.len())?;
+    let len = ctx.tx.stream(&key, |stream| stream.len())?;
     ctx.out.integer(len.unwrap_or(0) as i64);
     Ok(())
 }

@@ -7,6 +7,9 @@
 //! ```
 //! A client that has waited is given at most [`WAITED_ENTRIES`] entries, and a consumer [`GIVEN_ENTRIES`] at once: both come
 //! again for the rest, and a shard is not held for it.
+//!
+//! By CLAIM a consumer is first given what others have had pending for long, the oldest delivery first. A client that waits is
+//! told that its time is up when an entry becomes as old as that, and asks again.
 
 use std::ops::Range;
 
@@ -21,9 +24,10 @@ use varve_store::{
     EntryReader, Key, PendingEntry, PendingFilter, StreamEntry, StreamId, StreamReader, Tx, Wants, WrongType,
 };
 
+use super::claim::{Claim, report_consumer};
 use super::group::{Claimed, claim_words, set_id_words};
 use super::id::parse_strict;
-use super::{READS, id_text, reply_entry};
+use super::{READS, id_text, reply_entry, reply_entry_with_times};
 use crate::errors;
 use crate::grammar::{integer, is};
 
@@ -33,6 +37,8 @@ pub(super) const ROWS: FileRows = &[XREAD, XREADGROUP];
 const WAITED_ENTRIES: u64 = 1000;
 /// Entries that a consumer is given of a stream, or of what is pending for it, at once.
 const GIVEN_ENTRIES: u64 = 4096;
+/// A client that waits by CLAIM does so for at least this number of milliseconds.
+const CLAIM_WAIT_MIN_MS: i64 = 100;
 
 /// The request of either command. Group and consumer are texts of the request.
 struct Request<'a> {
@@ -41,6 +47,8 @@ struct Request<'a> {
     block_ms: Option<u64>,
     group: Option<(&'a [u8], &'a [u8])>,
     noack: bool,
+    /// For how many milliseconds an entry is pending that is claimed.
+    claim_ms: Option<i64>,
     /// The arguments that are keys; their IDs follow.
     keys: Range<usize>,
 }
@@ -56,7 +64,7 @@ enum From {
 
 impl<'a> Request<'a> {
     fn parse(args: Args<'a>, is_group: bool) -> CmdResult<Request<'a>> {
-        let (mut count, mut block_ms, mut group, mut noack) = (0, None, None, false);
+        let (mut count, mut block_ms, mut group, mut noack, mut claim_ms) = (0, None, None, false, None);
         let mut at = 1;
         while at < args.len() {
             let (word, more) = (args.get(at), args.len() - 1 - at);
@@ -75,13 +83,17 @@ impl<'a> Request<'a> {
                     return Err(errors::GROUP_MISSING);
                 }
                 let keys = at + 1..at + 1 + more / 2;
-                return Ok(Request { count, block_ms, group, noack, keys });
+                return Ok(Request { count, block_ms, group, noack, claim_ms, keys });
             } else if is(word, "GROUP") && more >= 2 {
                 if !is_group {
                     return Err(errors::GROUP_IN_XREAD);
                 }
                 group = Some((args.get(at + 1), args.get(at + 2)));
                 at += 2;
+            } else if is_group && is(word, "CLAIM") && more > 0 {
+                at += 1;
+                let ms = integer(args.get(at)).map_err(|_| errors::CLAIM_IDLE_NUMBER)?;
+                claim_ms = Some(if ms < 0 { return Err(errors::CLAIM_IDLE_NEGATIVE) } else { ms });
             } else if is(word, "NOACK") {
                 if !is_group {
                     return Err(errors::NOACK_IN_XREAD);
@@ -106,7 +118,7 @@ impl<'a> Request<'a> {
         for at in self.keys.clone() {
             let key = ctx.key(at);
             let found = ctx.tx.stream(&key, |stream| {
-                (stream.stream.state().last, self.group.is_some_and(|(name, _)| stream.stream.group(name).is_some()))
+                (stream.state().last, self.group.is_some_and(|(name, _)| stream.group(name).is_some()))
             })?;
             if let (Some((name, _)), None | Some((_, false))) = (self.group, found) {
                 return Err(errors::no_group_to_read(key.bytes, name));
@@ -197,7 +209,7 @@ const BLOCK: Argument = arg("milliseconds", ArgKind::Integer).token("BLOCK").opt
 
 /// The keys behind STREAMS, which is looked for by clients from argument `told_from` on.
 const fn streams(told_from: i16) -> KeySpec {
-    let takes = &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2)];
+    let takes = &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2), ("CLAIM", 1)];
     KeySpec {
         begin: Begin::Option(KeysOption { word: "STREAMS", from: 1, takes, told_from }),
         find: Find::Range { last: -1, step: 1, limit: 2 },
@@ -221,10 +233,14 @@ const XREAD: Command = Command::new(
 
 /// No stream has anything: the client waits if it wants to.
 fn nothing(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, begins: &[From]) -> CmdResult {
-    let Some(timeout_ms) = request.block_ms.filter(|_| !ctx.session.is_in_exec()) else {
+    let Some(mut timeout_ms) = request.block_ms.filter(|_| !ctx.session.is_in_exec()) else {
         ctx.out.null_array();
         return Ok(());
     };
+    if let Some(claim_ms) = request.claim_ms {
+        let longest = claimable_in(ctx, request, claim_ms)? as u64;
+        timeout_ms = if timeout_ms == 0 { longest } else { timeout_ms.min(longest) };
+    }
     let ids = begins.iter().filter_map(|begin| match begin {
         From::Behind(id) => Some(*id),
         From::Given => None,
@@ -234,6 +250,7 @@ fn nothing(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, begins: &[From]) -> Cmd
         group: group.into(),
         consumer: consumer.into(),
         noack: request.noack,
+        claim_ms: request.claim_ms,
     });
     let wants = match &group {
         Some(group) => Wants::Group(group.group.clone()),
@@ -251,6 +268,21 @@ struct Membership {
     group: Box<[u8]>,
     consumer: Box<[u8]>,
     noack: bool,
+    claim_ms: Option<i64>,
+}
+
+/// After how many milliseconds an entry of these streams may be claimed that is pending now, or is going to be.
+fn claimable_in(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, claim_ms: i64) -> CmdResult<i64> {
+    let (group, now_ms) = (request.group.expect("the grammar asks for it").0, ctx.tx.now_ms());
+    let mut oldest_ms = now_ms;
+    for at in request.keys.clone() {
+        let key = ctx.key(at);
+        let oldest = ctx.tx.stream_peek(&key, |stream| stream.group(group).map(|group| group.oldest(i64::MAX, 1)))?;
+        if let Some(Some(&[first])) = oldest.as_ref().map(|found| found.as_ref().map(|found| &found[..])) {
+            oldest_ms = oldest_ms.min(first.time_ms);
+        }
+    }
+    Ok(oldest_ms.saturating_add(claim_ms).saturating_sub(now_ms).max(CLAIM_WAIT_MIN_MS))
 }
 
 /// The rest of the command of a client that waits.
@@ -266,7 +298,7 @@ struct Waited {
 impl Resume for Waited {
     fn resume(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult {
         if let Some(member) = &self.group {
-            match tx.stream_peek(key, |stream| stream.stream.group(&member.group).is_some()) {
+            match tx.stream_peek(key, |stream| stream.group(&member.group).is_some()) {
                 Ok(Some(true)) => {}
                 Ok(Some(false)) => return Err(errors::GROUP_GONE),
                 Ok(None) | Err(WrongType) => return Err(errors::STREAM_GONE),
@@ -275,8 +307,9 @@ impl Resume for Waited {
         let head = out.defer();
         begin_stream(out, key.bytes);
         match &self.group {
-            Some(Membership { group, consumer, noack }) => {
-                give(tx, key, &Consumer { group, consumer, noack: *noack }, self.count, out)?;
+            Some(Membership { group, consumer, noack, claim_ms }) => {
+                let consumer = Consumer { group, consumer, noack: *noack, claim_ms: *claim_ms };
+                give(tx, key, &consumer, self.count, out)?;
             }
             None => {
                 let at = self.keys.clone().position(|at| args.get(at) == key.bytes).expect("one of its keys");
@@ -363,14 +396,15 @@ struct Consumer<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
     noack: bool,
+    claim_ms: Option<i64>,
 }
 
-/// XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [NOACK] STREAMS key [key ...] id [id ...]
+/// XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]
 fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let request = Request::parse(ctx.args, true)?;
     let begins = request.begins(ctx)?;
     let (group, consumer) = request.group.expect("the grammar asks for it");
-    let consumer = Consumer { group, consumer, noack: request.noack };
+    let consumer = Consumer { group, consumer, noack: request.noack, claim_ms: request.claim_ms };
     let count = request.count(GIVEN_ENTRIES);
     let (head, mut streams) = (ctx.out.defer(), 0);
     for (at, begin) in request.keys.clone().zip(&begins) {
@@ -383,8 +417,12 @@ fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
                 reply_pending(tx, &key, &consumer, (*behind, count), out)?;
             }
             From::Given => {
+                let until_ms = consumer.claim_ms.map(|ms| tx.now_ms().saturating_sub(ms));
                 let has_more = tx.stream(&key, |stream| {
-                    stream.stream.group(group).is_some_and(|group| has_behind(stream, group.last()))
+                    stream.group(group).is_some_and(|group| {
+                        let has_old = until_ms.is_some_and(|until_ms| !group.oldest(until_ms, 1).is_empty());
+                        has_old || has_behind(stream, group.last())
+                    })
                 })?;
                 if has_more != Some(true) {
                     continue;
@@ -412,38 +450,74 @@ const XREADGROUP: Command = Command::new(
         .flags(&[Flags::WRITE, Flags::BLOCKING])
         .acl(&[Acl::STREAM])
         .keys(&[streams(4)])
+        .history(&[("8.4.0", "`CLAIM`.")])
         .args(&[
             block("group_consumer", &[arg("group", ArgKind::String), arg("consumer", ArgKind::String)]).token("GROUP"),
             COUNT,
             BLOCK,
+            arg("min-idle-time", ArgKind::Integer).token("CLAIM").since("8.4.0").optional(),
             word("noack", "NOACK").optional(),
             STREAMS,
         ]),
 );
 
-/// Gives a consumer of a group that is there at most `count` entries that the group was not given, and replies with them.
+/// Makes entries the consumer's that were delivered for long, and replies with them; their number. Those that the stream does
+/// not have any more are pending no more.
+fn claim(tx: &mut Tx<'_>, key: &Key<'_>, consumer: &Consumer<'_>, count: u64, out: &mut Reply) -> CmdResult<u64> {
+    let (Some(claim_ms), now_ms) = (consumer.claim_ms, tx.now_ms()) else { return Ok(0) };
+    let mut claim = Claim::new(consumer.group, consumer.consumer, now_ms);
+    claim.with_times = true;
+    let claimed = tx.stream_mut(key, |stream| {
+        let group = stream.read().group(consumer.group)?;
+        let old = group.oldest(now_ms.saturating_sub(claim_ms), count);
+        for pending in &old {
+            if stream.read().has(pending.id) {
+                claim.take(stream, Some(*pending), pending.id, out);
+            } else {
+                claim.drop(stream, *pending);
+            }
+        }
+        Some(old.len())
+    })?;
+    if claimed.flatten().is_some_and(|count| count > 0) {
+        claim.report(tx, key, false);
+    }
+    Ok(claim.shown as u64)
+}
+
+/// Gives a consumer of a group that is there at most `count` entries that it may claim, or that the group was not given, and
+/// replies with them.
 fn give(tx: &mut Tx<'_>, key: &Key<'_>, consumer: &Consumer<'_>, count: u64, out: &mut Reply) -> CmdResult {
-    let Consumer { group, consumer, noack } = *consumer;
+    let head = out.defer();
+    let claimed = claim(tx, key, consumer, count, out)?;
+    let Consumer { group, consumer, noack, claim_ms } = *consumer;
     let (now_ms, keeps) = (tx.now_ms(), tx.has_journal() && !noack);
     let mut given = Vec::new();
     let done = tx.stream_mut(key, |stream| {
         let is_new = stream.change_group(group, |group| group.meet(consumer, now_ms, true));
-        let number =
-            stream.read().stream.group(group).and_then(|group| group.consumer(consumer)).map(|own| own.number());
-        let (head, mut shown) = (out.defer(), 0);
-        stream.deliver(group, (number.filter(|_| !noack), now_ms), count, |entry: StreamEntry<'_>| {
+        let number = stream.read().group(group).and_then(|group| group.consumer(consumer)).map(|own| own.number());
+        let mut shown = claimed as usize;
+        let to = (number.filter(|_| !noack), now_ms);
+        stream.deliver(group, to, count - claimed, |entry: StreamEntry<'_>| {
             if keeps {
                 given.push(entry.id);
             }
-            reply_entry(out, entry);
+            match claim_ms {
+                Some(_) => reply_entry_with_times(out, entry, 0, 0),
+                None => reply_entry(out, entry),
+            }
             shown += 1;
         });
         out.end_array(head, shown);
-        let last = stream.read().stream.group(group).map(|group| (group.last(), group.read()));
-        (is_new == Some(true), last)
+        let last = stream.read().group(group).map(|group| (group.last(), group.read()));
+        (is_new == Some(true), shown as u64 > claimed, last)
     })?;
-    let Some((is_new, Some((last, read)))) = done else { unreachable!("the caller has found the group") };
-    report_consumer(tx, key, (group, consumer), is_new, noack);
+    let Some((is_new, gave, Some((last, read)))) = done else { unreachable!("the caller has found the group") };
+    report_consumer(tx, key, (group, consumer), is_new, noack || !gave);
+    if !gave {
+        tx.did_nothing(key);
+        return Ok(());
+    }
     if noack {
         let words = |words: &mut Words<'_>| set_id_words(words, key.bytes, group, last, read);
         tx.did(key, Effect::quiet(Class::Stream, 1, Again::Words(&words)));
@@ -462,23 +536,6 @@ fn give(tx: &mut Tx<'_>, key: &Key<'_>, consumer: &Consumer<'_>, count: u64, out
     Ok(())
 }
 
-/// Reports a consumer that a command has made on the way; it is made again by itself if `alone`.
-pub(super) fn report_consumer(
-    tx: &mut Tx<'_>,
-    key: &Key<'_>,
-    (group, consumer): (&[u8], &[u8]),
-    is_new: bool,
-    alone: bool,
-) {
-    if !is_new {
-        return;
-    }
-    let words =
-        |words: &mut Words<'_>| _ = words.add(b"XGROUP").add(b"CREATECONSUMER").add(key.bytes).add(group).add(consumer);
-    let again = if alone { Again::Words(&words) } else { Again::Covered };
-    tx.did(key, Effect { modified: false, ..Effect::new(Class::Stream, "xgroup-createconsumer", 1, again) });
-}
-
 /// Replies with entries that are pending for a consumer, which has them delivered once more. Those that the stream does not
 /// have any more are replied without fields.
 fn reply_pending(
@@ -488,12 +545,12 @@ fn reply_pending(
     (behind, count): (StreamId, u64),
     out: &mut Reply,
 ) -> CmdResult {
-    let Consumer { group: name, consumer, noack } = *consumer;
+    let Consumer { group: name, consumer, noack, .. } = *consumer;
     let now_ms = tx.now_ms();
     let is_new = tx.stream_mut(key, |stream| {
         let is_new = stream.change_group(name, |group| group.meet(consumer, now_ms, true));
         let mut own: Vec<PendingEntry> = Vec::new();
-        if let Some(group) = stream.read().stream.group(name)
+        if let Some(group) = stream.read().group(name)
             && let (Some(consumer), Some(from)) = (group.consumer(consumer), behind.next())
         {
             let filter = PendingFilter { consumer: Some(consumer.number()), ..PendingFilter::ALL };

@@ -13,9 +13,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::pending::{PendingEntry, PendingFilter, PendingTree};
+use super::pending::{self, PendingEntry, PendingFilter, PendingTree};
 use super::{StreamFacts, StreamId};
 
+/// Pending entries of a consumer that are taken out as it is removed; the others are in steps.
+const SWEEP_AT_ONCE: usize = 64;
 /// About the bytes of a node of a map for each of its entries, beside these.
 const MAP_BYTES: usize = 24;
 
@@ -105,6 +107,12 @@ impl StreamGroup {
         self.pending.scan(from, filter, &mut show);
     }
 
+    /// At most `count` pending entries that were delivered then or before, milliseconds of Unix time, the oldest delivery
+    /// first. O(log n) an entry.
+    pub fn oldest(&self, until_ms: i64, count: u64) -> Vec<PendingEntry> {
+        self.pending.oldest(until_ms, usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
     /// A consumer.
     pub fn consumer(&self, name: &[u8]) -> Option<Consumer> {
         self.consumers.by_name.get(name).copied()
@@ -135,29 +143,44 @@ impl StreamGroup {
             consumers.names.len() as u32 - 1
         });
         debug_assert!(consumers.names[number as usize].is_none(), "the number was free");
+        self.pending.meet(number);
         consumers.names[number as usize] = Some(Arc::clone(&shared));
         consumers.by_name.insert(shared, Consumer { number, seen_ms: now_ms, pending: 0 });
         self.consumer_bytes += consumer_bytes(name);
         true
     }
 
-    /// Removes a consumer with its pending entries; how many these were. O(n) in the group's pending entries, if it has any.
+    /// Removes a consumer with its pending entries; how many these were. The entries are hidden at once, and taken out in steps
+    /// ([`StreamGroup::sweep`]).
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<u64> {
         let consumer = self.consumer(name)?;
-        let mut own = Vec::with_capacity(consumer.pending as usize);
-        let filter = PendingFilter { consumer: Some(consumer.number), ..PendingFilter::ALL };
-        self.scan_some(StreamId::MIN, filter, consumer.pending, |entry| own.push(entry.id));
-        for id in own {
-            self.acknowledge(id);
-        }
         let consumers = Arc::make_mut(&mut self.consumers);
-        let gone = consumers.by_name.remove(name);
-        debug_assert!(gone.is_some_and(|gone| gone.pending == 0), "its pending entries are gone");
+        consumers.by_name.remove(name);
         consumers.names[consumer.number as usize] = None;
-        consumers.free.push(consumer.number);
+        if consumer.pending == 0 {
+            consumers.free.push(consumer.number);
+        } else {
+            let others = consumers.by_name.values().fold(0, |bits, other| bits | pending::bit(other.number));
+            self.pending.retire(consumer.number, consumer.pending, others);
+            self.sweep(SWEEP_AT_ONCE);
+        }
+        debug_assert!(self.consumer(name).is_none(), "it is gone");
         debug_assert!(self.consumer_bytes >= consumer_bytes(name), "the bytes of all consumers");
         self.consumer_bytes -= consumer_bytes(name);
         Some(consumer.pending)
+    }
+
+    /// Whether something is left of consumers that were removed.
+    pub(super) fn wants_sweep(&self) -> bool {
+        self.pending.wants_sweep()
+    }
+
+    /// Takes out at most `entries` pending entries of consumers that were removed.
+    pub(super) fn sweep(&mut self, entries: usize) {
+        let free = self.pending.sweep(entries);
+        if !free.is_empty() {
+            Arc::make_mut(&mut self.consumers).free.extend(free);
+        }
     }
 
     /// Shows at most `count` entries that the filter takes.

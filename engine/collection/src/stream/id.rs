@@ -21,6 +21,23 @@ impl StreamId {
         StreamId { ms, seq }
     }
 
+    /// The ID that these bytes are.
+    #[inline]
+    pub(super) fn of_bytes(bytes: &[u8; 16]) -> StreamId {
+        let (ms, seq) = bytes.split_at(8);
+        let part = |part: &[u8]| u64::from_le_bytes(part.try_into().expect("eight bytes"));
+        StreamId { ms: part(ms), seq: part(seq) }
+    }
+
+    /// The ID as bytes: milliseconds and number, the low bytes first.
+    #[inline]
+    pub(super) fn bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.ms.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.seq.to_le_bytes());
+        bytes
+    }
+
     /// The ID behind this one; `None` behind the greatest.
     #[inline]
     pub fn next(self) -> Option<StreamId> {

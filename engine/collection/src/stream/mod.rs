@@ -18,9 +18,11 @@
 //! | `id` | the ID of an entry |
 //! | `node` | the bytes of a node |
 //! | `read` | ranges of IDs, positions |
+//! | `small` | a stream of some entries and without groups, in the value of its key |
 //! | `reading` | readers over several holds of the shard, which see the entries as they were when they began |
 //!
-//! A stream may be empty: its key stays. It does not know its key, and no clock makes its IDs.
+//! A stream may be empty: its key stays. It does not know its key, and no clock makes its IDs. One of some entries and
+//! without groups is no tree, but the value of its key (`small`).
 
 mod groups;
 mod id;
@@ -28,6 +30,7 @@ mod node;
 mod pending;
 mod read;
 mod reading;
+mod small;
 #[cfg(test)]
 mod tests;
 
@@ -49,9 +52,12 @@ pub use node::{StreamEntry, StreamFields, StreamNode};
 pub use pending::{PendingEntry, PendingFilter};
 pub use read::StreamReader;
 pub use reading::StreamPart;
+pub use small::{SmallStream, SmallStreamCopy, StreamNeed};
 
 /// Nodes cut off by one command that it kills itself; the background kills the others.
 const CUT_AT_ONCE: usize = 64;
+/// Pending entries of removed consumers that a step takes out for each node that it may kill.
+const SWEEP_PART: usize = 4;
 /// One in this number of bytes of a node that ended may stay free room.
 const SLACK_PART: usize = 8;
 /// Two neighbours are joined if they have at most this part of the entries, and of the bytes, that a node may have.
@@ -113,6 +119,8 @@ pub struct Stream {
     group_bytes: usize,
     /// Groups that were destroyed, whose memory is given back in steps.
     gone: Vec<StreamGroup>,
+    /// A group may have entries of consumers that were removed.
+    wants_sweep: bool,
     /// Those that are shown the entries as they were; none nearly always.
     readers: sequence_readers::Readers,
 }
@@ -148,8 +156,19 @@ impl Stream {
             groups: None,
             group_bytes: 0,
             gone: Vec::new(),
+            wants_sweep: false,
             readers: None,
         }
+    }
+
+    /// A big stream of what a small one has.
+    pub fn of_small(ctx: &mut WriteCtx<'_>, small: SmallStream<'_>) -> Stream {
+        let mut stream = Stream { state: small.state(), ..Stream::empty() };
+        if let Some(node) = small.node() {
+            stream.begin_node(ctx, node.first(), node.0, node.len());
+        }
+        debug_assert_eq!(stream.len(), small.len(), "it has the entries of the small one");
+        stream
     }
 
     /// Number of entries.
@@ -219,7 +238,23 @@ impl Stream {
             self.fit(ctx, leaf, SLACK_PART);
         }
         node::begin(id, fields, &mut encoded);
-        self.begin_node(ctx, id, &encoded);
+        self.begin_node(ctx, id, &encoded, 1);
+    }
+
+    /// Adds a node of another stream, whose entries come behind all others; gives their number. Of the facts the last ID
+    /// follows, the others come at the end ([`Stream::set_state`]).
+    pub fn append_node(&mut self, ctx: &mut WriteCtx<'_>, node: &[u8]) -> usize {
+        let node = StreamNode::open(node);
+        debug_assert!(
+            self.tree.last().is_none_or(|leaf| self.node(ctx.read(), leaf).last() < node.first()),
+            "in order"
+        );
+        let number = self.tree.upcoming().number().to_le_bytes();
+        let r = ctx.appender.append(ctx.log, &node_object(ctx.id, &number, node.0));
+        self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
+        self.tree.insert_after(self.tree.last(), r, node.len() as u32, node.first().ms);
+        self.state.last = self.state.last.max(node.last());
+        node.len()
     }
 
     /// Removes the entry with an ID; false if there is none.
@@ -326,8 +361,8 @@ impl Stream {
     }
 
     /// Begins a node behind the others, with as much room as the one before has needed.
-    fn begin_node(&mut self, ctx: &mut WriteCtx<'_>, id: StreamId, value: &[u8]) {
-        debug_assert!(!value.is_empty(), "a node has an entry");
+    fn begin_node(&mut self, ctx: &mut WriteCtx<'_>, id: StreamId, value: &[u8], entries: usize) {
+        debug_assert_eq!(StreamNode::open(value).len(), entries, "a node has as many entries as are counted");
         let last = self.tree.last();
         let like = last.map_or(0, |leaf| self.value(ctx.read(), leaf).len());
         let number = self.tree.upcoming().number().to_le_bytes();
@@ -335,7 +370,7 @@ impl Stream {
             NewObject { room: value.len().max(like + like / SLACK_PART), ..node_object(ctx.id, &number, value) };
         let r = ctx.appender.append(ctx.log, &object);
         self.object_bytes += ctx.access.open(ctx.log, r).bytes() as u64;
-        self.tree.insert_after(last, r, 1, id.ms);
+        self.tree.insert_after(last, r, entries as u32, id.ms);
     }
 
     /// Writes a node anew without free room if it has more than one in `part` of its bytes.
@@ -437,6 +472,7 @@ impl Stream {
     /// Gives a stream without groups these.
     pub fn set_groups(&mut self, groups: Groups) {
         debug_assert!(self.groups.is_none() && !groups.is_empty(), "groups for a stream that has none");
+        self.wants_sweep = groups.values().any(StreamGroup::wants_sweep);
         self.groups = Some(Arc::new(groups));
         self.group_bytes += self.bytes_of_groups();
     }
@@ -464,7 +500,22 @@ impl Stream {
         let done = change(group);
         debug_assert!(self.group_bytes >= had, "the bytes of all groups");
         self.group_bytes = self.group_bytes - had + group.bytes();
+        self.wants_sweep |= group.wants_sweep();
         Some(done)
+    }
+
+    /// Takes out some pending entries of consumers that were removed.
+    fn sweep(&mut self, entries: usize) {
+        let Some(groups) = self.groups.as_mut().filter(|_| self.wants_sweep) else { return };
+        match Arc::make_mut(groups).values_mut().find(|group| group.wants_sweep()) {
+            Some(group) => {
+                let had = group.bytes();
+                group.sweep(entries);
+                debug_assert!(self.group_bytes >= had, "the bytes of all groups");
+                self.group_bytes = self.group_bytes - had + group.bytes();
+            }
+            None => self.wants_sweep = false,
+        }
     }
 
     /// Gives entries to a group: those behind its last one, at most `count`, with the least IDs. Each is shown, and becomes
@@ -480,7 +531,7 @@ impl Stream {
         let Some(mut groups) = self.groups.take() else { return };
         if let Some(group) = Arc::make_mut(&mut groups).get_mut(name) {
             let had = group.bytes();
-            let reader = StreamReader { stream: self, ctx };
+            let reader = StreamReader::Big(self, ctx);
             let (facts, mut left) = (reader.facts(), count);
             if let Some(from) = group.last().next().filter(|_| count > 0) {
                 reader.range(from, StreamId::MAX, false, |entry| {
@@ -511,15 +562,16 @@ impl Stream {
         }
     }
 
-    /// Whether nodes that were cut off are left, and nobody may read them, or groups that are gone.
+    /// Whether nodes that were cut off are left, and nobody may read them, or groups or consumers that are gone.
     pub fn wants_step(&self) -> bool {
-        self.tree.has_detached() && !self.is_read() || !self.gone.is_empty()
+        self.tree.has_detached() && !self.is_read() || !self.gone.is_empty() || self.wants_sweep
     }
 
     /// Kills at most `nodes` of the nodes that were cut off, and gives back memory of groups that are gone. While somebody reads
     /// the nodes stay.
     pub fn step(&mut self, ctx: &mut WriteCtx<'_>, nodes: usize) {
         self.free_gone(nodes);
+        self.sweep(SWEEP_PART * nodes);
         for _ in 0..if self.is_read() { 0 } else { nodes } {
             let Some(r) = self.tree.take_detached() else { return };
             self.kill(ctx, r);
@@ -568,7 +620,8 @@ impl Stream {
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Stream {
         let groups = self.groups.clone();
         let group_bytes = self.bytes_of_groups();
-        let mut copy = Stream { state: self.state, groups, group_bytes, ..Stream::empty() };
+        let wants_sweep = self.wants_sweep;
+        let mut copy = Stream { state: self.state, groups, group_bytes, wants_sweep, ..Stream::empty() };
         let mut next = self.tree.first();
         while let Some(leaf) = next {
             let value = self.value(from, leaf);

@@ -40,7 +40,7 @@ pub(super) type Encoded = SmallVec<[u8; 256]>;
 
 /// A node, to read.
 #[derive(Clone, Copy, Debug)]
-pub struct StreamNode<'a>(&'a [u8]);
+pub struct StreamNode<'a>(pub(super) &'a [u8]);
 
 /// An entry of a node.
 #[derive(Clone, Debug)]
@@ -92,6 +92,11 @@ impl<'a> StreamNode<'a> {
     #[allow(clippy::len_without_is_empty, reason = "no node is empty")]
     pub fn len(&self) -> usize {
         word(self.0, LIVE) as usize
+    }
+
+    /// The node as it is written into another stream ([`super::Stream::append_node`]).
+    pub fn raw(&self) -> &'a [u8] {
+        self.0
     }
 
     /// Bytes of the node.
@@ -223,9 +228,7 @@ pub(super) fn begin<'f>(
     out: &mut Encoded,
 ) {
     out.clear();
-    for part in [id.ms, id.seq, id.ms, id.seq] {
-        out.extend_from_slice(&part.to_le_bytes());
-    }
+    (0..2).for_each(|_| out.extend_from_slice(&id.bytes()));
     out.extend_from_slice(&[0; HEADER_BYTES - LIVE]);
     put_number(out, fields.len() as u64);
     fields.clone().for_each(|(name, _)| put_text(out, name));
@@ -276,8 +279,7 @@ pub(super) fn encode<'f>(
 pub(super) fn count_added(value: &mut [u8], id: StreamId, peer: u64) {
     debug_assert!(peer > 0, "every entry has bytes");
     debug_assert!(id > id_at(value, LAST), "entries come in order");
-    value[LAST..LAST + 8].copy_from_slice(&id.ms.to_le_bytes());
-    value[LAST + 8..LAST + 16].copy_from_slice(&id.seq.to_le_bytes());
+    value[LAST..LAST + 16].copy_from_slice(&id.bytes());
     set_word(value, LIVE, word(value, LIVE) + 1);
     // A sum that does not fit is beyond every limit of a node all the same.
     let sum = u64::from(word(value, PEER)) + peer;
@@ -301,8 +303,7 @@ pub(super) fn close(value: &mut [u8]) {
 }
 
 fn id_at(value: &[u8], at: usize) -> StreamId {
-    let part = |at: usize| u64::from_le_bytes(value[at..at + 8].try_into().expect("eight bytes"));
-    StreamId { ms: part(at), seq: part(at + 8) }
+    StreamId::of_bytes(value[at..at + 16].try_into().expect("sixteen bytes"))
 }
 
 fn word(value: &[u8], at: usize) -> u32 {
@@ -313,7 +314,7 @@ fn set_word(value: &mut [u8], at: usize, word: u32) {
     value[at..at + 4].copy_from_slice(&word.to_le_bytes());
 }
 
-fn put_number(out: &mut Encoded, mut number: u64) {
+pub(super) fn put_number(out: &mut Encoded, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -328,7 +329,7 @@ fn put_text(out: &mut Encoded, text: &[u8]) {
 
 /// A number, and what stands behind it.
 #[inline]
-fn number(bytes: &[u8]) -> (u64, &[u8]) {
+pub(super) fn number(bytes: &[u8]) -> (u64, &[u8]) {
     let (mut number, mut shift) = (0, 0);
     for (at, &byte) in bytes.iter().enumerate() {
         number |= u64::from(byte & 0x7f) << shift;

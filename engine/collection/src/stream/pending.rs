@@ -9,13 +9,19 @@
 //!   wide cell, 40 bytes     what does not fit: a leaf has cells of one kind                    bases on
 //! ```
 //! A search for entries that were delivered before some time, or that are a consumer's, passes over every subtree that
-//! has none: among a million entries none of which is old enough it looks at one node. Of consumers whose numbers
+//! has none: among a million entries none of which is old enough it looks at one node. A search by time goes to the node
+//! with the oldest delivery first. Of consumers whose numbers
 //! differ by a multiple of 64 one bit knows, so a search may look at leaves in vain.
+//!
+//! A consumer that is deleted leaves its entries behind, which nobody is shown from then on; they are taken out in steps
+//! ([`PendingTree::sweep`]). A subtree that has no others is passed over.
 //!
 //! Nodes are shared with copies of the tree (a file being written, COPY) and copied before they change.
 //!
 //! Not here: who the consumers are, and how many entries each has.
 
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use super::StreamId;
@@ -26,6 +32,9 @@ const FAN: usize = 32;
 /// A delivery may be this number of milliseconds earlier than all others of its leaf, twelve days, before the leaf is
 /// written anew.
 const EARLIER_MS: i64 = 1 << 30;
+
+/// Entries that a sweep looks at for each that it may take out.
+const SWEEP_LOOKS: usize = 4;
 
 /// An entry that is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +71,36 @@ impl PendingFilter {
 #[derive(Clone, Debug)]
 pub(super) struct PendingTree {
     root: Arc<Node>,
+    /// All entries, those of deleted consumers included.
     len: u64,
     /// Bytes of all nodes.
     bytes: usize,
+    gone: Gone,
+}
+
+/// The consumers that were deleted and have entries left.
+#[derive(Clone, Debug, Default)]
+struct Gone {
+    /// The number of each, and how many entries it has.
+    left: BTreeMap<u32, u64>,
+    /// Entries of all of them.
+    entries: u64,
+    /// Bits that are of such consumers alone: a subtree without others has nothing to show.
+    bits: u64,
+    /// The next entry that the sweep looks at.
+    next: StreamId,
+}
+
+impl Gone {
+    #[inline]
+    fn has(&self, entry: PendingEntry) -> bool {
+        self.entries > 0 && self.left.contains_key(&entry.consumer)
+    }
+
+    #[inline]
+    fn has_all(&self, child: &Child) -> bool {
+        self.entries > 0 && child.consumers & !self.bits == 0
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +136,44 @@ struct Narrow {
 
 const _: () = assert!(size_of::<Narrow>() == 16);
 
+/// A place to which a search by time comes, the least time first.
+struct Next<'a> {
+    time_ms: i64,
+    id: StreamId,
+    what: What<'a>,
+}
+
+enum What<'a> {
+    Node(&'a Node),
+    Entry(PendingEntry),
+}
+
+impl Next<'_> {
+    fn key(&self) -> (i64, StreamId) {
+        (self.time_ms, self.id)
+    }
+}
+
+impl Ord for Next<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl PartialOrd for Next<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Next<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Next<'_> {}
+
 /// The result of a change below a node.
 struct Changed {
     before: Option<PendingEntry>,
@@ -112,12 +186,13 @@ impl PendingTree {
     /// A tree without entries.
     pub(super) fn new() -> PendingTree {
         let root = Node::Leaf(Leaf::Wide(Vec::new()));
-        PendingTree { bytes: root.bytes(), root: Arc::new(root), len: 0 }
+        PendingTree { bytes: root.bytes(), root: Arc::new(root), len: 0, gone: Gone::default() }
     }
 
     /// Number of entries.
     pub(super) fn len(&self) -> u64 {
-        self.len
+        debug_assert!(self.gone.entries <= self.len, "entries of deleted consumers are entries");
+        self.len - self.gone.entries
     }
 
     /// Bytes of the nodes. O(1).
@@ -130,7 +205,10 @@ impl PendingTree {
         let mut node = &*self.root;
         loop {
             match node {
-                Node::Leaf(leaf) => return leaf.search(id).ok().map(|at| leaf.get(at)),
+                Node::Leaf(leaf) => {
+                    let found = leaf.search(id).ok().map(|at| leaf.get(at));
+                    return found.filter(|entry| !self.gone.has(*entry));
+                }
                 Node::Inner(children) => node = &children[place(children, id)].node,
             }
         }
@@ -148,18 +226,46 @@ impl PendingTree {
 
     /// The entry with the greatest ID.
     pub(super) fn last(&self) -> Option<PendingEntry> {
-        let mut node = &*self.root;
-        loop {
-            match node {
-                Node::Leaf(leaf) => return leaf.len().checked_sub(1).map(|at| leaf.get(at)),
-                Node::Inner(children) => node = &children[children.len() - 1].node,
-            }
-        }
+        self.root.last(&self.gone)
     }
 
     /// Shows the entries from an ID on that the filter takes, until `show` wants no more.
     pub(super) fn scan(&self, from: StreamId, filter: PendingFilter, show: &mut dyn FnMut(PendingEntry) -> bool) {
-        self.root.scan(from, filter, show);
+        self.root.scan(from, filter, &self.gone, show);
+    }
+
+    /// At most `count` entries that were delivered then or before, milliseconds of Unix time: the oldest delivery first, of one
+    /// time the least ID first. O(log n) an entry, whatever else is pending.
+    pub(super) fn oldest(&self, until_ms: i64, count: usize) -> Vec<PendingEntry> {
+        // A node stands before everything below it: no delivery there is older, and no ID less.
+        let mut next = BinaryHeap::from([Next { time_ms: i64::MIN, id: StreamId::MIN, what: What::Node(&self.root) }]);
+        let mut oldest = Vec::new();
+        while oldest.len() < count
+            && let Some(Next { what, .. }) = next.pop()
+        {
+            match what {
+                What::Entry(entry) => oldest.push(entry),
+                What::Node(Node::Leaf(leaf)) => {
+                    let entries = (0..leaf.len()).map(|at| leaf.get(at));
+                    let entries = entries.filter(|entry| entry.time_ms <= until_ms && !self.gone.has(*entry));
+                    next.extend(entries.map(|entry| Next {
+                        time_ms: entry.time_ms,
+                        id: entry.id,
+                        what: What::Entry(entry),
+                    }));
+                }
+                What::Node(Node::Inner(children)) => {
+                    let due = children.iter();
+                    let due = due.filter(|child| child.oldest_ms <= until_ms && !self.gone.has_all(child));
+                    next.extend(due.map(|child| Next {
+                        time_ms: child.oldest_ms,
+                        id: child.least,
+                        what: What::Node(&child.node),
+                    }));
+                }
+            }
+        }
+        oldest
     }
 
     /// Makes what is pending of an ID what `change` makes of it: an entry more, another one, or none. O(log n).
@@ -169,7 +275,8 @@ impl PendingTree {
         id: StreamId,
         change: impl FnOnce(Option<PendingEntry>) -> Option<PendingEntry>,
     ) -> Option<PendingEntry> {
-        let mut grown = 0;
+        let (mut grown, gone) = (0, &self.gone);
+        let change = |before: Option<PendingEntry>| change(before.filter(|entry| !gone.has(*entry)));
         let Changed { before, after, right } = change_below(&mut self.root, id, change, &mut grown);
         debug_assert!(after.is_none_or(|after| after.id == id), "an entry keeps its ID");
         self.len = self.len + u64::from(after.is_some()) - u64::from(before.is_some());
@@ -189,7 +296,64 @@ impl PendingTree {
             self.root = only;
         }
         self.bytes = self.bytes.checked_add_signed(grown as isize).expect("the bytes of all nodes");
-        before
+        match before {
+            Some(entry) if self.gone.has(entry) => {
+                self.gone.entries -= 1;
+                *self.gone.left.get_mut(&entry.consumer).expect("it has entries left") -= 1;
+                None
+            }
+            before => before,
+        }
+    }
+
+    /// A consumer with this number of entries is no more: they are shown to nobody. `others` has the bits of those who are. O(1).
+    pub(super) fn retire(&mut self, consumer: u32, entries: u64, others: u64) {
+        debug_assert!(entries > 0, "without entries there is nothing to hide");
+        let before = self.gone.left.insert(consumer, entries);
+        debug_assert!(before.is_none(), "a consumer is deleted once");
+        self.gone.entries += entries;
+        self.gone.bits = self.gone.left.keys().fold(0, |bits, number| bits | bit(*number)) & !others;
+    }
+
+    /// A consumer is new: entries with its bit may be its own.
+    pub(super) fn meet(&mut self, consumer: u32) {
+        debug_assert!(!self.gone.left.contains_key(&consumer), "a number is free once nothing is left of it");
+        self.gone.bits &= !bit(consumer);
+    }
+
+    /// Whether entries of deleted consumers are left, or the numbers of such.
+    pub(super) fn wants_sweep(&self) -> bool {
+        !self.gone.left.is_empty()
+    }
+
+    /// Takes at most `entries` entries of deleted consumers out, and looks at some times as many. Returns the numbers that may be
+    /// another consumer's now.
+    pub(super) fn sweep(&mut self, entries: usize) -> Vec<u32> {
+        let bits = self.gone.left.keys().fold(0, |bits, number| bits | bit(*number));
+        let (mut found, mut looks, mut next) = (Vec::new(), entries.saturating_mul(SWEEP_LOOKS), None);
+        if self.gone.entries > 0 {
+            self.root.look(self.gone.next, bits, &mut |entry| {
+                if looks == 0 || found.len() == entries {
+                    next = Some(entry.id);
+                    return false;
+                }
+                looks -= 1;
+                if self.gone.has(entry) {
+                    found.push(entry.id);
+                }
+                true
+            });
+        }
+        debug_assert!(found.len() <= entries, "a bounded step");
+        self.gone.next = next.unwrap_or(StreamId::MIN);
+        found.into_iter().for_each(|id| _ = self.change(id, |_| None));
+        let free = self.gone.left.iter().filter(|(_, left)| **left == 0).map(|(number, _)| *number).collect();
+        self.gone.left.retain(|_, left| *left > 0);
+        if self.gone.left.is_empty() {
+            debug_assert_eq!(self.gone.entries, 0, "entries of consumers that are gone");
+            self.gone = Gone::default();
+        }
+        free
     }
 
     /// Gives back some `leaves` of a tree that nobody uses any more; true when none is left.
@@ -200,13 +364,19 @@ impl PendingTree {
     /// Panics if anything is inconsistent. O(N).
     pub(super) fn verify(&self) {
         let (mut len, mut before) = (0, None);
-        let bytes = self.root.verify();
-        self.scan(StreamId::MIN, PendingFilter::ALL, &mut |entry| {
+        let (bytes, mut left) = (self.root.verify(), BTreeMap::new());
+        self.root.look(StreamId::MIN, u64::MAX, &mut |entry| {
             assert!(before < Some(entry.id), "pending entries in the order of their IDs");
             (len, before) = (len + 1, Some(entry.id));
+            if self.gone.left.contains_key(&entry.consumer) {
+                *left.entry(entry.consumer).or_insert(0) += 1;
+            }
             true
         });
         assert_eq!((len, bytes), (self.len, self.bytes), "pending entries and their bytes");
+        assert_eq!(left.values().sum::<u64>(), self.gone.entries, "entries of deleted consumers");
+        let known = self.gone.left.iter().filter(|(_, count)| **count > 0);
+        assert!(known.eq(left.iter()), "entries of each deleted consumer");
     }
 }
 
@@ -216,7 +386,8 @@ fn place(children: &[Child], id: StreamId) -> usize {
     children.partition_point(|child| child.least <= id).saturating_sub(1)
 }
 
-fn bit(consumer: u32) -> u64 {
+/// The bit by which nodes know that a consumer may have entries below.
+pub(super) fn bit(consumer: u32) -> u64 {
     1 << (consumer % 64)
 }
 
@@ -367,16 +538,49 @@ impl Node {
     }
 
     /// Shows entries; false once `show` wants no more.
-    fn scan(&self, from: StreamId, filter: PendingFilter, show: &mut dyn FnMut(PendingEntry) -> bool) -> bool {
+    fn scan(
+        &self,
+        from: StreamId,
+        filter: PendingFilter,
+        gone: &Gone,
+        show: &mut dyn FnMut(PendingEntry) -> bool,
+    ) -> bool {
         match self {
             Node::Leaf(leaf) => {
                 let first = leaf.search(from).unwrap_or_else(|at| at);
-                (first..leaf.len()).map(|at| leaf.get(at)).filter(|entry| filter.takes(*entry)).all(show)
+                let entries = (first..leaf.len()).map(|at| leaf.get(at));
+                entries.filter(|entry| filter.takes(*entry) && !gone.has(*entry)).all(show)
             }
             Node::Inner(children) => children[place(children, from)..].iter().all(|child| {
                 let is_other = filter.consumer.is_some_and(|number| child.consumers & bit(number) == 0);
-                child.oldest_ms > filter.until_ms || is_other || child.node.scan(from, filter, show)
+                child.oldest_ms > filter.until_ms
+                    || is_other
+                    || gone.has_all(child)
+                    || child.node.scan(from, filter, gone, show)
             }),
+        }
+    }
+
+    /// Shows all entries, deleted consumers' too, below nodes that have one of these bits; false once `show` wants no more.
+    fn look(&self, from: StreamId, bits: u64, show: &mut dyn FnMut(PendingEntry) -> bool) -> bool {
+        match self {
+            Node::Leaf(leaf) => {
+                let first = leaf.search(from).unwrap_or_else(|at| at);
+                (first..leaf.len()).map(|at| leaf.get(at)).all(show)
+            }
+            Node::Inner(children) => children[place(children, from)..]
+                .iter()
+                .all(|child| child.consumers & bits == 0 || child.node.look(from, bits, show)),
+        }
+    }
+
+    /// The entry with the greatest ID.
+    fn last(&self, gone: &Gone) -> Option<PendingEntry> {
+        match self {
+            Node::Leaf(leaf) => (0..leaf.len()).rev().map(|at| leaf.get(at)).find(|entry| !gone.has(*entry)),
+            Node::Inner(children) => {
+                children.iter().rev().filter(|child| !gone.has_all(child)).find_map(|child| child.node.last(gone))
+            }
         }
     }
 
@@ -435,9 +639,9 @@ impl Leaf {
         while low < high {
             let middle = (low + high) / 2;
             match self.get(middle).id.cmp(&id) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(middle),
-                std::cmp::Ordering::Greater => high = middle,
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Ok(middle),
+                Ordering::Greater => high = middle,
             }
         }
         Err(low)
@@ -588,6 +792,12 @@ mod tests {
         let expected: Vec<PendingEntry> =
             model.range(from..).map(|(_, entry)| *entry).filter(|e| filter.takes(*e)).collect();
         assert_eq!(shown(tree, from, filter), expected);
+        let count = rng.below(200) as usize;
+        let mut by_time: Vec<PendingEntry> =
+            model.values().filter(|entry| entry.time_ms <= filter.until_ms).copied().collect();
+        by_time.sort_by_key(|entry| (entry.time_ms, entry.id));
+        by_time.truncate(count);
+        assert_eq!(tree.oldest(filter.until_ms, count), by_time);
         assert_eq!(tree.get(from), model.get(&from).copied());
     }
 
@@ -616,6 +826,74 @@ mod tests {
         model.into_keys().for_each(|id| _ = tree.change(id, |_| None));
         tree.verify();
         assert_eq!(tree.len(), 0);
+    }
+
+    #[test]
+    fn entries_of_deleted_consumers_are_shown_to_nobody() {
+        let seed = std::env::var("VARVE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(23);
+        println!("VARVE_SEED={seed}");
+        let mut rng = Rng::seeded(seed);
+        let (mut tree, mut model) = (PendingTree::new(), Model::new());
+        let mut retired = Vec::new();
+        for step in 0..30_000 {
+            let one = entry(&mut rng, 2000);
+            let is_free = |number: u32, retired: &Vec<u32>| !retired.contains(&number);
+            match rng.below(200) {
+                0 if retired.len() < 40 => {
+                    let number = rng.below(130) as u32;
+                    let own = model.values().filter(|entry| entry.consumer == number).count() as u64;
+                    if own > 0 && is_free(number, &retired) {
+                        let others = model.values().filter(|entry| entry.consumer != number);
+                        tree.retire(number, own, others.fold(0, |bits, entry| bits | bit(entry.consumer)));
+                        model.retain(|_, entry| entry.consumer != number);
+                        retired.push(number);
+                    }
+                }
+                1..20 => {
+                    let free = tree.sweep(3);
+                    retired.retain(|number| !free.contains(number));
+                }
+                20..80 => {
+                    let id = model.range(one.id..).next().map_or(one.id, |(id, _)| *id);
+                    assert_eq!(tree.change(id, |_| None), model.remove(&id));
+                }
+                _ if is_free(one.consumer, &retired) => {
+                    tree.meet(one.consumer);
+                    assert_eq!(tree.change(one.id, |_| Some(one)), model.insert(one.id, one));
+                }
+                _ => {}
+            }
+            if step % 300 == 0 {
+                compare(&tree, &model, &mut rng);
+            }
+        }
+        while tree.wants_sweep() {
+            tree.sweep(100);
+        }
+        compare(&tree, &model, &mut rng);
+        assert_eq!((tree.len, tree.gone.bits), (model.len() as u64, 0), "nothing is left of them");
+    }
+
+    #[test]
+    fn a_consumer_of_a_million_entries_is_deleted_at_once() {
+        let mut tree = PendingTree::new();
+        const COUNT: u64 = 1_000_000;
+        for n in 0..COUNT {
+            let entry =
+                PendingEntry { id: StreamId::new(n, 0), time_ms: 5, count: 1, consumer: u32::from(n == COUNT - 1) };
+            tree.change(entry.id, |_| Some(entry));
+        }
+        tree.retire(0, COUNT - 1, bit(1));
+        // The one that is left stands in the last leaf: the search passes over all others.
+        assert_eq!(tree.first().map(|entry| entry.consumer), Some(1));
+        assert_eq!((tree.first(), tree.len()), (tree.last(), 1));
+        let mut sweeps = 0;
+        while tree.wants_sweep() {
+            tree.sweep(1000);
+            sweeps += 1;
+        }
+        assert!((1000..1010).contains(&sweeps), "{sweeps} steps");
+        assert_eq!((tree.len, tree.first()), (1, tree.last()));
     }
 
     #[test]

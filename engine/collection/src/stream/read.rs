@@ -1,50 +1,92 @@
 //! Reading a stream: ranges of IDs in both directions, positions, single entries.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
-use super::{Stream, StreamEntry, StreamFacts, StreamId};
+use super::{Groups, SmallStream, Stream, StreamEntry, StreamFacts, StreamGroup, StreamId, StreamNode, StreamState};
 use crate::ReadCtx;
 use crate::counted_tree::Leaf;
 
-/// A stream to read.
+/// A stream to read, big or small.
 #[derive(Clone, Copy)]
-pub struct StreamReader<'a> {
-    /// The stream.
-    pub stream: &'a Stream,
-    /// Opens its nodes.
-    pub ctx: ReadCtx<'a>,
+pub enum StreamReader<'a> {
+    /// Nodes under a tree, and what opens them.
+    Big(&'a Stream, ReadCtx<'a>),
+    /// One node at most.
+    Small(SmallStream<'a>),
 }
 
 impl<'a> StreamReader<'a> {
+    /// Number of entries.
+    #[allow(clippy::len_without_is_empty, reason = "an empty stream is a key like any other")]
+    pub fn len(&self) -> u64 {
+        match self {
+            StreamReader::Big(stream, _) => stream.len(),
+            StreamReader::Small(small) => small.len(),
+        }
+    }
+
+    /// Number of nodes. O(1), but for the moments behind a long trimming.
+    pub fn nodes(&self) -> usize {
+        match self {
+            StreamReader::Big(stream, _) => stream.nodes(),
+            StreamReader::Small(small) => usize::from(small.node().is_some()),
+        }
+    }
+
+    /// The facts that do not follow from the entries.
+    pub fn state(&self) -> StreamState {
+        match self {
+            StreamReader::Big(stream, _) => stream.state(),
+            StreamReader::Small(small) => small.state(),
+        }
+    }
+
+    /// The groups; none while there are none.
+    pub fn groups(&self) -> Option<&'a Arc<Groups>> {
+        match self {
+            StreamReader::Big(stream, _) => stream.groups(),
+            StreamReader::Small(_) => None,
+        }
+    }
+
+    /// The group of this name.
+    pub fn group(&self, name: &[u8]) -> Option<&'a StreamGroup> {
+        self.groups()?.get(name)
+    }
+
     /// Shows the entries from one ID to another, both included, from the greatest down if `rev`, until `show` wants no
     /// more.
     pub fn range(&self, from: StreamId, to: StreamId, rev: bool, mut show: impl FnMut(StreamEntry<'a>) -> bool) {
-        let StreamReader { stream, ctx } = *self;
-        let mut next = stream.leaf_of(ctx, if rev { to } else { from });
-        while let Some(leaf) = next.filter(|_| from <= to) {
-            let node = stream.node(ctx, leaf);
-            next = if rev { stream.tree.prev(leaf) } else { stream.tree.next(leaf) };
-            if let Some(leaf) = next {
-                ctx.log.line(stream.tree.leaf_ref(leaf)).fetch_pair();
+        match *self {
+            StreamReader::Small(small) => {
+                if let Some(node) = small.node().filter(|_| from <= to) {
+                    range_of(node, (from, to), rev, &mut show);
+                }
             }
-            let entries = node.entries().map(|(_, entry)| entry);
-            let entries = entries.skip_while(|entry| entry.id < from).take_while(|entry| entry.id <= to);
-            let wants_more = if rev {
-                let entries: Vec<StreamEntry<'a>> = entries.collect();
-                entries.into_iter().rev().all(&mut show)
-            } else {
-                entries.into_iter().all(&mut show)
-            };
-            let is_last = if rev { node.first() <= from } else { node.last() >= to };
-            if !wants_more || is_last {
-                return;
+            StreamReader::Big(stream, ctx) => {
+                let mut next = stream.leaf_of(ctx, if rev { to } else { from });
+                while let Some(leaf) = next.filter(|_| from <= to) {
+                    let node = stream.node(ctx, leaf);
+                    next = if rev { stream.tree.prev(leaf) } else { stream.tree.next(leaf) };
+                    if let Some(leaf) = next {
+                        ctx.log.line(stream.tree.leaf_ref(leaf)).fetch_pair();
+                    }
+                    let is_last = if rev { node.first() <= from } else { node.last() >= to };
+                    if !range_of(node, (from, to), rev, &mut show) || is_last {
+                        return;
+                    }
+                }
             }
         }
     }
 
     /// Whether there is an entry with this ID.
     pub fn has(&self, id: StreamId) -> bool {
-        self.stream.find(self.ctx, id).is_some()
+        match self {
+            StreamReader::Big(stream, ctx) => stream.find(*ctx, id).is_some(),
+            StreamReader::Small(_) => self.get(id).is_some(),
+        }
     }
 
     /// The entry with this ID.
@@ -59,36 +101,77 @@ impl<'a> StreamReader<'a> {
 
     /// The entry with the least ID.
     pub fn first(&self) -> Option<StreamEntry<'a>> {
-        let leaf = self.stream.tree.first()?;
-        self.stream.node(self.ctx, leaf).entries().next().map(|(_, entry)| entry)
+        let node = match self {
+            StreamReader::Big(stream, ctx) => stream.node(*ctx, stream.tree.first()?),
+            StreamReader::Small(small) => small.node()?,
+        };
+        node.entries().next().map(|(_, entry)| entry)
     }
 
     /// The entry with the greatest ID.
     pub fn last(&self) -> Option<StreamEntry<'a>> {
-        let leaf = self.stream.tree.last()?;
-        self.stream.node(self.ctx, leaf).entries().last().map(|(_, entry)| entry)
+        let node = match self {
+            StreamReader::Big(stream, ctx) => stream.node(*ctx, stream.tree.last()?),
+            StreamReader::Small(small) => small.node()?,
+        };
+        node.entries().last().map(|(_, entry)| entry)
     }
 
     /// The facts of the stream beside its entries.
     pub fn facts(&self) -> StreamFacts {
-        let first = self.first().map_or(StreamId::MIN, |entry| entry.id);
-        let groups = self.stream.groups().map_or(0, |groups| groups.len());
-        StreamFacts { len: self.stream.len(), first, state: self.stream.state(), groups }
+        match self {
+            StreamReader::Small(small) => small.facts(),
+            StreamReader::Big(stream, _) => {
+                let first = self.first().map_or(StreamId::MIN, |entry| entry.id);
+                let groups = stream.groups().map_or(0, |groups| groups.len());
+                StreamFacts { len: stream.len(), first, state: stream.state(), groups }
+            }
+        }
+    }
+
+    /// Number of entries with lesser IDs. O(log n), and the entries of a node.
+    pub fn rank(&self, id: StreamId) -> u64 {
+        match self {
+            StreamReader::Big(stream, ctx) => stream.rank(*ctx, id),
+            StreamReader::Small(small) => small.rank(id),
+        }
     }
 
     /// Shows the nodes in order.
-    pub fn for_each_node(&self, mut show: impl FnMut(super::StreamNode<'a>)) {
-        let mut next = self.stream.tree.first();
-        while let Some(leaf) = next {
-            show(self.stream.node(self.ctx, leaf));
-            next = self.stream.tree.next(leaf);
+    pub fn for_each_node(&self, mut show: impl FnMut(StreamNode<'a>)) {
+        match self {
+            StreamReader::Small(small) => small.node().into_iter().for_each(show),
+            StreamReader::Big(stream, ctx) => {
+                let mut next = stream.tree.first();
+                while let Some(leaf) = next {
+                    show(stream.node(*ctx, leaf));
+                    next = stream.tree.next(leaf);
+                }
+            }
         }
+    }
+}
+
+/// Shows the entries of a node from one ID to another, downwards if `rev`; false once `show` wants no more.
+fn range_of<'a>(
+    node: StreamNode<'a>,
+    (from, to): (StreamId, StreamId),
+    rev: bool,
+    show: &mut impl FnMut(StreamEntry<'a>) -> bool,
+) -> bool {
+    let entries = node.entries().map(|(_, entry)| entry);
+    let mut entries = entries.skip_while(|entry| entry.id < from).take_while(|entry| entry.id <= to);
+    if rev {
+        let entries: Vec<StreamEntry<'a>> = entries.collect();
+        entries.into_iter().rev().all(show)
+    } else {
+        entries.all(show)
     }
 }
 
 impl Stream {
     /// Number of entries with lesser IDs. O(log n), and the entries of a node.
-    pub fn rank(&self, ctx: ReadCtx<'_>, id: StreamId) -> u64 {
+    pub(super) fn rank(&self, ctx: ReadCtx<'_>, id: StreamId) -> u64 {
         let Some(leaf) = self.leaf_of(ctx, id) else { return 0 };
         debug_assert!(self.tree.count_of(leaf) > 0, "no node is empty");
         let below = self.node(ctx, leaf).entries().take_while(|(_, entry)| entry.id < id).count();

@@ -40,8 +40,12 @@ impl Both {
         work(stream, &mut WriteCtx { log, access, appender, seed: 1, id: ID }, *limits)
     }
 
+    fn look_ctx(&self) -> ReadCtx<'_> {
+        ReadCtx { log: &self.log, access: &self.access, seed: 1 }
+    }
+
     fn look(&self) -> StreamReader<'_> {
-        StreamReader { stream: &self.stream, ctx: ReadCtx { log: &self.log, access: &self.access, seed: 1 } }
+        StreamReader::Big(&self.stream, self.look_ctx())
     }
 
     fn fields(&mut self) -> Pairs {
@@ -132,7 +136,7 @@ impl Both {
         want.truncate(count);
         assert_eq!(shown, want);
         let below = self.model.keys().filter(|id| **id < from).count() as u64;
-        assert_eq!(self.stream.rank(self.look().ctx, from), below);
+        assert_eq!(self.look().rank(from), below);
         assert_eq!(self.look().has(from), self.model.contains_key(&from));
         assert_eq!(self.look().first().map(plain).as_ref().map(|e| &e.0), self.model.keys().next());
         assert_eq!(self.look().last().map(plain).as_ref().map(|e| &e.0), self.model.keys().last());
@@ -190,6 +194,91 @@ fn streams_hold_what_a_map_holds() {
             both.verify();
         }
     }
+}
+
+#[test]
+fn a_small_stream_does_what_a_big_one_does_until_it_is_full() {
+    let mut became_big = 0;
+    for seed in seeds() {
+        let mut both = Both::new(seed, NodeLimits { bytes: 4096, entries: 40 });
+        let mut small = SmallStreamCopy::empty();
+        let mut value = Vec::new();
+        small.write(&mut value);
+        for _ in 0..400 {
+            let number = both.rng.below(8);
+            let id = both.some_id();
+            small = SmallStreamCopy::of(&value);
+            match number {
+                0..4 => {
+                    let id = small.read().state().last.next().expect("far from the greatest");
+                    let fields = both.fields();
+                    let pairs = fields.iter().map(|(name, value)| (&name[..], &value[..]));
+                    if !small.serves(StreamNeed::entry(pairs.clone()), both.limits) {
+                        became_big += 1;
+                        break;
+                    }
+                    small.add(id, pairs.clone());
+                    both.change(|stream, ctx, limits| stream.add(ctx, limits, id, pairs));
+                    both.model.insert(id, fields);
+                }
+                4 | 5 => {
+                    let gone = both.change(|stream, ctx, limits| stream.remove(ctx, limits, id));
+                    assert_eq!(small.remove(id), gone, "{id:?}");
+                    both.model.remove(&id);
+                }
+                6 => {
+                    let len = both.model.len() as u64;
+                    let most = len.saturating_sub(both.rng.below(4));
+                    let trim = if both.rng.below(2) == 0 { Trim::ToLength(most) } else { Trim::Below(id) };
+                    let whole = (both.rng.below(2) == 0).then(|| both.rng.below(30));
+                    let gone = both.change(|stream, ctx, _| stream.trim(ctx, trim, whole));
+                    assert_eq!(small.trim(trim, whole), gone, "{trim:?} {whole:?}");
+                    (0..gone).for_each(|_| _ = both.model.pop_first());
+                }
+                _ => {
+                    let state = StreamState { added: both.rng.below(1 << 40), ..small.read().state() };
+                    small.set_state(state);
+                    both.stream.set_state(state);
+                }
+            }
+            small.write(&mut value);
+            let (look, small) = (both.look(), SmallStream::open(&value));
+            small.verify();
+            let read = StreamReader::Small(small);
+            assert_eq!((read.facts(), read.state(), read.nodes()), (look.facts(), look.state(), look.nodes()));
+            let shown = |reader: StreamReader<'_>, rev| {
+                let mut all = Vec::new();
+                reader.range(id, StreamId::MAX, rev, |entry| {
+                    all.push(plain(entry));
+                    true
+                });
+                (all, reader.rank(id), reader.has(id), reader.first().map(plain), reader.last().map(plain))
+            };
+            let rev = number.is_multiple_of(2);
+            assert_eq!(shown(read, rev), shown(look, rev));
+        }
+        becomes_big(&mut both, SmallStream::open(&value));
+    }
+    assert!(became_big > 0, "no stream was full");
+}
+
+fn becomes_big(both: &mut Both, small: SmallStream<'_>) {
+    both.verify();
+    let mut big = both.change(|_, ctx, _| Stream::of_small(ctx, small));
+    let mut shown = Vec::new();
+    StreamReader::Big(&big, both.look_ctx()).for_each_node(|node| node.for_each(|entry| shown.push(plain(entry))));
+    assert!(shown.into_iter().eq(both.model.clone()) && big.state() == small.state());
+    both.change(|_, ctx, _| while !big.free_step(ctx, 7) {});
+}
+
+#[test]
+fn a_stream_of_one_short_entry_takes_a_few_bytes() {
+    let mut small = SmallStreamCopy::empty();
+    let fields = [(&b"field"[..], &b"payload"[..])];
+    small.add(StreamId::new(1_700_000_000_000, 0), fields.into_iter());
+    let mut value = Vec::new();
+    small.write(&mut value);
+    assert!(value.len() < 70, "{} bytes", value.len());
 }
 
 #[test]
@@ -259,7 +348,7 @@ fn a_stream_is_copied_and_freed() {
     let ctx = ReadCtx { log, access, seed: 1 };
     copy.verify(ctx, other, &mut HashSet::new());
     let mut shown = Vec::new();
-    StreamReader { stream: &copy, ctx }.for_each_node(|node| node.for_each(|entry| shown.push(plain(entry))));
+    StreamReader::Big(&copy, ctx).for_each_node(|node| node.for_each(|entry| shown.push(plain(entry))));
     assert!(shown.into_iter().eq(model.clone()) && copy.state() == stream.state());
     let mut ctx = WriteCtx { log, access, appender, seed: 1, id: other };
     while !copy.free_step(&mut ctx, 7) {}

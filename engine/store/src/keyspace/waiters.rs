@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varve_collection::ReadCtx;
-use varve_collection::stream::StreamReader;
+use varve_collection::stream::{SmallStream, StreamReader};
 use varve_segment::Log;
 
 use super::shard::Shard;
@@ -57,8 +57,9 @@ impl Shard {
         match (Type::of_kind(self.open(log, r).kind()), self.link_of(log, r)) {
             (Type::Stream, Some(link)) => {
                 let ctx = ReadCtx { log, access: self.access(), seed };
-                Offer::Stream(StreamReader { stream: self.root(link.place).body.stream(), ctx })
+                Offer::Stream(StreamReader::Big(self.root(link.place).body.stream(), ctx))
             }
+            (Type::Stream, None) => Offer::Stream(StreamReader::Small(SmallStream::open(self.open(log, r).value()))),
             (ty, _) => Offer::Value(ty),
         }
     }

@@ -263,14 +263,24 @@ impl Tx<'_> {
         rev: bool,
     ) -> Option<EntryReader> {
         let (ground, count) = (self.store.ground(), to - from);
-        let shard = self.held.at_mut(at.shard);
-        let stream = shard.root(link.place).body.stream();
+        let stream = self.held.at(at.shard).root(link.place).body.stream();
         if count == 0 || !is_long_range((count, stream.len()), stream.object_bytes(), ground.readers().bounds()) {
             return None;
         }
+        Some(self.begin_entry_part((at, link), (from, to), rev))
+    }
+
+    /// Begins to read the positions `from..to` of a stream that was opened, at least one, downwards if `rev`.
+    pub(super) fn begin_entry_part(
+        &mut self,
+        (at, link): (Found, Link),
+        (from, to): (u64, u64),
+        rev: bool,
+    ) -> EntryReader {
         let first = if rev { to - 1 } else { from };
-        let begin = |stream: &mut Collection, reader| stream.stream_mut().begin_reading(reader, first, count, rev);
-        Some(EntryReader { reader: shard.begin_reading(ground, link.place, ReaderBytes::default(), begin), rev })
+        let begin = |stream: &mut Collection, reader| stream.stream_mut().begin_reading(reader, first, to - from, rev);
+        let (ground, shard) = (self.store.ground(), self.held.at_mut(at.shard));
+        EntryReader { reader: shard.begin_reading(ground, link.place, ReaderBytes::default(), begin), rev }
     }
 
     /// Shows the reader of a stream some more entries.

@@ -115,7 +115,7 @@ impl Tx<'_> {
         change: impl FnOnce(&mut StreamWriter<'_, '_>) -> R,
     ) -> Option<R> {
         let limits = self.store.shapes().stream();
-        self.build_on(stream, |collection, ctx| change(&mut StreamWriter::new(collection.stream_mut(), ctx, limits)))
+        self.build_on(stream, |collection, ctx| change(&mut StreamWriter::big(collection.stream_mut(), ctx, limits)))
     }
 
     /// Tries to hold the shards of a key and of the collection that it is going to lead to: two databases may have been

@@ -4,7 +4,7 @@
 
 use super::Tx;
 use super::opened::Opened;
-use super::reading::{ListReader, ReadOn, ZsetReader, is_long};
+use super::reading::{EntryReader, ListReader, ReadOn, ZsetReader, is_long};
 use crate::ListEnd;
 use crate::state::key::Key;
 use crate::state::listing::KeyListing;
@@ -23,6 +23,8 @@ pub enum WholeReader {
     List(ListReader),
     /// Of a sorted set, upwards.
     Zset(ZsetReader),
+    /// Of a stream, node by node.
+    Stream(EntryReader),
 }
 
 impl WholeReader {
@@ -32,6 +34,7 @@ impl WholeReader {
             WholeReader::Fields(reader) | WholeReader::Members(reader) => reader.kept_bytes(),
             WholeReader::List(reader) => reader.kept_bytes(),
             WholeReader::Zset(reader) => reader.kept_bytes(),
+            WholeReader::Stream(reader) => reader.kept_bytes(),
         }
     }
 }
@@ -67,7 +70,7 @@ impl Tx<'_> {
     }
 
     /// Begins to read all of the collection at a key, whose shard is held, however few elements it has; `None` if there is
-    /// none, or if it is one object, which [`Tx::look`] shows. No hit or miss is counted.
+    /// none, or if it is one object or a stream without entries, which [`Tx::look`] shows. No hit or miss is counted.
     ///
     /// # Errors
     /// [`WrongType`] if the key holds another type.
@@ -88,11 +91,15 @@ impl Tx<'_> {
                 let len = root.zset().len() as u64;
                 WholeReader::Zset(self.begin_zset_part((at, link), (0, len), false))
             }
-            Type::String | Type::Stream => panic!("{ty:?} has no elements that are read one by one"),
+            Type::Stream => match root.stream().len() {
+                0 => return Ok(None),
+                len => WholeReader::Stream(self.begin_entry_part((at, link), (0, len), false)),
+            },
+            Type::String => panic!("{ty:?} has no elements that are read one by one"),
         }))
     }
 
-    /// Shows some more elements. The shards that were held are let go, and that of the collection is held afterwards.
+    /// Shows some more elements, of a stream nodes. The shards that were held are let go, and that of the collection is held afterwards.
     pub fn read_whole_on(&mut self, reader: &mut WholeReader, mut show: impl FnMut(ValuePart<'_>)) -> ReadOn {
         let (mut first, mut second) = ([0; 20], [0; 20]);
         match reader {
@@ -108,6 +115,7 @@ impl Tx<'_> {
             WholeReader::Zset(reader) => {
                 self.read_members_on(reader, |member, score| show(ValuePart::Scored(member, score)))
             }
+            WholeReader::Stream(reader) => self.read_entries_on(reader, |part| show(ValuePart::Entries(part.node))),
         }
     }
 }

@@ -9,8 +9,8 @@
 //! changes: once, though a command may open its key once for each element (ZADD of several members, HGETDEL).
 //!
 //! A small collection's value is the whole buffer of its packed node, integer set or packed leaf, free room included: an
-//! edit that fits changes it in place. One that does not fit writes a new object, a quarter larger than needed. Nothing
-//! here counts a change.
+//! edit that fits changes it in place. One that does not fit writes a new object, a quarter larger than needed. A stream's
+//! value has no free room, but its object may. Nothing here counts a change.
 
 use varve_base::Ref;
 use varve_collection::zset::small::SmallZset;
@@ -271,13 +271,24 @@ impl Tx<'_> {
         });
     }
 
+    /// Gives a small collection that has no free room in its value another value, which may be longer: an object that is
+    /// written anew gets room for a quarter more beside it.
+    pub(super) fn put_small_value(&mut self, k: &Key<'_>, w: &mut Writable, value: &[u8]) {
+        self.put_value_with_room(k, w, value, value.len() / 4);
+    }
+
     /// Gives a small collection another value of its form: where it lies if the object has the room, else in another object.
     fn put_value(&mut self, k: &Key<'_>, w: &mut Writable, value: &[u8]) {
+        self.put_value_with_room(k, w, value, 0);
+    }
+
+    /// [`Tx::put_value`], with room for `spare` bytes more in an object that is written anew.
+    fn put_value_with_room(&mut self, k: &Key<'_>, w: &mut Writable, value: &[u8], spare: usize) {
         let mut object = self.held.at_mut(w.key.found.shard).open_mut(self.store.log(), w.key.found.r, w.key.shown);
         let (has, room) = (object.value().len(), object.read().room());
         if object.pinned() || value.len() > room {
             let encoding = Encoding::of(object.read().tag());
-            return self.replace_value(k, w, encoding, value);
+            return self.replace_value(k, w, (encoding, spare), value);
         }
         if value.len() < has {
             object.shorten_value(value.len());
@@ -295,7 +306,7 @@ impl Tx<'_> {
     /// Gives a collection a small value, its expiry kept. A big one that it had is freed in the background.
     pub(super) fn make_small(&mut self, k: &Key<'_>, w: &mut Writable, encoding: Encoding, value: &[u8]) {
         debug_assert!(encoding != Encoding::Big, "a small value");
-        self.replace_value(k, w, encoding, value);
+        self.replace_value(k, w, (encoding, 0), value);
         w.link = None;
     }
 
@@ -311,15 +322,15 @@ impl Tx<'_> {
             old.extend_from_slice(tx.object_at(w.key.found).value());
             tx.found(w.key.found.shard, |ctx| build(ctx, old))
         });
-        self.replace_value(k, w, Encoding::Big, &link.bytes());
+        self.replace_value(k, w, (Encoding::Big, 0), &link.bytes());
         w.link = Some(link);
     }
 
-    /// Puts another object in the place of a key's.
-    fn replace_value(&mut self, k: &Key<'_>, w: &mut Writable, encoding: Encoding, value: &[u8]) {
+    /// Puts another object in the place of a key's, with room for `spare` bytes beyond its value.
+    fn replace_value(&mut self, k: &Key<'_>, w: &mut Writable, (encoding, spare): (Encoding, usize), value: &[u8]) {
         let object = self.object_at(w.key.found);
         let (kind, expiry) = (object.kind(), object.expiry_ms());
-        let r = self.append_key(k, kind, encoding, value, self.kept(k, Some(&w.key), expiry));
+        let r = self.append_key(k, kind, (encoding, spare), value, self.kept(k, Some(&w.key), expiry));
         self.install(k, Some(w.key), r, expiry, RootTransfer::None);
         w.key.found.r = r;
     }
@@ -373,21 +384,28 @@ impl Tx<'_> {
         let old = old.map(|p| self.before(p));
         let kept = self.kept(k, old.as_ref(), None);
         let (r, link) = match form {
-            NewForm::Small(encoding, value) => (self.append_key(k, ty.kind(), encoding, value, kept), None),
-            NewForm::Big(link) => (self.append_key(k, ty.kind(), Encoding::Big, &link.bytes(), kept), Some(link)),
+            NewForm::Small(encoding, value) => (self.append_key(k, ty.kind(), (encoding, 0), value, kept), None),
+            NewForm::Big(link) => (self.append_key(k, ty.kind(), (Encoding::Big, 0), &link.bytes(), kept), Some(link)),
         };
         self.install(k, old, r, None, RootTransfer::None);
         let at = self.live_inlined(k).expect("it was put there just now");
         Writable { key: Changing { found: at, shown: Shown::of_new() }, link }
     }
 
-    fn append_key(&mut self, k: &Key<'_>, kind: ObjectKind, encoding: Encoding, value: &[u8], kept: Kept) -> Ref {
+    fn append_key(
+        &mut self,
+        k: &Key<'_>,
+        kind: ObjectKind,
+        (encoding, spare): (Encoding, usize),
+        value: &[u8],
+        kept: Kept,
+    ) -> Ref {
         let new = NewObject {
             kind,
             owner: Owner::Database(k.db),
             key: k.bytes,
             value: NewValue::Bytes(value),
-            room: value.len(),
+            room: value.len() + spare,
             expiry_ms: kept.expiry_ms,
             saved: kept.saved,
             clock: self.local.new_clock(self.store),
@@ -444,7 +462,7 @@ impl Tx<'_> {
         let target = self.held.position(id);
         let link = self.held.at_mut(target).place_root(store.ground(), id, number, copy);
         let old = old.map(|p| self.before(p));
-        let r = self.append_key(to, kind, Encoding::Big, &link.bytes(), self.kept(to, old.as_ref(), expiry));
+        let r = self.append_key(to, kind, (Encoding::Big, 0), &link.bytes(), self.kept(to, old.as_ref(), expiry));
         self.publish(to, old, r, expiry);
         self.follow_fields(to, true);
     }

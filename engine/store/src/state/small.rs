@@ -1,7 +1,8 @@
 //! The value of a small collection: a packed node, a set of integers, a packed leaf or a leaf of members in the order of
-//! their scores, each the whole buffer, free room included.
+//! their scores, each the whole buffer, free room included. A small stream's value has no free room.
 
 use varve_base::hash::hash64;
+use varve_collection::stream::SmallStream;
 use varve_collection::zset::small::SmallZset;
 use varve_packed::intset::IntSet;
 use varve_packed::leaf::{LeafElement, PackedLeaf, pair};
@@ -25,6 +26,8 @@ pub(crate) enum Small<'a> {
     Leaf(PackedLeaf<'a>),
     /// Sorted sets.
     Scored(SmallZset<'a>),
+    /// Streams, and the bytes of the value.
+    Stream(SmallStream<'a>, &'a [u8]),
 }
 
 impl<'a> Small<'a> {
@@ -34,6 +37,7 @@ impl<'a> Small<'a> {
         match (Type::of_kind(object.kind()).row().small, Encoding::of(object.tag())) {
             (SmallForm::Plain, _) | (_, Encoding::Big) => None,
             (SmallForm::Entries, _) => Some(Small::Packed(Node::open(value))),
+            (SmallForm::Stream, _) => Some(Small::Stream(SmallStream::open(value), value)),
             (SmallForm::Scored, _) => Some(Small::Scored(SmallZset::open(value))),
             (SmallForm::Members, Encoding::Small) => Some(Small::Integers(IntSet::open(value))),
             (SmallForm::Members | SmallForm::Fields, _) => Some(Small::Leaf(PackedLeaf::open(value))),
@@ -47,6 +51,7 @@ impl<'a> Small<'a> {
             Small::Integers(set) => set.len(),
             Small::Leaf(leaf) => leaf.len(),
             Small::Scored(set) => set.len(),
+            Small::Stream(stream, _) => stream.len() as usize,
         }
     }
 
@@ -57,6 +62,7 @@ impl<'a> Small<'a> {
             Small::Integers(set) => set.copied_bytes(),
             Small::Leaf(leaf) => leaf.copied_bytes(),
             Small::Scored(set) => set.copied_bytes(),
+            Small::Stream(_, value) => value.len(),
         }
     }
 
@@ -69,15 +75,17 @@ impl<'a> Small<'a> {
             Small::Integers(set) => set.copy_into(out),
             Small::Leaf(leaf) => leaf.copy_into(out),
             Small::Scored(set) => return set.copy_into(out),
+            Small::Stream(_, value) => return out.copy_from_slice(value),
         };
         copied.expect("the copy has the bytes that it asked for");
     }
 
     /// Checks the bytes against the form that the type's small values have; `seed` is that of hashes. No small collection
-    /// is empty. O(N).
+    /// is empty, but for streams. O(N).
     pub(crate) fn verify(&self, form: SmallForm, seed: u64) {
-        assert!(self.len() > 0, "a small value of {form:?} is empty");
+        assert!(self.len() > 0 || form == SmallForm::Stream, "a small value of {form:?} is empty");
         match (self, form) {
+            (Small::Stream(stream, _), SmallForm::Stream) => stream.verify(),
             (Small::Packed(node), SmallForm::Entries) => node.verify(),
             (Small::Scored(set), SmallForm::Scored) => set.verify(seed),
             (Small::Integers(set), SmallForm::Members) => set.verify(),

@@ -36,6 +36,8 @@ pub(crate) enum SmallForm {
     Plain,
     /// A packed node, one entry an element.
     Entries,
+    /// The facts of a stream, and a node of its entries.
+    Stream,
     /// A leaf of members in the order of their scores.
     Scored,
     /// A packed leaf of fields and values.
@@ -126,7 +128,7 @@ types! {
     Stream = 6, TypeRow {
         name: "stream",
         encodings: ("stream", "stream"),
-        small: SmallForm::Entries,
+        small: SmallForm::Stream,
         limits: SmallLimits::UNUSED,
         outgrown_bytes_max: 0,
     };

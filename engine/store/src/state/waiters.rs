@@ -95,7 +95,7 @@ impl Offer<'_> {
         match (self, line) {
             (Offer::Value(ty), Line::Element(wanted)) => (ty == wanted).then_some(StreamId::MAX),
             (Offer::Stream(stream), Line::Entries) => stream.last().map(|entry| entry.id),
-            (Offer::Stream(stream), Line::Group(name)) => match stream.stream.group(name) {
+            (Offer::Stream(stream), Line::Group(name)) => match stream.group(name) {
                 Some(group) => stream.last().filter(|entry| entry.id > group.last()).map(|_| StreamId::MAX),
                 None => Some(StreamId::MAX),
             },

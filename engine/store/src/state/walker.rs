@@ -252,6 +252,11 @@ pub struct StreamOutline {
 }
 
 impl StreamOutline {
+    /// The groups, if there are any: a copy of what they are now.
+    pub fn groups(&self) -> Option<Groups> {
+        self.groups.as_deref().cloned()
+    }
+
     /// Shows the parts that go behind the entries.
     pub fn for_each(&self, mut show: impl FnMut(ValuePart<'_>)) {
         show(ValuePart::Facts(self.facts));
@@ -325,9 +330,12 @@ impl<'a> Before<'a> {
 
     /// A stream without its entries; `None` for other types.
     pub fn stream(&self) -> Option<StreamOutline> {
-        let Some(Collection::Stream(stream)) = self.collection else { return None };
-        let facts = StreamReader { stream, ctx: self.ctx }.facts();
-        Some(StreamOutline { nodes: stream.nodes(), facts, groups: stream.groups().cloned() })
+        let stream = match (self.collection, Small::of(&self.object)) {
+            (Some(Collection::Stream(stream)), _) => StreamReader::Big(stream, self.ctx),
+            (_, Some(Small::Stream(stream, _))) => StreamReader::Small(stream),
+            _ => return None,
+        };
+        Some(StreamOutline { nodes: stream.nodes(), facts: stream.facts(), groups: stream.groups().cloned() })
     }
 
     /// False: there is no key without a value.
@@ -373,6 +381,7 @@ impl<'a> Before<'a> {
             (None, Some(Small::Packed(node))) => {
                 node.iter().for_each(|entry| show(ValuePart::Element(entry.text(&mut [0; 20]))));
             }
+            (None, Some(Small::Stream(stream, _))) => for_each_part(StreamReader::Small(stream), show),
             (None, Some(Small::Scored(set))) => set.for_each(|member, score| show(ValuePart::Scored(member, score))),
             (None, Some(Small::Leaf(leaf))) if self.ty().row().small == SmallForm::Fields => {
                 for (field, value) in pairs_of(leaf) {
@@ -399,14 +408,17 @@ impl<'a> Before<'a> {
                 set.walk(ctx, 0, false, set.len() as u64, |member, score| show(ValuePart::Scored(member, score)));
             }
             Collection::Stream(stream) => {
-                let reader = StreamReader { stream, ctx };
-                reader.for_each_node(|node| show(ValuePart::Entries(node)));
-                show(ValuePart::Facts(reader.facts()));
-                if let Some(groups) = stream.groups() {
-                    show(ValuePart::Groups(groups));
-                }
+                for_each_part(StreamReader::Big(stream, ctx), show);
             }
         }
+    }
+}
+
+fn for_each_part(stream: StreamReader<'_>, show: &mut dyn FnMut(ValuePart<'_>)) {
+    stream.for_each_node(|node| show(ValuePart::Entries(node)));
+    show(ValuePart::Facts(stream.facts()));
+    if let Some(groups) = stream.groups() {
+        show(ValuePart::Groups(groups));
     }
 }
 

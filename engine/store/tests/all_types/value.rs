@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use varve_store::{ListPart, SetOp, StreamId, Tx, Type};
+use varve_store::{Groups, ListPart, PendingFilter, SetOp, StreamGroup, StreamId, Tx, Type};
 
 /// A value as the model has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,11 +18,51 @@ pub(crate) enum Plain {
 /// The fields and values of an entry.
 pub(crate) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The entries of a stream, and the greatest ID that it has ever had.
+/// The entries of a stream, the greatest ID that it has ever had, and its groups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Entries {
     pub(crate) entries: BTreeMap<StreamId, Pairs>,
     pub(crate) last: StreamId,
+    pub(crate) groups: PlainGroups,
+}
+
+/// The groups of a stream, by name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PlainGroups(pub(crate) BTreeMap<Vec<u8>, PlainGroup>);
+
+/// A group: the last ID that it was given, its consumers, and the entries that are pending: whose, since when, how often
+/// delivered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct PlainGroup {
+    pub(crate) last: StreamId,
+    pub(crate) consumers: BTreeSet<Vec<u8>>,
+    pub(crate) pending: BTreeMap<StreamId, (Vec<u8>, i64, u64)>,
+}
+
+impl PlainGroups {
+    /// Adds a group that was given nothing; false if there is one of this name.
+    pub(crate) fn insert_if_new(&mut self, name: Vec<u8>) -> bool {
+        let is_new = !self.0.contains_key(&name);
+        self.0.entry(name).or_default();
+        is_new
+    }
+
+    /// The groups of a stream as the store has them.
+    pub(crate) fn of(groups: &Groups) -> PlainGroups {
+        let plain = |group: &StreamGroup| {
+            let consumers: BTreeSet<Vec<u8>> = group.consumers().map(|(name, _)| name.to_vec()).collect();
+            let mut pending = BTreeMap::new();
+            group.scan(StreamId::MIN, PendingFilter::ALL, |entry| {
+                let owner = group.name(entry.consumer).to_vec();
+                pending.insert(entry.id, (owner, entry.time_ms, entry.count)).is_none()
+            });
+            assert_eq!(group.pending(), pending.len() as u64);
+            let each: u64 = group.consumers().map(|(_, consumer)| consumer.pending).sum();
+            assert_eq!(each, group.pending(), "pending entries of all consumers");
+            PlainGroup { last: group.last(), consumers, pending }
+        };
+        PlainGroups(groups.iter().map(|(name, group)| (name.to_vec(), plain(group))).collect())
+    }
 }
 
 impl Plain {
@@ -112,6 +152,7 @@ impl Plain {
                         assert!(stream.entries.insert(entry.id, fields).is_none(), "an entry twice");
                         true
                     });
+                    stream.groups = view.groups().map_or_else(PlainGroups::default, |groups| PlainGroups::of(groups));
                     view.facts()
                 });
                 let facts = facts.expect("a stream").expect("it is there");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use varve_store::{ListEnd, ReadBounds, StoreWorker, StreamId, Ttl, Tx, Type, ZAdd};
+use varve_store::{ListEnd, ReadBounds, StoreWorker, StreamId, StreamNeed, StreamWriter, Ttl, Tx, Type, ZAdd};
 
 use super::{Recorder, begin, key, set, store, work_off};
 use crate::all_types::value::Plain;
@@ -56,14 +56,16 @@ fn add(worker: &mut StoreWorker, ty: Type, numbers: std::ops::Range<usize>, suff
             match ty {
                 Type::Hash => _ = tx.hash_set(&k, [(&element(n)[..], &value[..])].into_iter()).expect("a hash"),
                 Type::Stream => {
-                    if !tx.exists(&k) {
-                        tx.make_stream(&k);
-                    }
-                    tx.stream_mut(&k, |stream| {
+                    let add = |stream: &mut StreamWriter<'_, '_>| {
                         let id = stream.state().last.next().expect("a small one");
                         stream.add(id, [(&element(n)[..], &value[..])].into_iter());
-                    })
-                    .expect("a stream");
+                    };
+                    let need = StreamNeed::entry([(&element(n)[..], &value[..])].into_iter());
+                    if tx.exists(&k) {
+                        tx.stream_mut_for(&k, need, add).expect("a stream");
+                    } else {
+                        tx.make_stream(&k, need, add);
+                    }
                 }
                 Type::Set => _ = tx.set_add(&k, [&element(n)[..]]).expect("a set"),
                 // A member that is there gets a score that brings it to another leaf.

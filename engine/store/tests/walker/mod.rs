@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::all_types::value::Plain;
+use crate::all_types::value::{Plain, PlainGroups};
 use crate::all_types::{Name, Op, World};
 use crate::setting;
 use varve_base::rng::Rng;
 use varve_store::{
-    Before, KeptBytes, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StreamFacts, StringForm,
-    Ttl, Type, ValuePart, Walker,
+    Before, KeptBytes, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StreamOutline,
+    StringForm, Ttl, Type, ValuePart, Walker,
 };
 
 /// A walker that remembers what it was shown.
@@ -64,8 +64,8 @@ impl Walker for Recorder {
     fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
         let name = (u32::from(old.db()), old.key().to_vec());
         let shown = Shown { name, value: Plain::empty(old.ty()), expiry: old.expiry_ms() };
-        let facts = old.stream().map(|outline| outline.facts);
-        Some(Box::new(Long { shown, facts, parts: 0, len: old.len(), most: 0, before: 0, recorder: self }))
+        let outline = old.stream();
+        Some(Box::new(Long { shown, outline, parts: 0, len: old.len(), most: 0, before: 0, recorder: self }))
     }
 
     fn before_all(&self) {
@@ -92,7 +92,7 @@ impl Walker for Recorder {
 /// A long collection that is being shown.
 struct Long {
     shown: Shown,
-    facts: Option<StreamFacts>,
+    outline: Option<StreamOutline>,
     parts: u64,
     len: u64,
     /// The most elements of one hold, and those before the hold.
@@ -113,8 +113,8 @@ impl PartSink for Long {
     }
 
     fn end(mut self: Box<Self>) {
-        if let Some(facts) = self.facts {
-            add_part(&mut self.shown.value, ValuePart::Facts(facts));
+        if let Some(outline) = &self.outline {
+            outline.for_each(|part| add_part(&mut self.shown.value, part));
         }
         assert_eq!(self.len, self.parts, "the number of parts is known before they are shown");
         let mut recorded = self.recorder.recorded.lock().expect("no panic");
@@ -154,7 +154,7 @@ impl Recorder {
 fn elements(part: &ValuePart<'_>) -> u64 {
     match part {
         ValuePart::Entries(node) => node.len() as u64,
-        ValuePart::Facts(_) => 0,
+        ValuePart::Facts(_) | ValuePart::Groups(_) => 0,
         _ => 1,
     }
 }
@@ -178,6 +178,7 @@ fn add_part(value: &mut Plain, part: ValuePart<'_>) {
             assert_eq!(facts.len, stream.entries.len() as u64);
             stream.last = facts.state.last;
         }
+        (Plain::Stream(stream), ValuePart::Groups(groups)) => stream.groups = PlainGroups::of(groups),
         (value, part) => panic!("{part:?} of {value:?}"),
     }
 }

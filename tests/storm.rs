@@ -4,7 +4,7 @@
 //! ```text
 //! storm   allkeys-random: anything goes, FLUSHALL too; every request must be answered, and answered in form
 //! siege   noeviction: nobody flushes what others keep; a client's own keys must say what it last wrote, shared counters
-//!         (keys, fields, scores) and a shared list must hold the sum of what was acknowledged, and SCAN must show every
+//!         (keys, fields, scores), a shared list and a shared stream with consumers must hold the sum of what was acknowledged, and SCAN must show every
 //!         key that stays; transactions, waiting clients, channels and caches keep what they promise (sessions/mod.rs)
 //! ```
 //! The limits at which encodings change are changed all the time, and one save follows the other: each of its files is
@@ -71,6 +71,9 @@ struct Shared {
     /// Sums of the numbers pushed and popped.
     pushed: AtomicU64,
     popped: AtomicU64,
+    /// Sums of the numbers added to the stream, and acknowledged.
+    pushed_work: AtomicU64,
+    done_work: AtomicU64,
     sums: Sums,
 }
 
@@ -415,7 +418,8 @@ fn keeping(p: &mut Player) {
             0 => raise(p),
             6..=8 => act(p),
             1 => raise_part(p),
-            2 => queue(p),
+            2 if p.random.one_in(2) => queue(p),
+            2 => work(p),
             3 => own_field(p),
             _ => own_key(p),
         }
@@ -489,6 +493,60 @@ fn queue(p: &mut Player) {
         p.batch.push(request(&format!("{} queue {count}", if left { "LPOP" } else { "RPOP" })));
         p.shared.popped.fetch_add(sum(&p.exchange()[0]), Ordering::Relaxed);
     }
+}
+
+/// Adds numbers to a stream that all share, or takes some as a consumer of its one group: new ones, or those that others have
+/// left. An entry counts for whoever has acknowledged it, and is removed then.
+fn work(p: &mut Player) {
+    let (consumer, count) = (format!("c{}", p.id), 1 + p.random.below(9));
+    let verb = p.random.below(8);
+    if verb < 3 && p.growing {
+        let number = p.random.next_u64() >> 30;
+        p.batch.push(request("XGROUP CREATE work g 0 MKSTREAM"));
+        p.batch.push(request(&format!("XADD work * n {number}")));
+        if !p.exchange()[1].is_error() {
+            p.shared.pushed_work.fetch_add(number, Ordering::Relaxed);
+        }
+        return;
+    }
+    p.batch.push(request(&match verb {
+        3 => format!("XAUTOCLAIM work g {consumer} 0 0 COUNT {count}"),
+        4 => format!("XREADGROUP GROUP g {consumer} COUNT {count} CLAIM 0 STREAMS work >"),
+        _ => format!("XREADGROUP GROUP g {consumer} COUNT {count} STREAMS work >"),
+    }));
+    let mut entries = Vec::new();
+    entries_of(&p.exchange().remove(0), &mut entries);
+    // Some are left pending, for others.
+    entries.retain(|_| !p.random.one_in(5));
+    for (id, _) in &entries {
+        let ends =
+            if p.random.one_in(2) { format!("XACKDEL work g DELREF IDS 1 {id}") } else { format!("XACK work g {id}") };
+        p.batch.push(request(&ends));
+        p.batch.push(request(&format!("XDEL work {id}")));
+    }
+    let replies = p.exchange();
+    for ((_, number), reply) in entries.iter().zip(replies.chunks(2)) {
+        let acknowledged = reply[0].integer() == Some(1)
+            || reply[0].elements().is_some_and(|fates| fates.first().and_then(RespValue::integer) == Some(1));
+        if acknowledged {
+            p.shared.done_work.fetch_add(*number, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The entries of a reply of any shape that have one field with a number: their IDs and numbers.
+fn entries_of(reply: &RespValue, found: &mut Vec<(String, u64)>) {
+    if let RespValue::Map(pairs) = reply {
+        return pairs.iter().for_each(|(_, value)| entries_of(value, found));
+    }
+    let Some(parts) = reply.elements() else { return };
+    if let [id, fields, ..] = parts
+        && let (Some([_, number]), Some(_)) = (fields.elements(), id.bytes())
+        && let Ok(number) = number.text().parse()
+    {
+        return found.push((id.text(), number));
+    }
+    parts.iter().for_each(|part| entries_of(part, found));
 }
 
 /// The sum of a list of numbers.
@@ -605,6 +663,10 @@ fn counters_hold(server: &Server, shared: &Shared) {
         both("LRANGE,queue~,0,-1") + shared.popped.load(Ordering::Relaxed),
         shared.pushed.load(Ordering::Relaxed)
     );
+    let mut left = Vec::new();
+    entries_of(&client.cmd("XRANGE work - +"), &mut left);
+    let left: u64 = left.iter().map(|(_, number)| number).sum();
+    assert_eq!(left + shared.done_work.load(Ordering::Relaxed), shared.pushed_work.load(Ordering::Relaxed), "work");
     let scores: u64 = ["tally:zset", "tally:zset elsewhere"]
         .map(|name| {
             let reply = client.call(&["ZRANGE", name, "0", "-1", "WITHSCORES"]).expect("a reply");

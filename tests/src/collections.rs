@@ -185,6 +185,7 @@ const STREAMS: &[&str] = &[
     "xclaim {t} {g1|g2} {c1|c2|c3} 0 {d+} {?force} {?retrycount {n}} {?justid} {?lastid {d}}",
     "xclaim {t} {g1|g2} {c1|c2|c3} {0|1000000} {d} {d} idle 100000 {?retrycount {n}}",
     "xautoclaim {t} {g1|g2} {c1|c2|c3} 0 {d} {?count {n}} {?justid}",
+    "xautoclaim {t} {g1|g2} {c1|c2|c3} 1000000000 {d} {?count {n}} {?justid}",
     "xinfo groups {t}",
     "xinfo help",
 ];

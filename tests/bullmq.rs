@@ -52,7 +52,8 @@ fn suite(archive: &Path) -> PathBuf {
     prepare(Command::new("tar").arg("-xzf").arg(archive).args(["--strip-components=1", "-C"]).arg(&dir));
     let install = ["install", "--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps"];
     prepare(Command::new("npm").args(install).current_dir(&dir));
-    for script in ["generate:raw:scripts", "transform:commands"] {
+    // Sandboxed processes run the compiled form.
+    for script in ["generate:raw:scripts", "transform:commands", "tsc:all"] {
         prepare(Command::new("npm").args(["run", script]).current_dir(&dir));
     }
     fs::write(ready, stamp).expect("written");

@@ -53,7 +53,7 @@ fn read(mut reader: CommandReader<impl Read>) -> (Vec<u8>, End) {
                 while at < bytes.len() {
                     at += nth_command(&bytes[at..], 0).expect("a whole command").end;
                 }
-                commands.extend_from_slice(bytes);
+                commands.extend_from_slice(&bytes);
             }
             Ok(Some(Piece::Note(_))) => {}
             Ok(None) => return (commands, End::Whole),

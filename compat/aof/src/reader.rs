@@ -35,7 +35,7 @@ const UNSYNCED_BYTES_MAX: u64 = 128 << 20;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'b> {
     /// Whole commands, one behind the other.
-    Commands(&'b mut [u8]),
+    Commands(Vec<u8>),
     /// A line that begins with `#`, without its end.
     Note(&'b [u8]),
 }
@@ -131,8 +131,10 @@ impl<R: Read> CommandReader<R> {
                 break;
             }
         }
-        self.done = end;
-        Ok(Some(Piece::Commands(&mut self.buffer[..end])))
+        // The buffer itself is given away: a long command is not copied.
+        let rest = self.buffer.split_off(end);
+        self.place += end as u64;
+        Ok(Some(Piece::Commands(std::mem::replace(&mut self.buffer, rest))))
     }
 
     /// Ends the command that begins at `start` of the buffer; its length.
@@ -151,10 +153,6 @@ impl<R: Read> CommandReader<R> {
         self.place += self.done as u64;
         self.buffer.drain(..self.done);
         self.done = 0;
-        // A command of many megabytes leaves no buffer of that size behind.
-        if self.buffer.capacity() > 16 * PIECE_BYTES && self.buffer.len() < PIECE_BYTES {
-            self.buffer.shrink_to(2 * PIECE_BYTES);
-        }
     }
 
     fn fill(&mut self) -> Result<(), FileFault> {
@@ -340,7 +338,7 @@ mod tests {
         let (mut commands, mut notes) = (Vec::new(), Vec::new());
         loop {
             match reader.next_piece() {
-                Ok(Some(Piece::Commands(piece))) => commands.extend_from_slice(piece),
+                Ok(Some(Piece::Commands(piece))) => commands.extend_from_slice(&piece),
                 Ok(Some(Piece::Note(note))) => notes.push(note.to_vec()),
                 Ok(None) => return (commands, notes, Ok(())),
                 Err(fault) => return (commands, notes, Err(fault)),

@@ -12,10 +12,11 @@
 //!
 //! The modules are floors, lowest first: plain data (errors, counts, what is queued, watched, tracked or waited for), the
 //! session, the contexts of handlers (those of scripts too), the table of commands, what follows a command (invoke), clients that wait (blocking),
-//! turns and transactions (batch). `cargo xtask tidy` keeps the order.
+//! turns and transactions (batch), streams of commands that several workers apply (apply). `cargo xtask tidy` keeps the order.
 
 #![forbid(unsafe_code)]
 
+pub mod apply;
 pub mod batch;
 pub mod blocking;
 pub mod checks;

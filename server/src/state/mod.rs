@@ -32,7 +32,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
-use varve_exec::{Command, CommandSet};
+use varve_exec::{Command, CommandSet, CommandTable};
 use varve_scripts::Scripts;
 use varve_store::Store;
 
@@ -43,6 +43,7 @@ use crate::features::monitor::state::Monitors;
 use crate::features::pause::state::Pauses;
 use crate::features::persist::state::Persist;
 use crate::features::persist::state::aof::Aof;
+use crate::features::persist::state::batch::SERVER_ENDS;
 use crate::features::pubsub::state::Registry;
 use crate::features::slowlog::state::Slowlog;
 use crate::features::tracking::state::TrackingTable;
@@ -59,6 +60,7 @@ pub(crate) struct ServerState {
     store: Arc<Store>,
     config: Live,
     commands: CommandSet,
+    table: Arc<CommandTable>,
     workers: Vec<WorkerHandle>,
     sockets: Sockets,
     tls: Contexts,
@@ -101,6 +103,8 @@ pub(crate) struct Parts {
     pub(crate) store: Arc<Store>,
     pub(crate) config: Live,
     pub(crate) commands: CommandSet,
+    /// They by the names that they have here.
+    pub(crate) table: Arc<CommandTable>,
     /// 40 hexadecimal digits.
     pub(crate) run_id: String,
     pub(crate) sockets: Sockets,
@@ -118,7 +122,8 @@ pub(crate) struct Parts {
 impl ServerState {
     /// Nothing has happened yet.
     pub(crate) fn new(parts: Parts) -> ServerState {
-        let Parts { store, config, commands, run_id, sockets, tls, handshakes, workers, pubsub, loads, aof } = parts;
+        let Parts { store, config, commands, table, run_id, sockets, tls, handshakes, workers, pubsub, loads, aof } =
+            parts;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         assert!(!workers.is_empty(), "somebody must serve");
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
@@ -128,6 +133,7 @@ impl ServerState {
             acl: AccessControl::new(&commands, &config.snapshot()),
             config,
             commands,
+            table,
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
             persist: Persist::new(now_s, loads, aof),
@@ -167,6 +173,11 @@ impl ServerState {
     /// All commands of this server.
     pub(crate) fn commands(&self) -> &CommandSet {
         &self.commands
+    }
+
+    /// The commands by the names that they have here.
+    pub(crate) fn table(&self) -> &Arc<CommandTable> {
+        &self.table
     }
 
     /// All workers, in the order of their indices.
@@ -283,7 +294,7 @@ impl ServerState {
             self.sockets.wake();
             self.handshakes.iter().for_each(Handshakes::wake);
             self.persist.loading.batches.stop();
-            self.persist.aof.pieces.stop();
+            self.persist.aof.applier.stop(SERVER_ENDS);
         }
     }
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use varve_exec::apply::Lane;
 use varve_exec::batch::Batch;
 use varve_exec::{Blocked, CommandTable, Served};
 use varve_protocol::Reply;
@@ -21,7 +22,6 @@ use crate::features::clients::{self, evict_clients, strangers};
 use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
 use crate::features::persist;
-use crate::features::persist::aof::replay::Replay;
 use crate::features::persist::aof::waiting::WaitingForFile;
 use crate::features::pubsub::delivery::DeliveryTime;
 use crate::features::pubsub::held_replies::HeldReplies;
@@ -72,15 +72,15 @@ pub(super) struct Core {
     pub(super) filed: WaitingForFile,
     /// Questions about all connections that are not answered yet.
     pub(super) questions: Questions,
-    /// Runs the commands of a file that is being loaded.
-    replay: Option<Box<Replay>>,
+    /// Runs its share of the commands of a file that is being loaded.
+    lane: Option<Box<Lane>>,
     /// Turns in a row that ended because a shard was busy.
     pub(super) busy: u32,
 }
 
 impl Core {
     /// Of worker `index`.
-    pub(super) fn new(index: usize, state: Arc<ServerState>, table: Arc<CommandTable>, links: Links) -> Core {
+    pub(super) fn new(index: usize, state: Arc<ServerState>, links: Links) -> Core {
         let mut batch = Batch::new(Arc::clone(state.workers()[index].commands()));
         let mut store = state.store().worker(index);
         batch.set_events(&mut store, Sink::new(Arc::clone(state.pubsub()), index));
@@ -90,7 +90,7 @@ impl Core {
             config: state.config().snapshot(),
             reply_bytes_max: (system_memory_bytes() / 4).max(REPLY_BYTES_MIN) as usize,
             config_changes: 0,
-            table,
+            table: Arc::clone(state.table()),
             conns: Conns::default(),
             batch,
             store,
@@ -107,7 +107,7 @@ impl Core {
             resting: Resting::default(),
             filed: WaitingForFile::default(),
             questions: Questions::default(),
-            replay: None,
+            lane: None,
             busy: 0,
             state,
         };
@@ -301,17 +301,26 @@ impl Core {
     #[inline]
     pub(super) fn load(&mut self) -> bool {
         if !self.state.persist().loading.is_on() {
-            self.replay = None;
+            self.lane = None;
             return false;
         }
         let now_ms = self.now.unix_ms;
         if persist::load::step(&self.state, &mut self.store, now_ms) {
             return true;
         }
-        // Commands have one order: they are the first worker's.
-        let replay = || Box::new(Replay::new(&self.state, now_ms));
-        self.index == 0
-            && self.replay.get_or_insert_with(replay).step(&self.state, &mut self.store, &self.table, now_ms)
+        let applier = &self.state.persist().aof.applier;
+        if self.index >= applier.lanes() {
+            return false;
+        }
+        let lane = self.lane.get_or_insert_with(|| {
+            let keeper = Box::new(Keeper::new(Arc::clone(self.state.scripts())));
+            Box::new(Lane::new(self.index, self.state.commands().ids(), Some(keeper), now_ms))
+        });
+        let ready = lane.step(applier, &mut self.store, &self.table, now_ms);
+        for other in ready.unwrap_or_default().iter().filter(|other| *other != self.index) {
+            self.state.workers()[other].send(Message::Load);
+        }
+        ready.is_some()
     }
 
     /// A signal asks for the end of the server.

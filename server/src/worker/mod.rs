@@ -175,6 +175,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         store: setup.store,
         config: setup.config,
         commands: *features::commands(),
+        table: Arc::clone(&setup.table),
         run_id: setup.run_id,
         sockets,
         tls,
@@ -193,7 +194,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         let contexts = Arc::clone(&state);
         let context = Box::new(move || contexts.tls().client());
         let links = Links::new(poll.registry().try_clone()?, Arc::new(resolve), context);
-        let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), Arc::clone(&setup.table), links));
+        let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), links));
         let name = format!("worker-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
     }

@@ -111,7 +111,7 @@ fn read(part: &mut Part, length: Option<u64>) -> io::Result<State> {
 fn commands(part: &mut Part, mut reader: CommandReader<impl Read>) -> io::Result<State> {
     loop {
         match reader.next_piece() {
-            Ok(Some(Piece::Commands(bytes))) => part.commands += count(bytes),
+            Ok(Some(Piece::Commands(bytes))) => part.commands += count(&bytes),
             Ok(Some(Piece::Note(_))) => {}
             Ok(None) => return Ok(State::Whole),
             Err(FileFault::Io(error)) => return Err(error),

@@ -26,7 +26,7 @@ use super::shard::ShardCell;
 use crate::state::collections::CollectionTable;
 use crate::state::detached::DetachedTables;
 use crate::state::effects::EffectSink;
-use crate::state::key::{Key, SHARDS_MAX, shard_of};
+use crate::state::key::{Key, SHARDS_MAX, hash_of, shard_of};
 use crate::state::lazyfree::Lazyfree;
 use crate::state::observe::Observed;
 use crate::state::pending::{Freeing, PendingWork};
@@ -251,6 +251,12 @@ impl Store {
     #[inline]
     pub fn key<'k>(&self, db: u32, bytes: &'k [u8]) -> Key<'k> {
         Key::new(self.seed(), self.databases.physical(db), bytes)
+    }
+
+    /// The shard of a key, whatever its database.
+    #[inline]
+    pub fn shard_of_bytes(&self, key: &[u8]) -> u16 {
+        self.shard_of(hash_of(self.seed(), 0, key)) as u16
     }
 
     /// Fetches the bucket of a hash into the cache; no lock is needed.

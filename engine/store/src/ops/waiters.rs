@@ -126,7 +126,7 @@ impl Tx<'_> {
 
     /// The shard of a key, whatever its database.
     pub fn shard_of_bytes(&self, key: &[u8]) -> u16 {
-        self.store.shard_of(hash_of(self.store.seed(), 0, key)) as u16
+        self.store.shard_of_bytes(key)
     }
 
     /// Notes that a key has changed, for the clients that wait for it.

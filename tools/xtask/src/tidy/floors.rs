@@ -73,6 +73,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["invoke", "pause"],
             &["blocking"],
             &["batch"],
+            &["apply"],
         ],
     ),
     (

@@ -1,8 +1,8 @@
 //! Loading an append-only file at the start: its base, then its increments, command by command.
 //!
 //! ```text
-//!   main thread: manifest, files --pieces of whole commands--> worker 0: runs them (replay.rs)
-//!                base of an RDB file: load.rs of the matter       clients: LOADING
+//!   main thread: manifest, files --whole commands--> router --> workers: each runs those of its shards (varve_exec::apply)
+//!                base of an RDB file: load.rs of the matter         clients: LOADING
 //! ```
 //! A torn end of the last file is cut off where `aof-load-truncated` allows it; all else that is damaged ends the start, and
 //! nothing of it is served. The texts of the log are redis-server's.
@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use varve_aof::{CommandReader, Entry, FileFault, Manifest, Piece};
+use varve_exec::apply::Router;
 
 use super::super::load::insert_all;
-use super::super::state::aof::CommandPiece;
 use super::writer::{Place, shown};
 use crate::config::{Config, path_of};
 use crate::state::ServerState;
@@ -145,7 +145,7 @@ fn load_file(state: &ServerState, config: &Config, place: &Place, entry: &Entry,
     commands(state, config, place, entry, is_last, CommandReader::new(rest.map_err(|error| cannot(&error))?, offset))
 }
 
-/// Gives the commands of a file to the worker that runs them, and waits for the end.
+/// Gives the commands of a file to the workers that run them, and waits for the end.
 fn commands(
     state: &ServerState,
     config: &Config,
@@ -154,20 +154,26 @@ fn commands(
     is_last: bool,
     mut reader: CommandReader<Box<dyn Read + Send>>,
 ) -> Result<(), String> {
-    let (pieces, loading, name) = (&state.persist().aof.pieces, &state.persist().loading, shown(&entry.name));
-    let before = loading.done_bytes.load(Relaxed);
+    let (applier, loading, name) = (&state.persist().aof.applier, &state.persist().loading, shown(&entry.name));
+    let (before, mut router) = (loading.done_bytes.load(Relaxed), Router::new());
+    let mut unread = None;
+    applier.begin(reader.offset());
     let mut delay_us = config.save.key_load_delay_us;
     let fault = loop {
         let offset = reader.offset();
         match reader.next_piece() {
             Ok(Some(Piece::Commands(bytes))) => {
-                let piece = CommandPiece { offset, bytes: bytes.to_vec() };
                 if delay_us > 0 {
                     delay_us = state.config().snapshot().save.key_load_delay_us;
                     std::thread::sleep(Duration::from_micros(delay_us));
                 }
-                pieces.push(piece).map_err(|reason| format!("{reason} reading the append only file {name}"))?;
-                state.workers()[0].send(Message::Load);
+                if !applier.wait_for_room() {
+                    break None;
+                }
+                if let Err(reason) = route(state, &mut router, offset, bytes) {
+                    unread = Some(reason);
+                    break None;
+                }
             }
             Ok(Some(Piece::Note(_))) => {}
             Ok(None) => break None,
@@ -177,15 +183,15 @@ fn commands(
         loading.done_bytes.store(now, Relaxed);
         let guess_at = loading.total_bytes.load(Relaxed) / GUESS_PART;
         if was < guess_at && now >= guess_at {
-            guess_keys(state, now.saturating_sub(pieces.waiting_bytes() as u64));
+            guess_keys(state, before + applier.applied());
         }
         if state.is_stopping() {
             return Err("the server ends".to_owned());
         }
     };
-    pieces.finish().map_err(|reason| format!("{reason} reading the append only file {name}"))?;
+    applier.finish().map_err(|reason| format!("{reason} reading the append only file {name}"))?;
     match fault {
-        None => Ok(()),
+        None => unread.map_or(Ok(()), |reason| Err(format!("{reason} reading the append only file {name}"))),
         Some(FileFault::Io(error)) => {
             Err(format!("Unrecoverable error reading the append only file {name}: {}", error_text(&error)))
         }
@@ -195,6 +201,21 @@ fn commands(
         )),
         Some(FileFault::Truncated { valid }) => truncated(config, place, entry, is_last, valid),
     }
+}
+
+/// Gives commands that stand at `offset` of a file to the workers whose shards they are about.
+///
+/// # Errors
+/// Something is no command for the parser of requests, although the file's reader takes it for one.
+fn route(state: &ServerState, router: &mut Router, offset: u64, mut bytes: Vec<u8>) -> Result<(), String> {
+    let to = (&state.persist().aof.applier, &**state.store(), &**state.table());
+    let length = bytes.len();
+    let (routed, lanes) = router.push(to, offset, &mut bytes)?;
+    if routed < length {
+        return Err(format!("No command at offset {}", offset + routed as u64));
+    }
+    lanes.iter().for_each(|lane| state.workers()[lane].send(Message::Load));
+    Ok(())
 }
 
 /// Has the shards' indexes make room for the keys of the whole file, going by those that its first bytes have made.

@@ -1,7 +1,7 @@
 //! The append-only file: `appendonly`, its start and its end.
 //!
 //! ```text
-//!   start --load.rs, replay.rs--> keyspace      workers --journal--> thread.rs --> writer.rs --> files
+//!   start --load.rs--> keyspace      workers --journal--> thread.rs --> writer.rs --> files
 //!   rewrite.rs: the base of an instant in the place of all files before it
 //! ```
 //! Not here: the bytes of effects (varve_exec's journal), manifests and framing (varve_aof).
@@ -9,7 +9,6 @@
 mod commands_base;
 mod load;
 pub(crate) mod reload;
-pub(crate) mod replay;
 pub(super) mod rewrite;
 mod thread;
 pub(crate) mod waiting;

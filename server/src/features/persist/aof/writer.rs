@@ -562,7 +562,7 @@ mod tests {
                     Ok(Some(Piece::Commands(bytes))) => {
                         assert!(selected || bytes.starts_with(SELECT), "{}", shown(&entry.name));
                         selected = true;
-                        numbers.extend(numbers_in(bytes));
+                        numbers.extend(numbers_in(&bytes));
                     }
                     Ok(Some(Piece::Note(_))) => {}
                     Ok(None) => break,

@@ -17,9 +17,9 @@ use std::time::Duration;
 use mio::Waker;
 use parking_lot::Mutex;
 use varve_aof::Form;
+use varve_exec::apply::Applier;
 use varve_exec::journal::{Cut, Journal, Reached};
 
-use super::batch::{Batches, Waits};
 use super::rewrites::{RewriteFacts, Rewrites};
 
 /// Something that the thread is to do.
@@ -83,22 +83,8 @@ pub(crate) struct Aof {
     write_delay_us: AtomicU64,
     sleepers: Box<[Sleeper]>,
     thread: Mutex<Thread>,
-    /// Commands of a file on their way to the worker that runs them.
-    pub(crate) pieces: Batches<CommandPiece>,
-}
-
-/// Commands of a file, whole ones.
-#[derive(Debug)]
-pub(crate) struct CommandPiece {
-    /// Place of the first one in the file, bytes.
-    pub(crate) offset: u64,
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Waits for CommandPiece {
-    fn bytes(&self) -> usize {
-        self.bytes.capacity()
-    }
+    /// Commands of a file on their way to the workers that run them.
+    pub(crate) applier: Applier,
 }
 
 /// The thread of the file, and how it is reached.
@@ -122,6 +108,7 @@ impl Aof {
     pub(crate) fn new(wakers: Vec<Arc<Waker>>) -> Aof {
         let sleepers: Box<[Sleeper]> =
             wakers.into_iter().map(|waker| Sleeper { waits: AtomicBool::new(false), waker }).collect();
+        let applier = Applier::new(sleepers.len());
         Aof {
             journal: Journal::new(sleepers.len()),
             on: AtomicBool::new(false),
@@ -133,7 +120,7 @@ impl Aof {
             write_delay_us: AtomicU64::new(0),
             sleepers,
             thread: Mutex::default(),
-            pieces: Batches::default(),
+            applier,
         }
     }
 

@@ -53,30 +53,25 @@ impl Batch {
     }
 }
 
-/// Something that waits to be inserted.
-pub(crate) trait Waits {
+impl Batch {
     /// Bytes of memory that it takes.
-    fn bytes(&self) -> usize;
-}
-
-impl Waits for Batch {
-    fn bytes(&self) -> usize {
+    fn memory(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 }
 
 /// See the module's picture.
-#[derive(Debug)]
-pub(crate) struct Batches<T = Batch> {
-    queue: Mutex<Queue<T>>,
+#[derive(Debug, Default)]
+pub(crate) struct Batches {
+    queue: Mutex<Queue>,
     changed: Condvar,
     /// Something waits: what idle workers ask.
     any: AtomicBool,
 }
 
-#[derive(Debug)]
-struct Queue<T> {
-    waiting: VecDeque<T>,
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Batch>,
     waiting_bytes: usize,
     /// Batches that were taken and are not done.
     taken: usize,
@@ -84,21 +79,14 @@ struct Queue<T> {
     refused: Option<String>,
 }
 
-impl<T> Default for Batches<T> {
-    fn default() -> Batches<T> {
-        let queue = Queue { waiting: VecDeque::new(), waiting_bytes: 0, taken: 0, refused: None };
-        Batches { queue: Mutex::new(queue), changed: Condvar::new(), any: AtomicBool::new(false) }
-    }
-}
-
-impl<T: Waits> Batches<T> {
+impl Batches {
     /// Puts a batch, once there is room.
     ///
     /// # Errors
     /// Why an entry of an earlier one could not be inserted.
-    pub(crate) fn push(&self, batch: T) -> Result<(), String> {
+    pub(crate) fn push(&self, batch: Batch) -> Result<(), String> {
         let mut queue = self.queue.lock();
-        let bytes = batch.bytes();
+        let bytes = batch.memory();
         while !queue.waiting.is_empty() && queue.waiting_bytes + bytes > QUEUE_BYTES && queue.refused.is_none() {
             self.changed.wait(&mut queue);
         }
@@ -121,11 +109,6 @@ impl<T: Waits> Batches<T> {
         queue.refused.clone().map_or(Ok(()), Err)
     }
 
-    /// Bytes of the batches that wait.
-    pub(crate) fn waiting_bytes(&self) -> usize {
-        self.queue.lock().waiting_bytes
-    }
-
     /// Nobody inserts any more: who pushes or waits is told so.
     pub(crate) fn stop(&self) {
         self.queue.lock().refused.get_or_insert_with(|| SERVER_ENDS.to_owned());
@@ -133,7 +116,7 @@ impl<T: Waits> Batches<T> {
     }
 
     /// A batch to insert; None if none waits. [`Batches::done`] follows.
-    pub(crate) fn take(&self) -> Option<T> {
+    pub(crate) fn take(&self) -> Option<Batch> {
         if !self.any.load(Relaxed) {
             return None;
         }
@@ -141,7 +124,7 @@ impl<T: Waits> Batches<T> {
         let batch = queue.waiting.pop_front();
         if let Some(batch) = &batch {
             queue.taken += 1;
-            queue.waiting_bytes -= batch.bytes();
+            queue.waiting_bytes -= batch.memory();
         }
         self.any.store(!queue.waiting.is_empty(), Relaxed);
         self.changed.notify_all();
@@ -167,21 +150,19 @@ mod tests {
 
     use super::*;
 
-    impl Waits for Vec<u8> {
-        fn bytes(&self) -> usize {
-            self.len()
-        }
+    fn batch(bytes: usize) -> Batch {
+        Batch { dialect: Dialect::OURS, bytes: vec![0; bytes], entries: Vec::new() }
     }
 
     #[test]
     fn batches_wait_up_to_their_bytes_and_a_large_one_alone() {
-        let (batches, pushed) = (Arc::new(Batches::<Vec<u8>>::default()), Arc::new(AtomicUsize::new(0)));
+        let (batches, pushed) = (Arc::new(Batches::default()), Arc::new(AtomicUsize::new(0)));
         let lengths = [QUEUE_BYTES / 2, QUEUE_BYTES / 2, 1, 3 * QUEUE_BYTES, 2];
         let loader = {
             let (batches, pushed) = (Arc::clone(&batches), Arc::clone(&pushed));
             std::thread::spawn(move || {
                 for length in lengths {
-                    batches.push(vec![0; length]).expect("nobody refuses");
+                    batches.push(batch(length)).expect("nobody refuses");
                     pushed.fetch_add(1, SeqCst);
                 }
                 batches.finish()
@@ -193,8 +174,8 @@ mod tests {
                 std::thread::yield_now();
                 continue;
             };
-            assert_eq!(batch.len(), lengths[inserted]);
-            let waits: usize = batches.queue.lock().waiting.iter().map(Vec::len).sum();
+            assert_eq!(batch.memory(), lengths[inserted]);
+            let waits: usize = batches.queue.lock().waiting.iter().map(Batch::memory).sum();
             assert!(waits <= QUEUE_BYTES || batches.queue.lock().waiting.len() == 1, "{waits} bytes wait");
             inserted += 1;
             batches.done(Ok(()));

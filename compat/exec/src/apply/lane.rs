@@ -1,0 +1,191 @@
+//! One worker's part of applying a stream: its own session, batch and parser. Of the replies only errors are read: a command
+//! that is refused ends the work, since what it changed when it was written is missing.
+//!
+//! Keys whose time is over stay: the stream says when they went.
+
+use std::fmt;
+
+use varve_base::number::parse_i64;
+use varve_protocol::{Args, Parsed, Parser, Reply, RequestLimits};
+use varve_store::StoreWorker;
+
+use super::queue::{Applier, Chunk, LaneSet, Refused};
+use crate::batch::{Batch, TurnState};
+use crate::command::CommandTable;
+use crate::large_arguments::LargeArguments;
+use crate::script::ScriptKeeper;
+use crate::session::Session;
+use crate::stats::CommandStats;
+
+/// Bytes of replies that keep their buffer.
+const REPLY_KEEP_BYTES: usize = 64 << 10;
+
+/// See the module's text.
+pub struct Lane {
+    number: usize,
+    batch: Batch,
+    parser: Parser,
+    session: Session,
+    out: Reply,
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Lane {
+    /// The lane of this number, from 0, of a server whose commands have so many ids. Its commands are not counted as clients'.
+    pub fn new(number: usize, ids: usize, keeper: Option<Box<ScriptKeeper>>, now_ms: i64) -> Lane {
+        let mut batch = Batch::new(CommandStats::new(ids));
+        if let Some(keeper) = keeper {
+            batch.set_keeper(keeper);
+        }
+        Lane { number, batch, parser: parser(), session: Session::of_replay(now_ms), out: Reply::new() }
+    }
+
+    /// Runs the commands that come next in this lane, and gives the lanes that may go on then; None if none may run now. The
+    /// worker is outside the gate.
+    pub fn step(
+        &mut self,
+        applier: &Applier,
+        worker: &mut StoreWorker,
+        table: &CommandTable,
+        now_ms: i64,
+    ) -> Option<LaneSet> {
+        let (lanes, mut chunk) = applier.take(self.number)?;
+        let result = self.run(worker, table, now_ms, &mut chunk);
+        Some(applier.done(lanes, &chunk, result))
+    }
+
+    fn run(
+        &mut self,
+        worker: &mut StoreWorker,
+        table: &CommandTable,
+        now_ms: i64,
+        chunk: &mut Chunk,
+    ) -> Result<(), Refused> {
+        let (mut offsets, mut at) = (&chunk.offsets[..], 0);
+        for &(end, db) in &chunk.stretches {
+            self.session.select(db);
+            let mut input = &mut chunk.bytes[at..end];
+            while !input.is_empty() {
+                let (consumed, commands) = self.turn(worker, table, now_ms, input, offsets)?;
+                (input, offsets) = (input.split_at_mut(consumed).1, &offsets[commands..]);
+            }
+            at = end;
+        }
+        assert!(offsets.is_empty(), "each command has an offset");
+        Ok(())
+    }
+
+    /// One turn; the bytes and commands that are done with.
+    fn turn(
+        &mut self,
+        worker: &mut StoreWorker,
+        table: &CommandTable,
+        now_ms: i64,
+        input: &mut [u8],
+        offsets: &[u64],
+    ) -> Result<(usize, usize), Refused> {
+        let Lane { batch, parser, session, out, .. } = self;
+        let errors = batch.stats().error_replies.get();
+        let turn = batch.turn(worker, table, parser, session, now_ms, input, &mut LargeArguments::default(), out);
+        let refused = |reason: String| Refused { offset: offsets[turn.commands.min(offsets.len() - 1)], reason };
+        drop(batch.take_served());
+        if batch.stats().error_replies.get() != errors {
+            let error = refusal(&out.parts().collect::<Vec<_>>().concat(), &input[..turn.consumed], offsets);
+            out.clear(REPLY_KEEP_BYTES);
+            return Err(error);
+        }
+        out.clear(REPLY_KEEP_BYTES);
+        match turn.state {
+            TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) => {}
+            TurnState::Busy | TurnState::Paused => std::thread::yield_now(),
+            TurnState::Foreign => {
+                let name = name_of(&input[turn.consumed..], 0);
+                return Err(refused(format!("Unknown command '{}'", String::from_utf8_lossy(&name))));
+            }
+            TurnState::Blocked(blocked) => {
+                let _ = blocked.cancel();
+                blocked.forget(worker);
+            }
+            TurnState::Server { command, .. } | TurnState::Exec { command, .. } => {
+                return Err(refused(format!("Command '{}', which changes no data,", command.full_name)));
+            }
+            TurnState::Linked => unreachable!("a session that replays takes no late replies"),
+            TurnState::Close(_) => return Err(refused("A command that ends the connection".to_owned())),
+        }
+        Ok((turn.consumed, turn.commands))
+    }
+}
+
+fn parser() -> Parser {
+    Parser::new(RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() })
+}
+
+/// Names the first command that was refused, of those that stand at `offsets` of the stream.
+#[cold]
+fn refusal(replies: &[u8], commands: &[u8], offsets: &[u64]) -> Refused {
+    let Some((nth, error)) = first_error(replies) else {
+        let offset = offsets[0];
+        return Refused { offset, reason: format!("A command behind offset {offset} was refused") };
+    };
+    let (offset, name) = (offsets[nth], name_of(commands, nth));
+    let [name, error] = [&name, error].map(String::from_utf8_lossy);
+    Refused { offset, reason: format!("The command '{name}' at offset {offset} was refused ({error})") }
+}
+
+/// The name of the command that has this number, from 0, among whole ones.
+#[cold]
+fn name_of(commands: &[u8], nth: usize) -> Vec<u8> {
+    let (mut commands, mut parser) = (commands.to_vec(), parser());
+    let mut rest = &mut commands[..];
+    for left in (0..=nth).rev() {
+        let mut spans = Vec::new();
+        let Parsed::Request { consumed } = parser.parse(rest, &mut spans) else { break };
+        if left == 0 {
+            return Args::new(rest, &spans).opt(0).unwrap_or_default().to_vec();
+        }
+        rest = &mut rest[consumed..];
+    }
+    Vec::new()
+}
+
+/// The number of the first reply that is an error or has one in it, from 0, and the error. The replies are RESP2.
+fn first_error(replies: &[u8]) -> Option<(usize, &[u8])> {
+    // `open`: parts of the reply that are still to come.
+    let (mut nth, mut open, mut at) = (0, 1_i64, 0);
+    loop {
+        let line = replies.get(at..)?.split(|byte| *byte == b'\r').next().filter(|line| !line.is_empty())?;
+        let number = || parse_i64(&line[1..]).map_or(0, |number| number.max(0));
+        at += line.len() + 2;
+        match line[0] {
+            b'-' => return Some((nth, &line[1..])),
+            b'$' if line != b"$-1" => at += number() as usize + 2,
+            b'*' => open += number(),
+            _ => {}
+        }
+        open -= 1;
+        if open == 0 {
+            (nth, open) = (nth + 1, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refused_command_is_named() {
+        let replies = b"+OK\r\n$3\r\n-ab\r\n$-1\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n*-1\r\n*2\r\n+OK\r\n-ERR no\r\n";
+        assert_eq!(first_error(replies), Some((5, &b"ERR no"[..])));
+        assert_eq!(first_error(&replies[..replies.len() - 9]), None);
+        let commands = b"*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nLPOP\r\n$1\r\nk\r\n";
+        let Refused { offset, reason } = refusal(b"+PONG\r\n-WRONGTYPE x\r\n", commands, &[100, 114]);
+        assert_eq!(reason, "The command 'LPOP' at offset 114 was refused (WRONGTYPE x)");
+        assert_eq!(offset, 114);
+    }
+}

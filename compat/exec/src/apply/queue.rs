@@ -1,0 +1,324 @@
+//! Commands on their way from the router to the lanes.
+//!
+//! ```text
+//!  lane 0   front [1: lane 0] [3: lanes 0 1] [4: lane 0]        work number: lanes that it is of
+//!  lane 1   front [2: lane 1] [3: lanes 0 1]                    work 3 stands in both; its commands are in the first
+//!           taken by any of its lanes, once it is at the front of all of them and none of them runs anything
+//! ```
+//! One lock holds all of it: it is taken twice for some 64 KB of commands.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::{Condvar, Mutex};
+
+/// Lanes at most: a set of them is one word.
+pub const LANES_MAX: usize = u64::BITS as usize;
+
+/// Bytes of commands that wait for the lanes; a longer command waits alone.
+const WAITING_BYTES_MAX: usize = 8 << 20;
+
+/// Some lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneSet(u64);
+
+impl LaneSet {
+    /// All of so many lanes.
+    pub(super) fn all(count: usize) -> LaneSet {
+        LaneSet(u64::MAX >> (LANES_MAX - count))
+    }
+
+    /// This lane alone.
+    pub(super) fn one(lane: usize) -> LaneSet {
+        LaneSet(1 << lane)
+    }
+
+    pub(super) fn add(&mut self, others: LaneSet) {
+        self.0 |= others.0;
+    }
+
+    /// The lowest one, if there is one.
+    pub(super) fn first(self) -> Option<usize> {
+        (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
+    }
+
+    /// The only one; None if there are more or none.
+    pub(super) fn only(self) -> Option<usize> {
+        self.first().filter(|first| self == LaneSet::one(*first))
+    }
+
+    /// The numbers of the lanes, ascending.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..LANES_MAX).filter(move |lane| self.0 & 1 << lane != 0)
+    }
+}
+
+/// Whole commands, one behind the other, for some lanes.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    pub(super) bytes: Vec<u8>,
+    /// The stretches of one database each: where a stretch ends in the bytes, and the database selected at its front.
+    pub(super) stretches: Vec<(usize, u32)>,
+    /// Where each command stands in the stream.
+    pub(super) offsets: Vec<u64>,
+}
+
+impl Chunk {
+    /// Bytes of memory.
+    fn memory(&self) -> usize {
+        self.bytes.capacity() + self.offsets.capacity() * size_of::<u64>()
+    }
+}
+
+/// See the module's picture.
+#[derive(Debug)]
+struct Work {
+    number: u64,
+    /// Where its first command stands in the stream.
+    offset: u64,
+    lanes: LaneSet,
+    /// In the first of its lanes.
+    chunk: Option<Chunk>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    works: VecDeque<Work>,
+    /// The offset of the work that runs.
+    running: Option<u64>,
+}
+
+/// A command that was refused, where it stands, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) offset: u64,
+    pub(super) reason: String,
+}
+
+#[derive(Debug)]
+struct State {
+    lanes: Vec<Waiting>,
+    /// Works so far.
+    number: u64,
+    waiting_bytes: usize,
+    /// Up to here the stream was routed.
+    routed: u64,
+    refused: Option<Refused>,
+    /// Nobody runs anything any more.
+    stopped: bool,
+}
+
+/// The commands that wait for the lanes: shared by the router and them.
+#[derive(Debug)]
+pub struct Applier {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Works that are not done: what idle workers ask.
+    works: AtomicUsize,
+}
+
+impl Applier {
+    /// For this number of lanes, from 1; there are [`LANES_MAX`] at most.
+    pub fn new(lanes: usize) -> Applier {
+        let lanes = (0..lanes.clamp(1, LANES_MAX)).map(|_| Waiting::default()).collect();
+        let state = State { lanes, number: 0, waiting_bytes: 0, routed: 0, refused: None, stopped: false };
+        Applier { state: Mutex::new(state), changed: Condvar::new(), works: AtomicUsize::new(0) }
+    }
+
+    /// Number of lanes.
+    pub fn lanes(&self) -> usize {
+        self.state.lock().lanes.len()
+    }
+
+    /// A stream begins at this offset. The one before was finished.
+    pub fn begin(&self, offset: u64) {
+        let mut state = self.state.lock();
+        assert!(self.works.load(Relaxed) == 0, "a stream begins when the one before it is applied");
+        state.routed = offset;
+        state.refused = state.refused.take().filter(|_| state.stopped);
+    }
+
+    /// Everything before this offset of the stream is applied.
+    pub fn applied(&self) -> u64 {
+        let state = self.state.lock();
+        let first = |lane: &Waiting| lane.running.or_else(|| lane.works.front().map(|work| work.offset));
+        state.lanes.iter().filter_map(first).fold(state.routed, u64::min)
+    }
+
+    /// Waits until there is room for more commands; false if one was refused, and no more are to come.
+    pub fn wait_for_room(&self) -> bool {
+        let mut state = self.state.lock();
+        while state.waiting_bytes >= WAITING_BYTES_MAX && state.refused.is_none() {
+            self.changed.wait(&mut state);
+        }
+        state.refused.is_none()
+    }
+
+    /// Waits until everything that was routed is applied.
+    ///
+    /// # Errors
+    /// A command was refused: why.
+    pub fn finish(&self) -> Result<(), String> {
+        let mut state = self.state.lock();
+        while self.works.load(Relaxed) > 0 && !state.stopped {
+            self.changed.wait(&mut state);
+        }
+        state.refused.as_ref().map_or(Ok(()), |refused| Err(refused.reason.clone()))
+    }
+
+    /// Nobody runs commands any more: whoever waits is told this reason.
+    pub fn stop(&self, reason: &str) {
+        let mut state = self.state.lock();
+        state.stopped = true;
+        self.refuse(&mut state, Refused { offset: 0, reason: reason.to_owned() });
+        self.changed.notify_all();
+    }
+
+    /// Puts works behind the others; the stream is routed up to `routed`.
+    pub(super) fn push(&self, works: &mut Vec<(LaneSet, Chunk)>, routed: u64) {
+        let mut state = self.state.lock();
+        // They stand behind what was refused.
+        let refused = state.refused.is_some();
+        for (lanes, chunk) in works.drain(..).filter(|_| !refused) {
+            state.waiting_bytes += chunk.memory();
+            state.number += 1;
+            self.works.fetch_add(1, Relaxed);
+            let (number, offset, mut chunk) = (state.number, chunk.offsets[0], Some(chunk));
+            for lane in lanes.iter() {
+                state.lanes[lane].works.push_back(Work { number, offset, lanes, chunk: chunk.take() });
+            }
+        }
+        state.routed = routed;
+    }
+
+    /// The next commands of a lane, and the lanes that they are of; None if none may run now. [`Applier::done`] follows.
+    pub(super) fn take(&self, lane: usize) -> Option<(LaneSet, Chunk)> {
+        if self.works.load(Relaxed) == 0 {
+            return None;
+        }
+        let mut state = self.state.lock();
+        let Work { number, offset, lanes, .. } = *state.lanes[lane].works.front()?;
+        let is_next = |lane: usize| {
+            let waiting = &state.lanes[lane];
+            waiting.running.is_none() && waiting.works.front().is_some_and(|work| work.number == number)
+        };
+        if !lanes.iter().all(is_next) {
+            return None;
+        }
+        let mut chunk = None;
+        for lane in lanes.iter() {
+            state.lanes[lane].running = Some(offset);
+            let work = state.lanes[lane].works.pop_front().expect("the work is at the front");
+            chunk = chunk.or(work.chunk);
+        }
+        Some((lanes, chunk.expect("the first lane of a work has its commands")))
+    }
+
+    /// Commands that were taken have run, or one of them was refused. Returns the lanes that may go on.
+    pub(super) fn done(&self, lanes: LaneSet, chunk: &Chunk, result: Result<(), Refused>) -> LaneSet {
+        let mut state = self.state.lock();
+        for lane in lanes.iter() {
+            let was = state.lanes[lane].running.take();
+            assert!(was.is_some(), "what is done was taken");
+        }
+        state.waiting_bytes -= chunk.memory();
+        self.works.fetch_sub(1, Relaxed);
+        if let Err(refused) = result {
+            self.refuse(&mut state, refused);
+        }
+        self.changed.notify_all();
+        if state.refused.is_some() { LaneSet::all(state.lanes.len()) } else { lanes }
+    }
+
+    /// Keeps the refusal that stands first in the stream, and drops what stands behind it.
+    fn refuse(&self, state: &mut State, refused: Refused) {
+        if state.refused.as_ref().is_none_or(|first| refused.offset < first.offset) {
+            state.refused = Some(refused);
+        }
+        let until = state.refused.as_ref().map_or(u64::MAX, |first| first.offset);
+        for lane in &mut state.lanes {
+            while lane.works.back().is_some_and(|work| work.offset > until || state.stopped) {
+                if let Some(chunk) = lane.works.pop_back().and_then(|work| work.chunk) {
+                    state.waiting_bytes -= chunk.memory();
+                    self.works.fetch_sub(1, Relaxed);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(offset: u64) -> Chunk {
+        Chunk { bytes: vec![b'c'], stretches: vec![(1, 0)], offsets: vec![offset] }
+    }
+
+    fn lanes(numbers: &[usize]) -> LaneSet {
+        let mut set = LaneSet::default();
+        numbers.iter().for_each(|lane| set.add(LaneSet::one(*lane)));
+        set
+    }
+
+    /// The offset of what a lane takes.
+    fn take(applier: &Applier, lane: usize) -> Option<(u64, LaneSet, Chunk)> {
+        applier.take(lane).map(|(lanes, chunk)| (chunk.offsets[0], lanes, chunk))
+    }
+
+    #[test]
+    fn a_work_of_two_lanes_runs_once_behind_all_before_it_in_both() {
+        let applier = Applier::new(3);
+        let mut works = vec![(lanes(&[0]), chunk(10)), (lanes(&[0, 1]), chunk(20)), (lanes(&[1]), chunk(30))];
+        works.push((lanes(&[2]), chunk(40)));
+        applier.push(&mut works, 50);
+        assert!(take(&applier, 1).is_none(), "the first lane has something before it");
+        let (offset, of, first) = take(&applier, 0).expect("the first of lane 0");
+        assert_eq!((offset, applier.applied()), (10, 10));
+        assert!(take(&applier, 0).is_none() && take(&applier, 1).is_none(), "lane 0 is running");
+        let (_, third, free) = take(&applier, 2).expect("lane 2 waits for nobody");
+        applier.done(third, &free, Ok(()));
+        applier.done(of, &first, Ok(()));
+        assert_eq!(applier.applied(), 20);
+        let (offset, of, both) = take(&applier, 1).expect("either lane may run it");
+        assert_eq!((offset, of), (20, lanes(&[0, 1])));
+        assert!(take(&applier, 0).is_none() && take(&applier, 1).is_none());
+        assert_eq!(applier.done(of, &both, Ok(())), lanes(&[0, 1]), "both go on");
+        let (offset, of, last) = take(&applier, 1).expect("the last");
+        assert_eq!((offset, applier.applied()), (30, 30));
+        applier.done(of, &last, Ok(()));
+        assert_eq!((applier.applied(), applier.finish()), (50, Ok(())));
+        assert_eq!(applier.state.lock().waiting_bytes, 0);
+    }
+
+    #[test]
+    fn of_several_refusals_the_first_in_the_stream_counts_and_nothing_behind_it_runs() {
+        let applier = Applier::new(2);
+        let refused = |offset: u64| Err(Refused { offset, reason: format!("at {offset}") });
+        let mut works = vec![(lanes(&[0]), chunk(10)), (lanes(&[1]), chunk(20)), (lanes(&[0]), chunk(30))];
+        works.extend([(lanes(&[0, 1]), chunk(40)), (lanes(&[1]), chunk(50))]);
+        applier.push(&mut works, 60);
+        let (_, of, later) = take(&applier, 1).expect("offset 20");
+        assert_eq!(applier.done(of, &later, refused(20)), lanes(&[0, 1]));
+        assert!(!applier.wait_for_room() && take(&applier, 1).is_none());
+        let (offset, of, earlier) = take(&applier, 0).expect("offset 10 stands before it");
+        assert_eq!(offset, 10);
+        applier.done(of, &earlier, refused(10));
+        assert!(take(&applier, 0).is_none());
+        applier.push(&mut vec![(lanes(&[0]), chunk(60))], 70);
+        assert_eq!(applier.finish(), Err("at 10".to_owned()));
+        assert_eq!(applier.state.lock().waiting_bytes, 0);
+        applier.begin(0);
+        assert_eq!(applier.finish(), Ok(()));
+    }
+
+    #[test]
+    fn whoever_waits_learns_that_nobody_runs_commands_any_more() {
+        let applier = Applier::new(1);
+        applier.push(&mut vec![(lanes(&[0]), chunk(10)), (lanes(&[0]), chunk(20))], 30);
+        let _running = take(&applier, 0);
+        applier.stop("the end");
+        assert_eq!(applier.finish(), Err("the end".to_owned()));
+        assert!(!applier.wait_for_room());
+    }
+}

@@ -1,0 +1,253 @@
+//! Which lane a command of the stream goes to.
+//!
+//! ```text
+//!   keys of one lane               that lane
+//!   keys of several lanes          a work of its own, of all of them
+//!   MULTI .. EXEC                  the lanes of all its commands, as one command
+//!   any key may be touched         all lanes
+//!   no key                         the first lane
+//! ```
+//! Not here: what the commands do, and what is wrong with one: it goes to a lane, which refuses it.
+
+use varve_base::number::parse_i64;
+use varve_catalog::{Behaviour, Flags};
+use varve_protocol::{Args, Parsed, Parser, RequestLimits, Span};
+use varve_store::Store;
+
+use super::queue::{Applier, Chunk, LaneSet};
+use crate::command::{Command, CommandTable, Exec, Step};
+
+/// Bytes of commands after which a chunk is given to its lane.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// See the module's table.
+#[derive(Debug)]
+pub struct Router {
+    parser: Parser,
+    spans: Vec<Span>,
+    /// The database that is selected where the stream was routed to.
+    db: u32,
+    /// The commands since MULTI.
+    open: Option<Open>,
+    /// For each lane what is gathered for it.
+    gathered: Vec<Gathered>,
+    /// In the order of the stream, as far as a lane is concerned.
+    works: Vec<(LaneSet, Chunk)>,
+}
+
+/// A transaction whose EXEC has not come.
+#[derive(Debug)]
+struct Open {
+    bytes: Vec<u8>,
+    offsets: Vec<u64>,
+    lanes: LaneSet,
+    /// The database that is selected once it has run.
+    db: u32,
+}
+
+/// Commands for one lane.
+#[derive(Debug, Default)]
+struct Gathered {
+    chunk: Chunk,
+    /// The database that is selected behind them.
+    db: u32,
+}
+
+impl Gathered {
+    /// Puts commands behind the others that begin with `from` selected and leave `to` behind.
+    fn put(&mut self, bytes: &[u8], offsets: &[u64], (from, to): (u32, u32)) {
+        let chunk = &mut self.chunk;
+        chunk.bytes.extend_from_slice(bytes);
+        chunk.offsets.extend_from_slice(offsets);
+        let end = chunk.bytes.len();
+        match chunk.stretches.last_mut() {
+            Some(last) if self.db == from => last.0 = end,
+            _ => chunk.stretches.push((end, from)),
+        }
+        self.db = to;
+    }
+}
+
+/// The effect of a command on the routing.
+enum Routed {
+    To(LaneSet),
+    Selects(u32),
+    Begins,
+    Runs,
+    Discards,
+}
+
+impl Router {
+    /// For a stream whose first command finds database 0 selected.
+    pub fn new() -> Router {
+        let limits = RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() };
+        let parser = Parser::new(limits);
+        Router { parser, spans: Vec::new(), db: 0, open: None, gathered: Vec::new(), works: Vec::new() }
+    }
+
+    /// Routes the whole commands at the front of `bytes`, which stand at `offset` of the stream; gives how many bytes that
+    /// were, and the lanes that have something to do. What follows a command of which a part is missing comes again with the
+    /// next call, in front of the rest.
+    ///
+    /// # Errors
+    /// Something that is no command: what is wrong with it.
+    pub fn push(
+        &mut self,
+        (applier, store, table): (&Applier, &Store, &CommandTable),
+        offset: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(usize, LaneSet), String> {
+        self.gathered.resize_with(applier.lanes(), Gathered::default);
+        let mut at = 0;
+        let fault = loop {
+            match self.next(&mut bytes[at..]) {
+                Parsed::Request { consumed } => {
+                    let routed = self.route(&bytes[at..at + consumed], (store, table));
+                    let place = offset + at as u64;
+                    if consumed == bytes.len() && consumed > CHUNK_BYTES && self.open.is_none() {
+                        self.put_large(routed, place, std::mem::take(bytes));
+                    } else {
+                        self.put(routed, place, &bytes[at..at + consumed]);
+                    }
+                    at += consumed;
+                }
+                Parsed::Empty { consumed } => at += consumed,
+                Parsed::Incomplete { .. } => break None,
+                Parsed::Error(error) => break Some(String::from_utf8_lossy(&error.message()).into_owned()),
+            }
+            if at >= bytes.len() {
+                break None;
+            }
+        };
+        (0..self.gathered.len()).for_each(|lane| self.flush(lane));
+        let mut lanes = LaneSet::default();
+        self.works.iter().for_each(|(of, _)| lanes.add(*of));
+        let routed = self.open.as_ref().and_then(|open| open.offsets.first().copied());
+        applier.push(&mut self.works, routed.unwrap_or(offset + at as u64));
+        fault.map_or(Ok((at, lanes)), Err)
+    }
+
+    fn next(&mut self, input: &mut [u8]) -> Parsed {
+        self.spans.clear();
+        let short = if self.parser.is_partial() { None } else { self.parser.short_request(input, &mut self.spans) };
+        match short {
+            Some(consumed) => Parsed::Request { consumed },
+            None => self.parser.parse(input, &mut self.spans),
+        }
+    }
+
+    /// Where a request goes.
+    fn route(&self, request: &[u8], (store, table): (&Store, &CommandTable)) -> Routed {
+        let args = Args::new(request, &self.spans);
+        // A lane says what is wrong with it.
+        let Ok(command) = table.resolve(args) else { return Routed::To(LaneSet::one(0)) };
+        match command.exec {
+            Exec::Transaction(Step::Multi) => Routed::Begins,
+            Exec::Transaction(Step::Exec) => Routed::Runs,
+            Exec::Transaction(Step::Discard) => Routed::Discards,
+            Exec::Keys(_) if !command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => {
+                Routed::To(self.of_keys(command, args, store))
+            }
+            Exec::Session(_) if command.behaviour.has(Behaviour::SELECTS) => selected(args, store),
+            Exec::Session(_) => Routed::To(LaneSet::one(0)),
+            _ => Routed::To(self.all()),
+        }
+    }
+
+    fn all(&self) -> LaneSet {
+        LaneSet::all(self.gathered.len())
+    }
+
+    /// The lanes of a command's keys.
+    #[inline]
+    fn of_keys(&self, command: &Command, args: Args<'_>, store: &Store) -> LaneSet {
+        let (mut lanes, count) = (LaneSet::default(), self.gathered.len());
+        let found = command.for_each_key(args, |arg| {
+            lanes.add(LaneSet::one(usize::from(store.shard_of_bytes(args.get(arg))) % count));
+        });
+        match found {
+            Ok(()) if lanes.first().is_some() => lanes,
+            Ok(()) => LaneSet::one(0),
+            Err(_) => self.all(),
+        }
+    }
+
+    fn put(&mut self, routed: Routed, offset: u64, request: &[u8]) {
+        if let Some(open) = &mut self.open {
+            open.bytes.extend_from_slice(request);
+            open.offsets.push(offset);
+            match routed {
+                Routed::To(lanes) => open.lanes.add(lanes),
+                Routed::Selects(db) => open.db = db,
+                Routed::Begins => {}
+                Routed::Runs => self.close(),
+                Routed::Discards => {
+                    open.db = self.db;
+                    self.close();
+                }
+            }
+            return;
+        }
+        match routed {
+            Routed::Selects(db) => self.db = db,
+            Routed::To(lanes) => self.gather(lanes, request, &[offset], self.db),
+            Routed::Runs | Routed::Discards => self.gather(LaneSet::one(0), request, &[offset], self.db),
+            Routed::Begins => {
+                let (bytes, offsets) = (request.to_vec(), vec![offset]);
+                self.open = Some(Open { bytes, offsets, lanes: LaneSet::default(), db: self.db });
+            }
+        }
+    }
+
+    /// A long command that is alone in its buffer is not copied.
+    #[cold]
+    fn put_large(&mut self, routed: Routed, offset: u64, request: Vec<u8>) {
+        let Routed::To(lanes) = routed else { return self.put(routed, offset, &request) };
+        lanes.iter().for_each(|lane| self.flush(lane));
+        let stretches = vec![(request.len(), self.db)];
+        self.works.push((lanes, Chunk { bytes: request, stretches, offsets: vec![offset] }));
+    }
+
+    /// The transaction is whole.
+    fn close(&mut self) {
+        let Some(Open { bytes, offsets, lanes, db }) = self.open.take() else { return };
+        let lanes = if lanes.first().is_some() { lanes } else { LaneSet::one(0) };
+        self.gather(lanes, &bytes, &offsets, db);
+        self.db = db;
+    }
+
+    /// Puts commands, behind which database `to` is selected, where their lanes find them.
+    fn gather(&mut self, lanes: LaneSet, bytes: &[u8], offsets: &[u64], to: u32) {
+        let from = self.db;
+        if let Some(lane) = lanes.only() {
+            self.gathered[lane].put(bytes, offsets, (from, to));
+            if self.gathered[lane].chunk.bytes.len() >= CHUNK_BYTES {
+                self.flush(lane);
+            }
+            return;
+        }
+        lanes.iter().for_each(|lane| self.flush(lane));
+        let mut alone = Gathered::default();
+        alone.put(bytes, offsets, (from, to));
+        self.works.push((lanes, alone.chunk));
+    }
+
+    fn flush(&mut self, lane: usize) {
+        let chunk = &mut self.gathered[lane].chunk;
+        if !chunk.offsets.is_empty() {
+            self.works.push((LaneSet::one(lane), std::mem::take(chunk)));
+        }
+    }
+}
+
+impl Default for Router {
+    fn default() -> Router {
+        Router::new()
+    }
+}
+
+/// The database that a command selects. One that there is not is for a lane to refuse.
+fn selected(args: Args<'_>, store: &Store) -> Routed {
+    let db = args.opt(1).and_then(parse_i64).and_then(|number| u32::try_from(number).ok());
+    db.filter(|db| *db < store.databases()).map_or(Routed::To(LaneSet::one(0)), Routed::Selects)
+}

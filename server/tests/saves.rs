@@ -510,3 +510,27 @@ fn a_string_of_zeros_takes_a_file_of_its_few_other_bytes() {
         assert_eq!(text(client.cmd("GETRANGE sparse 29999999 30000005")), "\0words\0");
     }
 }
+
+#[test]
+fn a_long_string_is_in_memory_once_while_it_is_loaded() {
+    let dir = Dir::new();
+    let server = ours(&dir);
+    let mut client = server.client();
+    let mut noise = 1_u64;
+    let mut letter = || {
+        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'0' + (noise >> 33) as u8 % 64)
+    };
+    let megabyte: String = (0..1 << 20).map(|_| letter()).collect();
+    let appended: usize = (0..64).map(|_| assert!(!client.cmd(&format!("APPEND long {megabyte}")).is_error())).count();
+    let bytes = (appended * megabyte.len()) as u64;
+    assert_eq!(text(client.cmd("SAVE")), "OK");
+    let before = digest(&mut client);
+    drop((client, server));
+    let server = ours(&dir);
+    let mut client = server.client();
+    wait_until("it is loaded", || !client.cmd("GET none").is_error());
+    let peak = server.memory().expect("the server runs").peak;
+    assert!(peak < bytes * 8 / 5, "{peak} bytes for a string of {bytes}");
+    assert_eq!(digest(&mut client), before);
+}

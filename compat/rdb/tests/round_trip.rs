@@ -238,3 +238,64 @@ fn an_error_shows_the_front_of_a_long_key() {
     let error = varve_rdb::ReadError::new(varve_rdb::ReadFault::Truncated, 7).of_key(&[b'k'; 1000]);
     assert_eq!(error.to_string(), format!("at byte 7 at key \"{}..\": the bytes end too early", "k".repeat(128)));
 }
+
+#[test]
+fn a_large_string_is_shown_by_pieces_and_a_short_one_is_cut_out() {
+    let noise = |bytes: u32| (0..bytes).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect::<Vec<u8>>();
+    let texts = [vec![b'x'; 5000], b"70000".to_vec(), noise(3000), vec![b'y'; 200_000], noise(300_000), Vec::new()];
+    let string = |text: &Vec<u8>| {
+        let value = Value::String(text.clone());
+        Entry { key: b"key".to_vec(), expiry_ms: None, access: None, value }
+    };
+    for compressed in [false, true] {
+        let file = file(&texts.iter().map(string).collect::<Vec<_>>(), compressed, false);
+        for large in [1, 5001, 200_000, 1 << 20] {
+            let (mut reader, mut found) = (Reader::new(&file[..]), Vec::new());
+            while let Some(number) = match reader.next_event().unwrap() {
+                Event::Key(head) => Some(Some(head.type_number)),
+                Event::End => None,
+                _ => Some(None),
+            } {
+                let Some(number) = number else { continue };
+                let mut raw = b"front".to_vec();
+                found.push(match reader.raw_unless_large(&mut raw, large).unwrap() {
+                    Some(length) => {
+                        let mut text = Vec::new();
+                        while let Some(piece) = reader.next_piece().unwrap() {
+                            text.extend_from_slice(piece);
+                        }
+                        assert!(raw == b"front" && length >= large && length == text.len() as u64);
+                        text
+                    }
+                    None => {
+                        let mut value = varve_rdb::ValueReader::new(reader.dialect(), number, &raw[5..]).unwrap();
+                        let Some(Part::Whole(text)) = value.next_part().unwrap() else { panic!("a string is whole") };
+                        assert!((text.len() as u64) < large);
+                        text.to_vec()
+                    }
+                });
+            }
+            assert!(found == texts, "large from {large} bytes on");
+        }
+        for end in (0..file.len()).step_by(977) {
+            let mut reader = Reader::new(&file[..end]);
+            let ended = loop {
+                match reader.next_event() {
+                    Ok(Event::Key(_)) => {
+                        let mut result = reader.raw_unless_large(&mut Vec::new(), 100);
+                        while let Ok(Some(_)) = result {
+                            result = reader.next_piece().map(|piece| piece.map(|piece| piece.len() as u64));
+                        }
+                        if result.is_err() {
+                            break false;
+                        }
+                    }
+                    Ok(Event::End) => break true,
+                    Ok(_) => {}
+                    Err(_) => break false,
+                }
+            };
+            assert!(!ended, "{end} bytes are not the file");
+        }
+    }
+}

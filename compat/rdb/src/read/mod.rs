@@ -212,6 +212,35 @@ impl<R: Read> Reader<R> {
         result
     }
 
+    /// Appends a value like [`Reader::raw_value`], unless it is a string of `large` bytes or more: of such a one nothing is
+    /// appended, its length is given, and [`Reader::next_piece`] shows its bytes.
+    ///
+    /// # Errors
+    /// Those of [`Reader::next_event`].
+    pub fn raw_unless_large(&mut self, to: &mut Vec<u8>, large: u64) -> Result<Option<u64>, ReadError> {
+        if self.state != State::Value || self.values.encoding() != Encoding::String {
+            return self.raw_value(to).map(|()| None);
+        }
+        let begin = to.len();
+        self.source.begin_copy(std::mem::take(to));
+        let begun = Pieces::begin(&mut self.source);
+        let skipped = match &begun {
+            Ok(pieces) if pieces.left() < large => self.source.skip(pieces.left_in_file()),
+            _ => Ok(()),
+        };
+        *to = self.source.end_copy();
+        skipped.map_err(|fault| self.error(fault))?;
+        let pieces = begun.map_err(|fault| self.error(fault))?;
+        let length = pieces.left();
+        if length < large {
+            self.state = State::Entries;
+            return Ok(None);
+        }
+        to.truncate(begin);
+        self.pieces = Some(pieces);
+        Ok(Some(length))
+    }
+
     fn error(&self, fault: ReadFault) -> ReadError {
         let offset = self.source.offset();
         if self.state == State::Value {

@@ -55,6 +55,15 @@ impl Pieces {
         self.left
     }
 
+    /// Bytes of the file that were not read, of a string of which nothing was shown.
+    pub(crate) fn left_in_file(&self) -> u64 {
+        match &self.form {
+            Form::Plain => self.left,
+            Form::Int(_) => 0,
+            Form::Compressed(expansion) => expansion.bytes,
+        }
+    }
+
     /// True if all was shown.
     pub(crate) fn is_over(&self) -> bool {
         self.left == 0 && !matches!(&self.form, Form::Compressed(expansion) if expansion.bytes > 0)

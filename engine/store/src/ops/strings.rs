@@ -8,7 +8,8 @@
 //! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
 //! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
 //! when it moves a value to twice the room; SETRANGE a whole value that is pinned; COPY; a new key too long for the room
-//! before the value; comparisons (IFEQ, DELIFEQ, LCS).
+//! before the value; comparisons (IFEQ, DELIFEQ, LCS); large arguments of commands inside EXEC, RESTORE's payload among
+//! them, which were copied when they were queued, and are copied into the value and into the journal.
 
 use varve_segment::{FilledExtent, NewObject, NewValue, Owner, Pin, SegmentClass};
 

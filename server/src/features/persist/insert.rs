@@ -9,9 +9,9 @@
 
 use varve_commands::dump::Insertion;
 use varve_rdb::{LastUse, ValueReader};
-use varve_store::{Key, StoreWorker, Tx};
+use varve_store::{Key, StoreWorker, StringForm, Ttl, Tx};
 
-use super::state::batch::{Batch, Entry};
+use super::state::batch::{Batch, Entry, Value};
 
 /// Entries whose keys' buckets are fetched before the first of them is inserted.
 const AHEAD: usize = 16;
@@ -104,10 +104,15 @@ fn insert_one(
         }
         tx.remove(&k);
     }
-    let value = &batch.bytes[entry.value.clone()];
-    let filled = ValueReader::new(batch.dialect, entry.type_number, value)
-        .map_err(|error| error.to_string())
-        .and_then(|mut reader| fill(tx, &k, &mut reader, insertion));
+    let filled = match &entry.value {
+        Value::Raw(value) => ValueReader::new(batch.dialect, entry.type_number, &batch.bytes[value.clone()])
+            .map_err(|error| error.to_string())
+            .and_then(|mut reader| fill(tx, &k, &mut reader, insertion)),
+        Value::Large(string) => {
+            tx.adopt(&k, string, Ttl::Clear, StringForm::Auto);
+            Ok(())
+        }
+    };
     if filled.is_ok()
         && let Some(at) = entry.expiry_ms
     {

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use varve_rdb::{Event, Kind, Reader};
-use varve_store::StoreWorker;
+use varve_rdb::{Event, Kind, ReadFault, Reader};
+use varve_store::{FilledExtent, Store, StoreWorker, VALUE_BYTES_MAX};
 
 use super::aof;
 use super::insert::{Duplicates, Entering, insert};
-use super::state::batch::{BATCH_BYTES, Batch, Entry, SERVER_ENDS};
+use super::state::batch::{BATCH_BYTES, Batch, Entry, SERVER_ENDS, Value};
 use super::{rdb_file, save};
 use crate::config::Config;
 use crate::state::ServerState;
@@ -146,6 +146,22 @@ fn open(config: &Config) -> io::Result<Option<File>> {
     }
 }
 
+/// Reads a string of `length` bytes to where it stays.
+///
+/// # Errors
+/// It is damaged or longer than any string, or there is no room for it.
+fn large_string<R: Read>(store: &Store, reader: &mut Reader<R>, length: u64) -> Result<FilledExtent, String> {
+    let bytes = usize::try_from(length).ok().filter(|bytes| *bytes <= VALUE_BYTES_MAX);
+    let bytes = bytes.ok_or_else(|| ReadFault::TooLong(length).to_string())?;
+    let mut extent =
+        store.log().begin_extent(bytes).ok_or_else(|| format!("no room for a string of {length} bytes"))?;
+    while let Some(piece) = reader.next_piece().map_err(|error| error.to_string())? {
+        extent.rest()[..piece.len()].copy_from_slice(piece);
+        extent.advance(piece.len());
+    }
+    Ok(extent.finish())
+}
+
 /// A file that is being cut into batches.
 struct Reading<'s> {
     state: &'s ServerState,
@@ -231,8 +247,13 @@ impl<'s> Reading<'s> {
                     let (start, middle) = (batch.bytes.len(), batch.bytes.len() + head.key.len());
                     batch.bytes.extend_from_slice(head.key);
                     let (type_number, expiry_ms, last_use) = (head.type_number, head.expiry_ms, head.access);
-                    reader.raw_value(&mut batch.bytes).map_err(|error| error.to_string())?;
-                    let value = middle..batch.bytes.len();
+                    // A string of this size has an extent.
+                    let large = state.store().log().extent_min_bytes() as u64 + 1;
+                    let length = reader.raw_unless_large(&mut batch.bytes, large).map_err(|error| error.to_string())?;
+                    let value = match length {
+                        None => Value::Raw(middle..batch.bytes.len()),
+                        Some(length) => Value::Large(large_string(state.store(), reader, length)?),
+                    };
                     let (key, offset) = (start..middle, reader.offset());
                     batch.entries.push(Entry { db: *db, key, value, type_number, expiry_ms, last_use, offset });
                     return Ok(Some(batch.entries.len()));

@@ -4,7 +4,8 @@
 //!  loader: reads the file, cuts it into entries    batch, batch .. up to QUEUE_BYTES   workers: decode, insert
 //!                          push (waits for room) ------------------------------------> take, then done
 //! ```
-//! An entry's value stands in the batch as it stands in the file: whoever inserts it decodes it, so that several do.
+//! An entry's value stands in the batch as it stands in the file: whoever inserts it decodes it, so that several do. A large
+//! string is the exception: it is read piece by piece to where the store keeps it, so that it is in memory once.
 //!
 //! Not here: reading and inserting (`load.rs`, `insert.rs`).
 
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
 use varve_rdb::{Dialect, LastUse};
+use varve_store::FilledExtent;
 
 /// Bytes of a batch: some milliseconds of one worker.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
@@ -26,9 +28,9 @@ const QUEUE_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) db: u64,
-    /// Where the key is in the batch's bytes, and the value.
+    /// Where the key is in the batch's bytes.
     pub(crate) key: Range<usize>,
-    pub(crate) value: Range<usize>,
+    pub(crate) value: Value,
     pub(crate) type_number: u8,
     /// Milliseconds of Unix time.
     pub(crate) expiry_ms: Option<i64>,
@@ -36,6 +38,15 @@ pub(crate) struct Entry {
     pub(crate) last_use: Option<LastUse>,
     /// Offset in the file behind the entry.
     pub(crate) offset: u64,
+}
+
+/// The value of an entry.
+#[derive(Debug)]
+pub(crate) enum Value {
+    /// Where it is in the batch's bytes, as it stands in the file.
+    Raw(Range<usize>),
+    /// A large string, which the loader has read to where it stays.
+    Large(FilledExtent),
 }
 
 /// Some entries in the order of the file.

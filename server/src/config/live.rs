@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Mutex, RwLock};
 use varve_acl::UserLine;
 use varve_base::glob;
-use varve_exec::CmdResult;
+use varve_exec::{CmdResult, CommandError};
 
 use super::file::{list, refuse_missing};
 use super::rewrite::{self, UserLines};
@@ -29,6 +29,10 @@ pub(crate) trait Effects {
     /// Brings a change about. An error means that nothing of it was done (or that it was undone).
     /// The old snapshot is still the current one.
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective>;
+    /// True while data is being loaded.
+    fn is_loading(&self) -> bool {
+        false
+    }
     /// The change is done and the new snapshot is the current one: whoever keeps a snapshot should take it.
     fn publish(&self);
 }
@@ -117,7 +121,7 @@ impl Live {
     pub(crate) fn set(&self, pairs: &[(&[u8], &[u8])], local: bool, effects: &dyn Effects) -> CmdResult {
         let mut state = self.state.lock();
         let old = self.snapshot();
-        let rows = rows(pairs, &old, local)?;
+        let rows = rows(pairs, &old, local, effects.is_loading())?;
         let mut values = state.values.clone();
         for (&row, &(name, value)) in rows.iter().zip(pairs) {
             let canonical = parse(row, value, &values).map_err(|reason| errors::config_set(name, &reason))?;
@@ -151,7 +155,7 @@ impl Live {
 }
 
 /// The rows that the pairs name, if each may be changed and is named once.
-fn rows(pairs: &[(&[u8], &[u8])], config: &Config, local: bool) -> CmdResult<Vec<usize>> {
+fn rows(pairs: &[(&[u8], &[u8])], config: &Config, local: bool, loading: bool) -> CmdResult<Vec<usize>> {
     let mut rows = Vec::with_capacity(pairs.len());
     for (at, &(name, _)) in pairs.iter().enumerate() {
         let Some(row) = find(name) else {
@@ -166,6 +170,9 @@ fn rows(pairs: &[(&[u8], &[u8])], config: &Config, local: bool) -> CmdResult<Vec
             Change::Never => return Err(errors::config_set(name, "can't set immutable config")),
             Change::Protected if guarded => return Err(errors::config_set(name, "can't set protected config")),
             _ => {}
+        }
+        if loading && DIRECTIVES[row].rests_while_loading {
+            return Err(CommandError::LOADING);
         }
         // A name and its alias count as two, as in Redis.
         if pairs[..at].iter().any(|(earlier, _)| earlier.eq_ignore_ascii_case(name)) {

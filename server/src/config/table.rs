@@ -47,6 +47,8 @@ pub(crate) struct Directive {
     /// The canonical text, except for the two that depend on the machine (see `Values::default`).
     pub(crate) default: &'static str,
     pub(crate) change: Change,
+    /// Is not changed while data is being loaded.
+    pub(crate) rests_while_loading: bool,
     /// CONFIG GET answers it for its exact name only.
     pub(crate) hidden: bool,
     pub(crate) role: Role,
@@ -55,7 +57,7 @@ pub(crate) struct Directive {
 impl Directive {
     const fn new(name: &'static str, kind: Kind, default: &'static str) -> Directive {
         let (alias, change, hidden, role) = (None, Change::Any, false, Role::Accepted);
-        Directive { name, alias, kind, default, change, hidden, role }
+        Directive { name, alias, kind, default, change, rests_while_loading: false, hidden, role }
     }
     const fn alias(self, alias: &'static str) -> Directive {
         Directive { alias: Some(alias), ..self }
@@ -65,6 +67,9 @@ impl Directive {
     }
     const fn protected(self) -> Directive {
         Directive { change: Change::Protected, ..self }
+    }
+    const fn rests_while_loading(self) -> Directive {
+        Directive { rests_while_loading: true, ..self }
     }
     const fn hidden(self) -> Directive {
         Directive { hidden: true, ..self }
@@ -138,7 +143,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     file_name("appenddirname", "dirname", false, "appendonlydir").fixed().live(),
     file_name("appendfilename", "filename", false, "appendonly.aof").fixed().live(),
     one_of("appendfsync", &["everysec", "always", "no"], "everysec").live(),
-    flag("appendonly", "no").live(),
+    flag("appendonly", "no").rests_while_loading().live(),
     memory("auto-aof-rewrite-min-size", "67108864", 0, BYTES).live(),
     int("auto-aof-rewrite-percentage", "100", 0, I32).live(),
     text("bgsave_cpulist", "").fixed(),
@@ -172,7 +177,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("daemonize", "no").fixed().live(),
     int("databases", "16", 1, 32767).fixed().live(),
     file_name("dbfilename", "filename", true, "dump.rdb").protected().live(),
-    special("dir", Special::Directory, "").protected().live(),
+    special("dir", Special::Directory, "").protected().rests_while_loading().live(),
     flag("disable-thp", "yes").fixed(),
     flag("dynamic-hz", "yes"),
     one_of("enable-debug-command", GUARD, "no").fixed().live(),
@@ -230,7 +235,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     memory("repl-backlog-size", "1048576", 1, BYTES),
     int("repl-backlog-ttl", "3600", 0, I64),
     flag("repl-disable-tcp-nodelay", "no"),
-    one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled"),
+    one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").rests_while_loading(),
     flag("repl-diskless-sync", "yes"),
     int("repl-diskless-sync-delay", "5", 0, I32),
     int("repl-diskless-sync-max-replicas", "0", 0, I32),

@@ -119,6 +119,10 @@ const HELP: ServerCommand = ServerCommand::new(
 struct Running<'s>(&'s ServerState);
 
 impl Effects for Running<'_> {
+    fn is_loading(&self) -> bool {
+        self.0.persist().loading.is_on()
+    }
+
     fn apply(&self, old: &Config, new: &Config) -> Result<(), Ineffective> {
         enter(&old.dir, &new.dir)?;
         let rest = if new.max_clients > old.max_clients { allow(new.max_clients, new.workers) } else { Ok(()) };

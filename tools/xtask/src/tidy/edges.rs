@@ -36,7 +36,7 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ),
     ("tools/testkit", &[]),
     ("tools/loops", &["varve-store", "varve-protocol", "varve-exec", "varve-commands", "varve-testkit"]),
-    ("tools/bench", &["varve-base", "varve-exec", "varve-store", "varve-testkit"]),
+    ("tools/bench", &["varve-base", "varve-commands", "varve-exec", "varve-store", "varve-testkit"]),
     ("tools/check", &["varve-rdb", "varve-aof"]),
     ("tools/xtask", &[]),
     (

@@ -182,7 +182,7 @@ fn work_until(hands: &mut dyn Hands, trace: &[u32], stop: &AtomicBool) -> u64 {
 }
 
 /// Time of this thread on a CPU, in nanoseconds.
-fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or(0)
 }

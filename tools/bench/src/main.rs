@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apply;
 mod collections;
 mod commands;
 mod draw;
@@ -123,6 +124,15 @@ enum Experiment {
         #[arg(long, default_value_t = 2)]
         threads: usize,
     },
+    /// MB a second of a stream of commands, applied in process by 1 to N lanes
+    Apply {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Lanes at most
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+    },
     /// CPU per operation of redis-benchmark's whole default set at pipelines 1, 16, 100
     Commands {
         /// Tiny sizes
@@ -207,6 +217,7 @@ fn main() -> ExitCode {
         Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),
         Experiment::Hitrate { quick } => hitrate::run(quick),
         Experiment::Engine { quick, threads } => engine::run(threads, quick),
+        Experiment::Apply { quick, threads } => apply::run(threads, quick),
         Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
         Experiment::Save { quick } => save::run(quick),

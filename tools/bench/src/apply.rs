@@ -1,0 +1,183 @@
+//! `apply`: a stream of commands, as an append-only file has it, applied by 1 to N lanes; no file and no network.
+//!
+//! ```text
+//!  stream in memory --64 KB at a time--> router (a thread) --> lane 0 (a thread)      1 lane: one thread does both in turns
+//!                                                          --> lane 1 (a thread)
+//! ```
+//! Half of the commands are SETs of 64 bytes; the rest is HSET, RPUSH, ZADD and INCR on keys of their own, and a hundredth
+//! touches two keys. A figure is the best of its rounds; `CPU` is that of all threads for a command.
+
+use crate::engine::cpu_ns;
+use crate::report::Table;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
+use std::time::Instant;
+use varve_commands::commands;
+use varve_exec::CommandTable;
+use varve_exec::apply::{Applier, Lane, LaneSet, Router};
+use varve_store::{Options, Store, StoreWorker};
+use varve_testkit::Random;
+
+/// Bytes that are routed at once: a piece of a file.
+const PIECE_BYTES: usize = 64 << 10;
+/// Milliseconds of Unix time at which a store begins.
+const START_MS: i64 = 1_795_000_000_000;
+/// Throughput of two lanes over one's that should be reached.
+const TARGET: f64 = 1.5;
+
+/// Runs the experiment with 1 to `threads` lanes.
+///
+/// # Errors
+/// When a store cannot be made or the table cannot be written.
+pub(crate) fn run(threads: usize, quick: bool) -> io::Result<()> {
+    let (count, rounds) = if quick { (30_000, 1) } else { (3_000_000, 3) };
+    let stream = stream(count);
+    let mut table = Table::new(&["lanes", "MB/s", "of one", "CPU us", "target"]);
+    let mut one = f64::NAN;
+    for lanes in 1..=threads.max(1) {
+        let (mut best, mut cpu) = (0_f64, f64::INFINITY);
+        for _ in 0..rounds {
+            let (seconds, cpu_ns) = apply(lanes, &stream)?;
+            best = best.max(stream.bytes.len() as f64 / 1e6 / seconds);
+            cpu = cpu.min(cpu_ns as f64 / 1000.0 / count as f64);
+        }
+        if lanes == 1 {
+            one = best;
+        }
+        let target = if lanes == 2 { TARGET } else { f64::NAN };
+        table.add("stream".to_owned(), vec![lanes as f64, best, best / one, cpu, target]);
+    }
+    table.save("apply")
+}
+
+/// Whole commands.
+struct Stream {
+    bytes: Vec<u8>,
+    /// Where pieces end.
+    ends: Vec<usize>,
+}
+
+fn stream(count: usize) -> Stream {
+    let (mut random, mut bytes, mut ends) = (Random::new(7), Vec::new(), Vec::new());
+    let keys = count / 2;
+    let value = "v".repeat(64);
+    for _ in 0..count {
+        let (draw, number) = (random.below(200), random.below(keys).to_string());
+        let small = (random.below(keys) / 20).to_string();
+        match draw {
+            0 | 1 => {
+                put(&mut bytes, &["MSET", &format!("key:{number:0>12}"), &value, &format!("key:{small:0>12}"), &value])
+            }
+            2..100 => put(&mut bytes, &["SET", &format!("key:{number:0>12}"), &value]),
+            100..130 => put(&mut bytes, &["HSET", &format!("hash:{small:0>11}"), &number, &value]),
+            130..150 => put(&mut bytes, &["RPUSH", &format!("list:{small:0>11}"), &value]),
+            150..170 => put(&mut bytes, &["ZADD", &format!("zset:{small:0>11}"), &number, &number]),
+            _ => put(&mut bytes, &["INCR", &format!("count:{number:0>10}")]),
+        }
+        if bytes.len() - ends.last().copied().unwrap_or(0) >= PIECE_BYTES {
+            ends.push(bytes.len());
+        }
+    }
+    ends.push(bytes.len());
+    Stream { bytes, ends }
+}
+
+fn put(out: &mut Vec<u8>, words: &[&str]) {
+    out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+}
+
+/// A stream on its way into a store.
+struct Applying {
+    store: Arc<Store>,
+    applier: Applier,
+    table: CommandTable,
+    /// The threads of the lanes, where the lanes have threads of their own.
+    sleepers: Vec<OnceLock<Thread>>,
+    ended: AtomicBool,
+}
+
+impl Applying {
+    fn wake(&self, lanes: LaneSet) {
+        lanes.iter().filter_map(|lane| self.sleepers[lane].get()).for_each(Thread::unpark);
+    }
+
+    fn step(&self, lane: &mut Lane, worker: &mut StoreWorker) -> bool {
+        let ready = lane.step(&self.applier, worker, &self.table, START_MS);
+        self.wake(ready.unwrap_or_default());
+        ready.is_some()
+    }
+
+    /// The thread of a lane; its CPU in nanoseconds.
+    fn lane(&self, number: usize) -> u64 {
+        let (mut worker, mut lane) = (self.store.worker(number), lane(number));
+        self.sleepers[number].get_or_init(thread::current);
+        while !self.ended.load(Relaxed) {
+            if !self.step(&mut lane, &mut worker) {
+                thread::park();
+            }
+        }
+        worker.park();
+        cpu_ns()
+    }
+
+    /// Routes all, and has `between` run behind each piece.
+    fn route(&self, stream: &Stream, mut between: impl FnMut()) {
+        let (mut router, mut begin, mut piece) = (Router::new(), 0, Vec::new());
+        for &end in &stream.ends {
+            piece.clear();
+            piece.extend_from_slice(&stream.bytes[begin..end]);
+            assert!(self.applier.wait_for_room(), "nothing is refused");
+            let to = (&self.applier, &*self.store, &self.table);
+            let (_, lanes) = router.push(to, begin as u64, &mut piece).expect("commands");
+            self.wake(lanes);
+            between();
+            begin = end;
+        }
+    }
+}
+
+fn lane(number: usize) -> Lane {
+    Lane::new(number, commands().ids(), None, START_MS)
+}
+
+/// Applies a stream; seconds, and nanoseconds of CPU.
+fn apply(lanes: usize, stream: &Stream) -> io::Result<(f64, u64)> {
+    let applying = Applying {
+        store: Store::new(&Options { workers: lanes, ..Options::default() })?,
+        applier: Applier::new(lanes),
+        table: CommandTable::new(commands()),
+        sleepers: (0..lanes).map(|_| OnceLock::new()).collect(),
+        ended: AtomicBool::new(false),
+    };
+    applying.store.set_loading(true);
+    applying.applier.begin(0);
+    let (start, before) = (Instant::now(), cpu_ns());
+    if lanes == 1 {
+        let (mut worker, mut lane) = (applying.store.worker(0), lane(0));
+        applying.route(stream, || while applying.step(&mut lane, &mut worker) {});
+        applying.applier.finish().expect("nothing is refused");
+        return Ok((start.elapsed().as_secs_f64(), cpu_ns() - before));
+    }
+    Ok(thread::scope(|scope| {
+        let threads: Vec<_> = (0..lanes)
+            .map(|number| {
+                scope.spawn({
+                    let applying = &applying;
+                    move || applying.lane(number)
+                })
+            })
+            .collect();
+        applying.route(stream, || ());
+        applying.applier.finish().expect("nothing is refused");
+        let seconds = start.elapsed().as_secs_f64();
+        applying.ended.store(true, Relaxed);
+        applying.sleepers.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
+        let cpu = threads.into_iter().map(|thread| thread.join().expect("a thread of the experiment")).sum::<u64>();
+        (seconds, cpu + cpu_ns() - before)
+    }))
+}

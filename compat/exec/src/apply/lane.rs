@@ -36,7 +36,7 @@ impl fmt::Debug for Lane {
 }
 
 impl Lane {
-    /// The lane of this number, from 0, of a server whose commands have so many ids. Its commands are not counted as clients'.
+    /// The lane of this number, from 0, of a server whose commands have `ids` ids. Its commands are not counted as clients'.
     pub fn new(number: usize, ids: usize, keeper: Option<Box<ScriptKeeper>>, now_ms: i64) -> Lane {
         let mut batch = Batch::new(CommandStats::new(ids));
         if let Some(keeper) = keeper {

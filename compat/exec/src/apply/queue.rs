@@ -23,7 +23,7 @@ const WAITING_BYTES_MAX: usize = 8 << 20;
 pub struct LaneSet(u64);
 
 impl LaneSet {
-    /// All of so many lanes.
+    /// All lanes, of which there are `count`.
     pub(super) fn all(count: usize) -> LaneSet {
         LaneSet(u64::MAX >> (LANES_MAX - count))
     }

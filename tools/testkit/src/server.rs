@@ -28,6 +28,8 @@ pub struct Launch {
     args: Vec<OsString>,
     config: Vec<String>,
     wrapper: Vec<OsString>,
+    /// The words of a foreign command line, which gets no configuration file.
+    command: Option<Vec<String>>,
 }
 
 /// A running server. Dropping it ends the process.
@@ -87,7 +89,15 @@ impl Launch {
     #[must_use]
     pub fn binary(path: impl Into<PathBuf>) -> Launch {
         let config = ["save \"\"", "appendonly no", "enable-debug-command yes"].map(String::from).to_vec();
-        Launch { binary: path.into(), args: Vec::new(), config, wrapper: Vec::new() }
+        Launch { binary: path.into(), args: Vec::new(), config, wrapper: Vec::new(), command: None }
+    }
+
+    /// Any server at all, by its command line: `{port}` in a word stands for the port to listen on. Settings and arguments
+    /// that are added later are not passed on.
+    #[must_use]
+    pub fn command(words: Vec<String>) -> Launch {
+        let binary = words.first().cloned().unwrap_or_default();
+        Launch { command: Some(words), ..Launch::binary(binary) }
     }
 
     /// Adds a line to the configuration file.
@@ -171,15 +181,19 @@ impl Launch {
         std::fs::write(&file, config)?;
         let log = std::fs::File::create(dir.join("log"))?;
         let mut words = self.wrapper.clone();
-        words.push(self.binary.clone().into_os_string());
-        let child = Command::new(&words[0])
-            .args(&words[1..])
-            .arg(&file)
-            .args(&self.args)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn();
+        match &self.command {
+            Some(command) => words.extend(command.iter().map(|word| word.replace("{port}", &port.to_string()).into())),
+            None => {
+                words.extend([self.binary.clone().into_os_string(), file.into()]);
+                words.extend(self.args.iter().cloned());
+            }
+        }
+        let mut command = Command::new(&words[0]);
+        if self.command.is_some() {
+            // A foreign server may write files where it stands; our own binaries may have relative paths.
+            command.current_dir(&dir);
+        }
+        let child = command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
         let child = child.inspect_err(|_| _ = std::fs::remove_dir_all(&dir))?;
         let mut server = Server { child, address: (Ipv4Addr::LOCALHOST, port).into(), dir };
         server.wait_ready(will_do)?;

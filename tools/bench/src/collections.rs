@@ -5,9 +5,10 @@
 //! size are in `sizes`.
 
 use crate::load::Traffic;
-use crate::report::{self, Row, Target};
+use crate::report::{Findings, Row, Target, Value, figures};
+use crate::say;
 use crate::sizes;
-use crate::turns::{both, cpu_us, median, must, push, resident, text};
+use crate::turns::{both, cpu_us, must, push, resident, text};
 use std::io;
 use varve_testkit::{Random, Server};
 
@@ -78,7 +79,7 @@ fn small_set(out: &mut Vec<u8>, n: u64) {
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let mut rows = Vec::new();
     if part.is_none_or(|part| part == "memory") {
         memory(quick, &mut rows)?;
@@ -98,7 +99,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
     if rows.is_empty() {
         return Err(io::Error::other("no such part: cpu, memory, table, sizes, ops"));
     }
-    report::finish("collections", &rows)
+    Ok(Findings::new("collections", "Collections by size").with(figures("Collections", &rows)))
 }
 
 fn fill(server: &Server, from: u64, to: u64, write: fn(&mut Vec<u8>, u64)) -> io::Result<()> {
@@ -142,13 +143,13 @@ fn ratios(shape: &Shape, counts: &[u64]) -> io::Result<Row> {
             fill(server, there, count, shape.write)?;
             there = count;
             let ratio = (resident(server)? - start) / (count as f64 * shape.payload);
-            println!("{} x {count}: {ratio:.2}", shape.name);
+            say!("{} x {count}: {ratio:.2}", shape.name);
             *worst = worst.max(ratio);
         }
     }
     let name = format!("resident over payload, {}", shape.name);
     let target = Some(Target::AtMost(shape.target));
-    Ok(Row { name, unit: "times", varve: worst[0], peer: worst[1], floor: None, target })
+    Ok(Row { name, unit: "times", varve: worst[0].into(), peer: worst[1].into(), floor: None, target })
 }
 
 type Request = fn(&mut Vec<u8>, u64);
@@ -188,8 +189,8 @@ fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
                 figures.push(cpu_us(server, plan, &mut |out| request(out, random.below(elements as usize) as u64))?);
             }
         }
-        let [varve, peer] = figures.map(median);
-        println!("{name}: {varve:.3} {peer:.3} us");
+        let [varve, peer] = figures.map(Value::of);
+        say!("{name}: {varve:.3} {peer:.3} us");
         let target = Some(Target::Ratio(0.5));
         rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
     }
@@ -208,7 +209,7 @@ fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         }
         let name = format!("DEL of the {key}, for the caller");
         let target = Some(Target::AtMost(0.2));
-        rows.push(Row { name, unit: "ms", varve: times[0], peer: times[1], floor: None, target });
+        rows.push(Row { name, unit: "ms", varve: times[0].into(), peer: times[1].into(), floor: None, target });
     }
     Ok(())
 }

@@ -4,8 +4,9 @@
 //! Commands that remove elements need a collection that holds enough of them: it is filled before each turn.
 
 use crate::load::Traffic;
-use crate::report::{self, Row};
-use crate::turns::{both, cpu_us, median, must, push};
+use crate::report::{Findings, Row, Value, figures};
+use crate::say;
+use crate::turns::{both, cpu_us, must, push};
 use std::io;
 use varve_testkit::{Random, Server};
 
@@ -147,7 +148,7 @@ fn mget(out: &mut Vec<u8>, random: &mut Random) {
 ///
 /// # Errors
 /// When a server cannot be started, is lost, or answers an error.
-pub(crate) fn run(quick: bool, only: Option<&str>, pipeline: Option<usize>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, only: Option<&str>, pipeline: Option<usize>) -> io::Result<Findings> {
     let turns = if quick { 1 } else { 3 };
     let servers = both(&[])?;
     let mut rows = Vec::new();
@@ -169,8 +170,8 @@ pub(crate) fn run(quick: bool, only: Option<&str>, pipeline: Option<usize>) -> i
                     figures.push(cpu_us(server, plan, &mut |out| (case.write)(out, &mut random))?);
                 }
             }
-            let [varve, peer] = figures.map(median);
-            println!("{}, pipeline {pipeline}: {varve:.3} {peer:.3} us", case.name);
+            let [varve, peer] = figures.map(Value::of);
+            say!("{}, pipeline {pipeline}: {varve:.3} {peer:.3} us", case.name);
             let name = format!("{} CPU, pipeline {pipeline}", case.name);
             rows.push(Row { name, unit: "us", varve, peer, floor: None, target: None });
         }
@@ -178,7 +179,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>, pipeline: Option<usize>) -> i
     if rows.is_empty() {
         return Err(io::Error::other("no such command or pipeline in the table"));
     }
-    report::finish("commands", &rows)
+    Ok(Findings::new("commands", "redis-benchmark's commands").with(figures("Server CPU per command", &rows)))
 }
 
 fn prepare(server: &Server, case: &Case, requests: u64, quick: bool) -> io::Result<()> {

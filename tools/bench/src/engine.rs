@@ -17,7 +17,8 @@
 //! on a machine that is not quiet, but waiting asleep does not show in it.
 
 use crate::draw::{self, Draw};
-use crate::report::Table;
+use crate::report::{Better, Figure, Findings, Form, Role, Series};
+use crate::say;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::io;
@@ -60,49 +61,75 @@ struct Scale {
 ///
 /// # Errors
 /// When a store cannot be made or the table cannot be written.
-pub(crate) fn run(threads: usize, quick: bool) -> io::Result<()> {
+pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
     let scale = match quick {
         true => Scale { keys: 20_000, rounds: 1, time: Duration::from_millis(20) },
         false => Scale { keys: 1_000_000, rounds: 7, time: Duration::from_millis(400) },
     };
-    let mut table = Table::new(&["threads", "M/s", "M/s/thread", "of one", "by CPU", "target"]);
     let counts: Vec<usize> = (1..=threads.max(1)).collect();
-    for kind in Kind::ALL {
+    let mut figures: Vec<[Figure; 2]> = Vec::new();
+    for (number, kind) in Kind::ALL.into_iter().enumerate() {
         let mut maps = Vec::new();
         for &count in &counts {
             maps.push(kind.filled(count, scale.keys)?);
         }
-        for (writes, mix) in [(5, "95:5"), (50, "50:50")] {
-            for (name, target) in draw::NAMES.iter().zip(TARGETS) {
-                let draw = Draw::named(name, scale.keys);
-                let traces: Vec<Vec<u32>> = (0..threads as u64).map(|seed| trace(&draw, writes, seed)).collect();
-                let mut best = vec![Rate::default(); counts.len()];
-                for _ in 0..scale.rounds {
-                    for (map, best) in maps.iter_mut().zip(&mut best) {
-                        best.keep_best(&measure(map.hands(), &traces, scale.time));
-                    }
-                }
-                for (&count, rate) in counts.iter().zip(&best) {
-                    let million = rate.per_second / 1e6;
-                    let target = match kind {
-                        Kind::Store if count == 2 => target,
-                        Kind::Journal if count == 2 && writes == 50 => JOURNAL_TARGET,
-                        _ => f64::NAN,
-                    };
-                    let figures = vec![
-                        count as f64,
-                        million,
-                        million / count as f64,
-                        rate.per_second / best[0].per_second,
-                        rate.per_cpu_second * count as f64 / best[0].per_cpu_second,
-                        target,
-                    ];
-                    table.add(format!("{} {mix} {name}", kind.name()), figures);
+        let mixes = [(5, "95:5"), (50, "50:50")].into_iter();
+        let cases = mixes.flat_map(|mix| draw::NAMES.iter().zip(TARGETS).map(move |draw| (mix, draw)));
+        for (case, ((writes, mix), (name, target))) in cases.enumerate() {
+            let draw = Draw::named(name, scale.keys);
+            let traces: Vec<Vec<u32>> = (0..threads as u64).map(|seed| trace(&draw, writes, seed)).collect();
+            let mut best = vec![Rate::default(); counts.len()];
+            for _ in 0..scale.rounds {
+                for (map, best) in maps.iter_mut().zip(&mut best) {
+                    best.keep_best(&measure(map.hands(), &traces, scale.time));
                 }
             }
+            if number == 0 {
+                figures.push(empty(&format!("{mix} {name}"), &counts));
+            }
+            let aim = match kind {
+                Kind::Store => target,
+                Kind::Journal if writes == 50 => JOURNAL_TARGET,
+                _ => f64::NAN,
+            };
+            say!("{} {mix} {name}: {:.2} M/s of one thread, aim of two {aim}", kind.name(), best[0].per_second / 1e6);
+            add(&mut figures[case], kind, &best);
         }
     }
-    table.save("engine")
+    Ok(Findings::new("engine", "Growth with threads, in process").with(figures.into_iter().flatten()).note(
+        "The store without network or commands. The aims are 1.8 times for two threads with uniform keys, 1.6 with \
+               Zipf's, 0.9 with one key, and 1.6 for a store with a journal.",
+    ))
+}
+
+/// A figure of rates and one of growth, without series.
+fn empty(case: &str, counts: &[usize]) -> [Figure; 2] {
+    let figure =
+        |title: String, unit: &str| Figure::new(title, unit, Better::More, Form::Lines).over("threads", counts);
+    [
+        figure(format!("{case}: operations"), "operations a second"),
+        figure(format!("{case}: growth"), "times one thread"),
+    ]
+}
+
+/// Adds a map's series to the figures of a case.
+fn add(figures: &mut [Figure; 2], kind: Kind, best: &[Rate]) {
+    let role = if kind == Kind::Store { Role::Varve } else { Role::Other };
+    for (number, figure) in figures.iter_mut().enumerate() {
+        let mut series = Series::new(kind.name(), role);
+        for (place, rate) in best.iter().enumerate() {
+            let divisor = if number == 0 { 1.0 } else { best[0].per_second };
+            series.push(place, rate.per_second / divisor);
+        }
+        if number == 1 {
+            let mut by_cpu = Series::new(format!("{}, by CPU", kind.name()), Role::Other);
+            let growth =
+                |(place, rate): (usize, &Rate)| rate.per_cpu_second * (place + 1) as f64 / best[0].per_cpu_second;
+            best.iter().enumerate().for_each(|at| by_cpu.push(at.0, growth(at)));
+            figure.series.push(by_cpu);
+        }
+        figure.series.push(series);
+    }
 }
 
 /// Operations: their keys are drawn, and `writes_percent` of a hundred are writes.

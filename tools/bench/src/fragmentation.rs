@@ -5,10 +5,14 @@
 //! ```
 //! Table 1 writes as much as the limit in each phase, Table 5 twice as much with keys of 100 bytes. Live payload is counted
 //! in keys and values that are still there, by STRLEN of one written key in eight. redis-server from Debian is built
-//! without active defragmentation, so it runs without; a peer that can is added by a flag and runs with it.
+//! without active defragmentation, so it runs without; a peer that can is added by a flag and runs with it. The peer also runs
+//! with the paper's other allocators, where their libraries are.
 
+use crate::contenders::PEER;
 use crate::load::{self, Load, Op, Order, Sizes};
-use crate::report::{self, Row, Target};
+use crate::report::{Better, Figure, Findings, Form, Role, Series, Target};
+use crate::say;
+use crate::turns::must;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -77,57 +81,98 @@ const BESIDE_BYTES: f64 = (16 << 20) as f64;
 const CONNECTIONS: usize = 4;
 const PIPELINE: usize = 64;
 
+/// A server of this experiment: the peer comes with several allocators.
+struct Candidate {
+    name: String,
+    role: Role,
+    launch: Launch,
+}
+
+/// The paper's allocators beside the peer's own, as libraries that are loaded first.
+const ALLOCATORS: [(&str, &str); 2] =
+    [("redis-server, libc", "libc.so.6"), ("redis-server, tcmalloc", "libtcmalloc_minimal.so.4")];
+
+/// Varve, the peer, the peer with the paper's other allocators where their libraries are, and a server that defragments.
+fn candidates(also: Option<PathBuf>) -> (Vec<Candidate>, Vec<String>) {
+    let new = |name: &str, role, launch| Candidate { name: name.into(), role, launch };
+    let mut all = vec![new("Varve", Role::Varve, Launch::varve()), new(PEER, Role::Peer, Launch::peer())];
+    let mut lost = Vec::new();
+    for (name, library) in ALLOCATORS {
+        let launch = Launch::peer().under(["env".to_string(), format!("LD_PRELOAD={library}")]);
+        match launch.start().and_then(|server| replaced(&server)) {
+            Ok(true) => all.push(new(name, Role::Rival, launch)),
+            _ => lost.push(format!(
+                "{name}: {library} did not take the place of jemalloc (Debian has tcmalloc in libtcmalloc-minimal4)."
+            )),
+        }
+    }
+    if let Some(path) = also {
+        let launch = Launch::binary(&path).config("activedefrag yes");
+        all.push(new("defragmenting", Role::Rival, launch));
+    } else {
+        lost.push(
+            "Active defragmentation: Debian's redis-server is built without it; --also runs one that has it.".into(),
+        );
+    }
+    (all, lost)
+}
+
+/// True if another allocator serves the peer: jemalloc's own count of bytes then stays far below the server's. The loader
+/// passes over a library that is not there.
+fn replaced(server: &Server) -> io::Result<bool> {
+    let info = must(&mut server.client(), "INFO memory")?.text();
+    let field = |name: &str| {
+        info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse::<f64>().ok())
+    };
+    let both = field("allocator_allocated").zip(field("used_memory"));
+    Ok(both.is_some_and(|(jemalloc, used)| jemalloc < used / 2.0))
+}
+
+/// Quantities of a workload: resident over payload, peak over limit, CPU.
+const QUANTITIES: [(&str, &str, Option<Target>); 3] = [
+    ("memory", "resident bytes over payload", Some(Target::AtMost(1.0 / 0.85))),
+    ("peak", "peak resident over limit and 16 MB", Some(Target::AtMost(1.05))),
+    ("server CPU", "seconds of CPU", Some(Target::Ratio(1.0))),
+];
+
 /// Runs the experiment; `also` is a server that can defragment actively.
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool, only: Option<&str>, also: Option<PathBuf>) -> io::Result<()> {
-    let limit: u64 = if quick { 256 << 20 } else { 1 << 30 };
-    let mut rows = Vec::new();
-    for workload in workloads().iter().filter(|w| only.is_none_or(|only| w.name.ends_with(only))) {
-        let launches = [Launch::varve(), Launch::peer()];
-        let mut both = Vec::new();
-        for launch in launches {
-            both.push(measure(launch, workload, limit)?);
+pub(crate) fn run(quick: bool, only: Option<&str>, also: Option<PathBuf>) -> io::Result<Findings> {
+    let limit: u64 = if quick { 96 << 20 } else { 1 << 30 };
+    let (candidates, lost) = candidates(also);
+    let mut findings = Findings::new("fragmentation", "The paper's Tables 1 and 5: memory under eviction");
+    findings.lost = lost;
+    for (table, title) in [("table 1 ", "Table 1, Fig. 1"), ("table 5 ", "Table 5, Fig. 5")] {
+        let mut figures = QUANTITIES.map(|(what, unit, _)| {
+            let mut figure = Figure::new(format!("{title}: {what}"), unit, Better::Less, Form::Dots);
+            figure.series = candidates.iter().map(|one| Series::new(one.name.as_str(), one.role)).collect();
+            figure
+        });
+        let wanted = |name: &str| name.starts_with(table) && only.is_none_or(|only| name.ends_with(only));
+        for (place, workload) in workloads().iter().filter(|workload| wanted(workload.name)).enumerate() {
+            for (number, one) in candidates.iter().enumerate() {
+                let found = measure(one.launch.clone(), workload, limit)?;
+                say!("{}, {}: {:.2} of its payload resident", workload.name, one.name, found.resident);
+                for (figure, value) in figures.iter_mut().zip([found.resident, found.peak, found.cpu_s]) {
+                    figure.series[number].push(place, value);
+                }
+            }
+            for (figure, (_, _, target)) in figures.iter_mut().zip(QUANTITIES) {
+                figure.places.push(workload.name.replace(table, ""));
+                figure.targets.push(target);
+            }
         }
-        let [varve, peer] = [&both[0], &both[1]];
-        println!(
-            "{}: utilisation varve {:.2} peer {:.2}; peak over limit + 16 MB {:.2} and {:.2}; CPU {:.1} and {:.1} s",
-            workload.name,
-            1.0 / varve.resident,
-            1.0 / peer.resident,
-            varve.peak,
-            peer.peak,
-            varve.cpu_s,
-            peer.cpu_s
-        );
-        if let Some(path) = &also {
-            let other = measure(Launch::binary(path).config("activedefrag yes"), workload, limit)?;
-            println!(
-                "    {}: utilisation {:.2}, peak {:.2}, CPU {:.1} s",
-                path.display(),
-                1.0 / other.resident,
-                other.peak,
-                other.cpu_s
-            );
-        }
-        let row = |what: &str, unit, pick: fn(&Figures) -> f64, target| Row {
-            name: format!("{} {what}", workload.name),
-            unit,
-            varve: pick(varve),
-            peer: pick(peer),
-            floor: None,
-            target: Some(target),
-        };
-        rows.push(row("resident / payload", "", |f| f.resident, Target::AtMost(1.0 / 0.85)));
-        rows.push(row("peak / (limit + 16 MB)", "", |f| f.peak, Target::AtMost(1.05)));
-        rows.push(row("CPU", "s", |f| f.cpu_s, Target::Ratio(1.0)));
+        findings.add(figures.into_iter().filter(|figure| !figure.places.is_empty()));
     }
-    if rows.is_empty() {
+    if findings.figures.is_empty() {
         return Err(io::Error::other("no such workload: W1 to W8"));
     }
-    println!("\nDebian's redis-server has no active defragmentation.");
-    report::finish("fragmentation", &rows)
+    Ok(findings
+        .note(format!("maxmemory {} MB, allkeys-random; the paper has 10 GB.", limit >> 20))
+        .note("One over a figure of memory is the paper's utilisation.")
+        .lost("The heights of the paper's bars: only its text is at hand, which states their order."))
 }
 
 fn measure(launch: Launch, workload: &Workload, limit: u64) -> io::Result<Figures> {

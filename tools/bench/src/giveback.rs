@@ -8,7 +8,8 @@
 //! Resident memory should fall below 15% of its peak + 16 MB within 5 s.
 
 use crate::load::{self, Traffic};
-use crate::report::{self, Row, Target};
+use crate::report::{Findings, Row, Target, figures};
+use crate::say;
 use crate::turns::{both, must, push, text, used_memory};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -98,23 +99,24 @@ fn remove_member(out: &mut Vec<u8>, n: u64) {
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let scale = if quick { 50 } else { 1 };
     let wanted = |name: &str| part.is_none_or(|part| part == name);
+    let mut findings = Findings::new("giveback", "Memory that goes back");
     if wanted("return") {
         let mut rows = Vec::new();
         for shape in &SHAPES {
             returned(shape, shape.parts / scale, &mut rows)?;
         }
-        report::finish("giveback", &rows)?;
+        findings.add(figures("Resident after 90% was deleted, of the peak", &rows));
     }
     if wanted("instant") {
-        instant(1_000_000 / scale)?;
+        findings = findings.note(instant(1_000_000 / scale)?);
     }
     if wanted("rate") {
-        rate(200_000 / scale, if quick { 2 } else { 10 })?;
+        findings = findings.note(rate(200_000 / scale, if quick { 2 } else { 10 })?);
     }
-    Ok(())
+    Ok(findings)
 }
 
 fn returned(shape: &Shape, parts: u64, rows: &mut Vec<Row>) -> io::Result<()> {
@@ -135,7 +137,7 @@ fn returned(shape: &Shape, parts: u64, rows: &mut Vec<Row>) -> io::Result<()> {
             std::thread::sleep(Duration::from_millis(20));
         }
         let memory = server.memory()?;
-        println!(
+        say!(
             "{:<22} {:<14} peak {:>6.1} MB, after 5 s {:>6.1} MB of at most {:>6.1} MB, reached after {}",
             shape.name,
             if figures.is_empty() { "varve" } else { "peer" },
@@ -148,7 +150,7 @@ fn returned(shape: &Shape, parts: u64, rows: &mut Vec<Row>) -> io::Result<()> {
     }
     let name = format!("{}: resident / allowed", shape.name);
     let target = Some(Target::AtMost(1.0));
-    rows.push(Row { name, unit: "", varve: figures[0], peer: figures[1], floor: None, target });
+    rows.push(Row { name, unit: "", varve: figures[0].into(), peer: figures[1].into(), floor: None, target });
     Ok(())
 }
 
@@ -187,7 +189,7 @@ fn delays(server: &Server, stop: &AtomicBool) -> io::Result<Vec<f64>> {
 }
 
 /// Keys due at one instant.
-fn instant(keys: u64) -> io::Result<()> {
+fn instant(keys: u64) -> io::Result<String> {
     let server = start()?;
     let mut client = server.client();
     must(&mut client, "SET steady value")?;
@@ -228,34 +230,32 @@ fn instant(keys: u64) -> io::Result<()> {
     let delays = delays?;
     let ms = |time: Option<u64>| time.map_or("never".into(), |ms| format!("{ms} ms"));
     let part = |p: f64| delays[((delays.len() - 1) as f64 * p) as usize];
-    println!(
-        "\n{keys} keys due at one instant, {:.0} MB: gone after {}, drained after {}",
+    told(&mut client)?;
+    Ok(format!(
+        "{keys} keys due at one instant, {:.0} MB: gone after {}, drained after {}. A client's GET meanwhile: {} of them, \
+         p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, longest {:.0} us.",
         full / 1e6,
         ms(gone),
-        ms(drained)
-    );
-    println!(
-        "a client's GET meanwhile: {} of them, p50 {:.0} us, p99 {:.0} us, p99.9 {:.0} us, longest {:.0} us",
+        ms(drained),
         delays.len(),
         part(0.5),
         part(0.99),
         part(0.999),
         part(1.0)
-    );
-    told(&mut client)
+    ))
 }
 
-/// Prints the server's own measurements.
+/// Shows the server's own measurements.
 fn told(client: &mut client::Client) -> io::Result<()> {
     let info = must(client, "INFO background")?.text();
     for name in ["background_slices:", "background_rounds:", "lock_holds:", "expiry_lag:"] {
-        info.lines().filter(|line| line.starts_with(name)).for_each(|line| println!("    {}", line.trim_end()));
+        info.lines().filter(|line| line.starts_with(name)).for_each(|line| say!("    {}", line.trim_end()));
     }
     Ok(())
 }
 
 /// Keys expire evenly, `per_s` a second, for some seconds, while none is written.
-fn rate(per_s: u64, seconds: u64) -> io::Result<()> {
+fn rate(per_s: u64, seconds: u64) -> io::Result<String> {
     let server = start()?;
     let mut client = server.client();
     let keys = per_s * seconds;
@@ -276,6 +276,6 @@ fn rate(per_s: u64, seconds: u64) -> io::Result<()> {
     std::thread::sleep(Duration::from_secs(seconds) + Duration::from_millis(500));
     let left = client.cmd("DBSIZE").integer().unwrap_or(-1);
     let cpu_us = (server.cpu_ns()? - cpu) as f64 / 1000.0 / keys as f64;
-    println!("\n{per_s} keys due a second for {seconds} s: {left} left, {cpu_us:.2} us of CPU each");
-    told(&mut client)
+    told(&mut client)?;
+    Ok(format!("{per_s} keys due a second for {seconds} s: {left} left, {cpu_us:.2} us of CPU each."))
 }

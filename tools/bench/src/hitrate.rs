@@ -6,7 +6,10 @@
 //! First the peer runs at a limit; then Varve at a limit that holds as many keys, found by its bytes a key, and at the
 //! same limit, which holds more. The trace lasts seconds, since clocks have seconds.
 
+use crate::contenders::PEER;
+use crate::report::{Better, Figure, Findings, Form, Role, Series};
 use crate::turns::{must, used_memory};
+use crate::{say, screen};
 use std::io;
 use std::time::{Duration, Instant};
 use varve_testkit::{Launch, Random, client::Client};
@@ -25,27 +28,33 @@ const VALUE: [u8; 200] = [b'v'; 200];
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool) -> io::Result<()> {
+pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     const ALL: &[&str] =
         &["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-random", "volatile-lru", "volatile-lfu"];
     let scale = match quick {
         true => Scale { keys: 300_000.0, limit: 16 << 20, time: Duration::from_secs(8), policies: &ALL[..3] },
         false => Scale { keys: 5_000_000.0, limit: 256 << 20, time: Duration::from_secs(90), policies: ALL },
     };
-    println!(
-        "{:<16} {:>9} {:>8} {:>14} {:>8} {:>14} {:>8}",
-        "policy", "peer keys", "hits", "varve, as many", "hits", "same limit", "hits"
-    );
-    for policy in scale.policies {
+    let unit = "percent of GETs that hit";
+    let mut figure = Figure::new("Hit rates", unit, Better::More, Form::Dots).over("", scale.policies);
+    let names = [("Varve, same limit", Role::Varve), (PEER, Role::Peer), ("Varve, as many keys", Role::Other)];
+    let mut series = names.map(|(name, role)| Series::new(name, role));
+    for (place, policy) in scale.policies.iter().enumerate() {
         let peer = trace(Launch::peer(), policy, scale.limit, None, &scale)?;
         let same = trace(Launch::varve(), policy, scale.limit, None, &scale)?;
         let like = trace(Launch::varve(), policy, scale.limit, Some(peer.keys), &scale)?;
-        println!(
-            "{policy:<16} {:>9} {:>7.2}% {:>14} {:>7.2}% {:>14} {:>7.2}%",
-            peer.keys, peer.hits, like.keys, like.hits, same.keys, same.hits
+        say!(
+            "{policy}: {} keys of the peer, {} at the same limit, {} to have as many",
+            peer.keys,
+            same.keys,
+            like.keys
         );
+        [same, peer, like].iter().zip(&mut series).for_each(|(one, series)| series.push(place, one.hits));
     }
-    Ok(())
+    figure.series = series.to_vec();
+    Ok(Findings::new("hitrate", "Hit rates of the eviction policies")
+        .with([figure])
+        .note("A cache in front of a Zipf trace. Varve runs at the peer's limit, and at one that holds as many keys."))
 }
 
 struct Result {
@@ -69,6 +78,7 @@ fn trace(launch: Launch, policy: &str, limit: u64, wanted: Option<u64>, scale: &
     let (mut keys_sum, mut keys_seen) = (0, 0);
     let mut limit = limit;
     while start.elapsed() < scale.time {
+        screen::go_on()?;
         let (found, asked) = batch(&mut client, &mut random, scale.keys, expires)?;
         batches += 1;
         let counts = start.elapsed() > scale.time / 2;

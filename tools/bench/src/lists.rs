@@ -1,132 +1,242 @@
-//! `lists`: the quicklist's result sheets again: pushes and pops at either end, 40 B and 1 KB, pipelined and not, at every
-//! fill, beside the peer.
+//! `lists`: the quicklist's result sheets again: pushes and pops at either end, 40 B and 1 KB, with a pipeline of 1000 and
+//! without, at every fill, with a fresh server for each case.
 //!
-//! A cell is the server's CPU per operation; used memory is read when the list is full. The sheets' rows are fills of 1 to
-//! 16384 entries and -1 to -5.
+//! ```text
+//!   case = fill, bytes, pipeline, end:   start -> pushes in parts -> memory -> pops in parts -> memory -> end
+//! ```
+//! The contenders take turns part by part; a figure is the median of its parts. Where the lists of all of them would not fit
+//! into a third of the memory, one contender runs after the other.
 
+use crate::contenders::{self, Contender, Entrant};
+use crate::floor::Floor;
 use crate::load::Traffic;
-use crate::report::{self, Row, Target};
-use crate::turns::{both, cpu_us, median, must, push, text, used_memory};
+use crate::published::{self, Sheet};
+use crate::report::{Better, Figure, Findings, Form, Role, Series, Target, Value};
+use crate::size::Size;
+use crate::turns::{Pace, must, pace, push, text, used_memory};
+use crate::{machine, say};
 use std::io;
-use varve_testkit::Server;
 
-const FILLS: [i64; 20] = [-5, -4, -3, -2, -1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
-const QUICK_FILLS: [i64; 3] = [-2, 2, 16384];
-const OPS: [&str; 4] = ["LPUSH", "LPOP", "RPUSH", "RPOP"];
-/// How far above the best fill of two or more entries the others may be.
-const FLAT: f64 = 1.1;
+const FILLS: &[i64] = &[-5, -4, -3, -2, -1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
+const QUICK_FILLS: &[i64] = &[-5, -2, 1, 4, 16, 128, 1024, 16384];
+const TINY_FILLS: &[i64] = &[-2, 16384];
+/// Name of the row that has Redis's linked list before the quicklist; no server of today has it.
+const ORIGINAL: &str = "original";
+const ENDS: [[&str; 2]; 2] = [["LPUSH", "LPOP"], ["RPUSH", "RPOP"]];
+/// redis-benchmark's connections, which the sheets were made with.
+const CONNECTIONS: usize = 50;
+/// Parts that the requests of a case are measured in.
+const PARTS: u64 = 5;
 
-/// One column of the sheet: CPU of each fill, Varve's and the peer's.
+/// How big a case is.
+struct Scale {
+    fills: &'static [i64],
+    /// Requests of a case with the pipeline and without.
+    requests: [u64; 2],
+}
+
+/// Pipelines of the sheets, the order of [`Scale::requests`].
+const PIPELINES: [usize; 2] = [1000, 1];
+
+/// A part of the sheets: one element size, one pipeline, one end.
+#[derive(Clone, Copy)]
 struct Column {
-    name: String,
-    cells: Vec<(i64, [f64; 2])>,
+    bytes: usize,
+    pipeline: usize,
+    ops: [&'static str; 2],
+    requests: u64,
+}
+
+/// The measured values of one contender at one fill: push, then pop.
+#[derive(Default)]
+struct Cell {
+    parts: [Vec<Pace>; 2],
+    /// used_memory and resident bytes: after the pushes without those of the empty server, after the pops all of them.
+    memory: [[f64; 2]; 2],
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool) -> io::Result<()> {
-    let fills: &[i64] = if quick { &QUICK_FILLS } else { &FILLS };
-    let turns = if quick { 1 } else { 3 };
-    let servers = both(&[])?;
-    let mut rows = Vec::new();
+pub(crate) fn run(size: Size) -> io::Result<Findings> {
+    let scale = Scale {
+        fills: size.pick(TINY_FILLS, QUICK_FILLS, FILLS),
+        requests: size.pick([5_000, 1_000], [100_000, 15_000], [10_000_000, 1_000_000]),
+    };
+    let mut findings = Findings::new("lists", "The quicklist's sheets");
     for bytes in [40, 1024] {
-        let mut memory = Column { name: format!("used memory, {bytes} B"), cells: Vec::new() };
-        for pipeline in [1000, 1] {
-            let requests = match (quick, pipeline) {
-                (true, _) => 2_000,
-                (false, 1) => 10_000,
-                (false, _) => 200_000,
-            };
-            let plan = Traffic { connections: 1, pipeline, requests };
-            let mut columns: Vec<Column> = OPS
-                .iter()
-                .map(|op| Column { name: format!("{op} {bytes} B, pipeline {pipeline}"), cells: Vec::new() })
-                .collect();
-            for &fill in fills {
-                let both =
-                    [cells(&servers[0], fill, bytes, plan, turns)?, cells(&servers[1], fill, bytes, plan, turns)?];
-                for (op, column) in columns.iter_mut().enumerate() {
-                    column.cells.push((fill, [both[0].cpu[op], both[1].cpu[op]]));
-                }
-                if pipeline > 1 {
-                    memory.cells.push((fill, [both[0].memory, both[1].memory]));
-                }
-            }
-            for column in &columns {
-                show(column, "us");
-                summarise(column, &mut rows);
+        for (pipeline, requests) in PIPELINES.into_iter().zip(scale.requests) {
+            for ops in ENDS {
+                findings.add(figures(&scale, Column { bytes, pipeline, ops, requests })?);
             }
         }
-        show(&memory, "MB");
-        let worst = memory.cells.iter().max_by(|a, b| (a.1[0] / a.1[1]).total_cmp(&(b.1[0] / b.1[1]))).expect("fills");
-        rows.push(Row {
-            name: format!("{}, worst fill ({})", memory.name, worst.0),
-            unit: "MB",
-            varve: worst.1[0],
-            peer: worst.1[1],
-            floor: None,
-            target: Some(Target::Ratio(1.0)),
+    }
+    Ok(findings
+        .note(format!(
+            "{} pushes and pops a case with a pipeline of 1000 and {} without, {CONNECTIONS} connections; the sheets have \
+             10 million and a million. Every case has a server of its own. The clients share the machine with the server, \
+             so CPU per operation compares better than the rate.",
+            scale.requests[0], scale.requests[1]
+        ))
+        .lost("The row \"original\" is drawn as published: Redis's linked list before the quicklist is in no server of today.")
+        .lost(
+            "The rule \"length only\", in which a fill of thousands of entries has nodes of megabytes, is drawn as \
+             published: redis-server has had the 8 KB limit of the adaptive rule from its first quicklist on.",
+        ))
+}
+
+/// All fills of a column: rates, CPU, memory.
+fn figures(scale: &Scale, column: Column) -> io::Result<Vec<Figure>> {
+    let entrants = contenders::entrants(&[]);
+    let mut cells = Vec::new();
+    for &fill in scale.fills {
+        cells.push(cells_of(&entrants, fill, column)?);
+        say!("{} {} B, pipeline {}, fill {fill}: done", column.ops[0], column.bytes, column.pipeline);
+    }
+    let fills: Vec<String> = scale.fills.iter().map(ToString::to_string).collect();
+    let places: Vec<String> = [ORIGINAL.to_string()].into_iter().chain(fills).collect();
+    let mut figures = Vec::new();
+    for op in 0..2 {
+        let floor = floor(column, op)?;
+        let of = |from: fn(&Pace) -> f64| {
+            series(&entrants, &cells, |cell| Value::of(cell.parts[op].iter().map(from).collect()))
+        };
+        let name = format!("{} {} B, pipeline {}", column.ops[op], column.bytes, column.pipeline);
+        let axis = "list-max-listpack-size (fill)";
+        let mut rate = Figure::new(name.as_str(), "requests a second", Better::More, Form::Lines).over(axis, &places);
+        rate.series = of(|pace| pace.per_s);
+        rate.series.extend(published::sheet(Sheet::Rate, column.ops[op], column.bytes, column.pipeline, &places));
+        let title = format!("{name}: server CPU");
+        let mut cpu = Figure::new(title, "microseconds of CPU per operation", Better::Less, Form::Lines);
+        cpu = cpu.over(axis, &places);
+        cpu.series = of(|pace| pace.cpu_us);
+        let mut line = Series::new("floor", Role::Floor);
+        (1..places.len()).for_each(|place| line.push(place, floor));
+        cpu.series.push(line);
+        figures.extend([rate, cpu]);
+        figures.push(memory(&entrants, &cells, column, op, &places));
+    }
+    Ok(figures)
+}
+
+/// used_memory per element after the pushes, or all of it after the pops.
+fn memory(entrants: &[Entrant], cells: &[Vec<Cell>], column: Column, op: usize, places: &[String]) -> Figure {
+    let (unit, divisor) = match op {
+        0 => ("bytes of used_memory per element", column.requests as f64),
+        _ => ("bytes of used_memory", 1.0),
+    };
+    let name = format!("Memory after {}, {} B, pipeline {}", column.ops[op], column.bytes, column.pipeline);
+    let mut figure = Figure::new(name, unit, Better::Less, Form::Lines).over("list-max-listpack-size (fill)", places);
+    figure.series = series(entrants, cells, |cell| (cell.memory[op][0] / divisor).into());
+    if op == 0 {
+        let resident = series(entrants, cells, |cell| (cell.memory[op][1] / divisor).into());
+        let named = resident.into_iter().map(|one| Series {
+            name: format!("{}, resident", one.name),
+            role: Role::Other,
+            points: one.points,
         });
+        figure.series.extend(named);
     }
-    report::finish("lists", &rows)
+    let published = published::sheet(Sheet::Memory, column.ops[op], column.bytes, column.pipeline, places);
+    figure.series.extend(published.into_iter().map(|mut one| {
+        for point in &mut one.points {
+            let elements = published::elements(column.bytes, column.pipeline, &places[point.place]);
+            point.value = if op == 0 { point.value.scaled(1.0 / elements) } else { point.value };
+        }
+        one
+    }));
+    figure.targets = vec![(op == 0).then_some(Target::Ratio(1.0)); places.len()];
+    let about = match op {
+        0 => {
+            "The published values are of all memory; the measured ones are without that of the empty server. Resident \
+              bytes are what the system gave."
+        }
+        _ => {
+            "The list is empty, so these are the bytes of an empty server that has had a list. The published server had 506 824 \
+             of them when it was new."
+        }
+    };
+    figure.about(about)
 }
 
-struct Cells {
-    cpu: Vec<f64>,
-    memory: f64,
+/// A series for each contender, over the places behind "original".
+fn series(entrants: &[Entrant], cells: &[Vec<Cell>], value: impl Fn(&Cell) -> Value) -> Vec<Series> {
+    let of = |(number, entrant): (usize, &Entrant)| {
+        let mut series = Series::new(entrant.name.as_str(), entrant.role);
+        cells.iter().enumerate().for_each(|(fill, cells)| series.push(fill + 1, value(&cells[number])));
+        series
+    };
+    entrants.iter().enumerate().map(of).collect()
 }
 
-/// The four operations at one fill: medians of some turns.
-fn cells(server: &Server, fill: i64, bytes: usize, plan: Traffic, turns: usize) -> io::Result<Cells> {
-    let mut client = server.client();
-    must(&mut client, &format!("CONFIG SET list-max-ziplist-size {fill}"))?;
-    let value = text(bytes as u64, bytes);
-    let mut figures = vec![Vec::new(); OPS.len()];
-    let mut memory = 0.0;
-    for _ in 0..turns {
-        must(&mut client, "FLUSHALL")?;
-        let empty = used_memory(&mut client)?;
-        for (op, figures) in OPS.iter().zip(&mut figures) {
-            let is_push = op.ends_with("PUSH");
-            figures.push(cpu_us(server, plan, &mut |out| {
-                if is_push {
-                    push(out, &[op.as_bytes(), b"list", &value])
-                } else {
-                    push(out, &[op.as_bytes(), b"list"])
-                }
-            })?);
-            if is_push {
-                memory = (used_memory(&mut client)? - empty) / f64::from(1 << 20);
+/// Every contender's cell at a fill.
+fn cells_of(entrants: &[Entrant], fill: i64, column: Column) -> io::Result<Vec<Cell>> {
+    let bytes = column.requests * (column.bytes as u64 + 64) * entrants.len() as u64;
+    if bytes < machine::memory_bytes() / 3 {
+        let contenders: Vec<Contender> = entrants.iter().map(Entrant::start).collect::<io::Result<_>>()?;
+        return cells_together(&contenders, fill, column);
+    }
+    let alone = |entrant: &Entrant| Ok(cells_together(&[entrant.start()?], fill, column)?.swap_remove(0));
+    entrants.iter().map(alone).collect()
+}
+
+/// The cells of servers that take turns.
+fn cells_together(contenders: &[Contender], fill: i64, column: Column) -> io::Result<Vec<Cell>> {
+    let value = text(column.bytes as u64, column.bytes);
+    let mut cells = Vec::new();
+    for one in contenders {
+        must(&mut one.server.client(), &format!("CONFIG SET list-max-ziplist-size {fill}"))?;
+        // Pages of the program that a first command touches are not the list's.
+        pace(&one.server, traffic(column, 100), &mut |out| push(out, &[b"RPUSH", b"warm", b"x"]))?;
+        must(&mut one.server.client(), "DEL warm")?;
+        cells.push((Cell::default(), footprint(one)?));
+    }
+    for op in 0..2 {
+        for _ in 0..PARTS {
+            for (one, (cell, _)) in contenders.iter().zip(&mut cells) {
+                let plan = traffic(column, column.requests / PARTS);
+                cell.parts[op].push(pace(&one.server, plan, &mut |out| write(out, column, op, &value))?);
             }
         }
+        for (one, (cell, empty)) in contenders.iter().zip(&mut cells) {
+            let full = footprint(one)?;
+            cell.memory[op] = if op == 0 { [full[0] - empty[0], full[1] - empty[1]] } else { full };
+        }
     }
-    Ok(Cells { cpu: figures.into_iter().map(median).collect(), memory })
+    Ok(cells.into_iter().map(|(cell, _)| cell).collect())
 }
 
-fn show(column: &Column, unit: &str) {
-    println!("\n{} ({unit}): fill, varve, peer", column.name);
-    for (fill, [varve, peer]) in &column.cells {
-        println!("{fill:>7} {varve:>9.3} {peer:>9.3}");
+fn traffic(column: Column, requests: u64) -> Traffic {
+    // Each connection has a batch on the way: a short run has fewer connections, so that its batches are whole.
+    let connections = (requests / column.pipeline as u64).clamp(1, CONNECTIONS as u64) as usize;
+    Traffic { connections, pipeline: column.pipeline, requests }
+}
+
+fn write(out: &mut Vec<u8>, column: Column, op: usize, value: &[u8]) {
+    match op {
+        0 => push(out, &[column.ops[0].as_bytes(), b"list", value]),
+        _ => push(out, &[column.ops[1].as_bytes(), b"list"]),
     }
 }
 
-/// The flatness of Varve's curve, and the fill at which it is worst beside the peer.
-fn summarise(column: &Column, rows: &mut Vec<Row>) {
-    let of_several = column.cells.iter().filter(|(fill, _)| *fill != 1).map(|(_, cell)| cell[0]);
-    let best = of_several.clone().fold(f64::INFINITY, f64::min);
-    let worst = of_several.fold(0.0, f64::max);
-    let name = format!("{}: worst fill over best", column.name);
-    let target = Some(Target::AtMost(FLAT));
-    rows.push(Row { name, unit: "times", varve: worst / best, peer: 1.0, floor: None, target });
-    let beside = column.cells.iter().max_by(|a, b| (a.1[0] / a.1[1]).total_cmp(&(b.1[0] / b.1[1]))).expect("fills");
-    rows.push(Row {
-        name: format!("{}, worst ({})", column.name, beside.0),
-        unit: "us",
-        varve: beside.1[0],
-        peer: beside.1[1],
-        floor: None,
-        target: Some(Target::Ratio(1.0)),
-    });
+/// used_memory and resident bytes.
+fn footprint(one: &Contender) -> io::Result<[f64; 2]> {
+    Ok([used_memory(&mut one.server.client())?, one.server.memory()?.resident as f64])
+}
+
+/// CPU of the floor under the requests of one operation.
+fn floor(column: Column, op: usize) -> io::Result<Value> {
+    let value = text(column.bytes as u64, column.bytes);
+    let mut request = Vec::new();
+    write(&mut request, column, op, &value);
+    let floor = Floor::start(request.len())?;
+    let mut parts = Vec::new();
+    for _ in 0..PARTS {
+        let plan = traffic(column, (column.requests / PARTS).min(200_000));
+        let pace =
+            crate::turns::pace_of(floor.address(), floor.pid(), plan, &mut |out| out.extend_from_slice(&request))?;
+        parts.push(pace.cpu_us);
+    }
+    Ok(Value::of(parts))
 }

@@ -13,10 +13,13 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use varve_base::hist::Hist;
 use varve_testkit::Random;
 use varve_testkit::tls::{self, ClientConfig, TlsOver};
+
+/// Time between two looks at whether the run is to end.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +176,8 @@ fn drive_over(
         busy += usize::from(connection.begin(&mut source)?);
     }
     while busy > 0 {
-        poll.poll(&mut events, None)?;
+        crate::screen::go_on()?;
+        poll.poll(&mut events, Some(LOOK))?;
         for event in &events {
             let connection = &mut connections[event.token().0];
             if connection.waiting == 0 {

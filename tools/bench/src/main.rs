@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+mod all;
 mod apply;
 mod collections;
 mod commands;
+mod contenders;
 mod draw;
 mod engine;
 mod floor;
@@ -17,32 +19,61 @@ mod hitrate;
 mod lists;
 mod load;
 mod longlist;
+mod machine;
 mod misses;
 mod mixes;
 mod pace;
 mod point;
 mod publish;
+mod published;
 mod reclaim;
 mod report;
 mod save;
+mod screen;
+mod size;
 mod sizes;
 mod tails;
 mod tls;
 mod turns;
 mod types;
 
+use crate::report::Findings;
+use crate::size::Size;
 use clap::{Parser, Subcommand};
+use std::io;
 use std::process::ExitCode;
 
 /// The experiments
 #[derive(Parser)]
 struct Options {
+    /// Another server to run beside, where an experiment can: NAME=COMMAND with {port}, as in
+    /// valkey='valkey-server --port {port}'
+    #[arg(long, global = true)]
+    rival: Vec<contenders::Rival>,
     #[command(subcommand)]
     experiment: Experiment,
 }
 
 #[derive(Subcommand)]
 enum Experiment {
+    /// Every experiment into one folder with one report; run again, it goes on with what is missing
+    All {
+        /// Smaller data and fewer runs: ten minutes in place of a night
+        #[arg(long)]
+        quick: bool,
+        /// Seconds, and a few experiments: a test of the whole
+        #[arg(long, conflicts_with = "quick")]
+        tiny: bool,
+        /// Only these experiments
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+        /// The folder; target/bench/quick or target/bench/full without it
+        #[arg(long)]
+        into: Option<std::path::PathBuf>,
+        /// Measures anew what is there
+        #[arg(long)]
+        again: bool,
+    },
     /// CPU per GET and SET, SET with reclaim running, resident bytes a key
     Point {
         /// Tiny sizes: shows in seconds that everything runs; its figures mean nothing
@@ -206,10 +237,38 @@ enum Experiment {
 }
 
 fn main() -> ExitCode {
-    let result = match Options::parse().experiment {
+    let options = Options::parse();
+    contenders::invite(options.rival);
+    let result = match options.experiment {
+        Experiment::All { quick, tiny, only, into, again } => {
+            let size = if tiny { Size::Tiny } else { Size::of(quick) };
+            all::run(&all::Plan { size, only, into, again })
+        }
+        Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
+        one => run(one).and_then(|findings| {
+            report::show(&findings);
+            let folder = varve_testkit::server::target_dir().join("bench");
+            std::fs::create_dir_all(&folder)?;
+            report::write(&folder, &findings)?;
+            println!("\nalso in {}", folder.join(format!("{}.json", findings.name)).display());
+            Ok(())
+        }),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs one experiment.
+fn run(experiment: Experiment) -> io::Result<Findings> {
+    match experiment {
         Experiment::Point { quick, part } => point::run(quick, part.as_deref()),
-        Experiment::Lists { quick } => lists::run(quick),
-        Experiment::Longlist { quick } => longlist::run(quick),
+        Experiment::Lists { quick } => lists::run(Size::of(quick)),
+        Experiment::Longlist { quick } => longlist::run(Size::of(quick)),
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Types { quick, part } => types::run(quick, part.as_deref()),
         Experiment::Fragmentation { quick, only, also } => fragmentation::run(quick, only.as_deref(), also),
@@ -225,13 +284,6 @@ fn main() -> ExitCode {
         Experiment::Tls { quick, part } => tls::run(quick, part.as_deref()),
         Experiment::Publish { quick, turns } => publish::run(quick, turns),
         Experiment::Misses { quick } => misses::run(quick),
-        Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
+        Experiment::All { .. } | Experiment::Floor { .. } => Err(io::Error::other("not one experiment")),
     }
 }

@@ -9,14 +9,18 @@
 //! The sets are the paper's Table 4: keys of 8, 16, 128 B with values of 8-16, 16-128, 128-1024 B, and 1 to 10 KB for one
 //! value in twenty. Latency is the client's, which shares the machine with the server.
 
+use crate::contenders::{self, Contender};
 use crate::draw::{self, Draw};
 use crate::load::{self, Op, Order, Sizes, Traffic};
 use crate::point;
-use crate::report::{self, Row};
-use crate::turns::{both, median, push};
+use crate::published;
+use crate::report::{Better, Figure, Findings, Form, Role, Series, Value, figures};
+use crate::say;
+use crate::turns::push;
 use std::io;
 use std::ops::RangeInclusive;
-use varve_base::hist::{Counts, Hist};
+use std::time::Instant;
+use varve_base::hist::Hist;
 use varve_testkit::{Random, Server};
 
 const CLIENTS: usize = 50;
@@ -46,41 +50,59 @@ struct Scale {
 ///
 /// # Errors
 /// When a server cannot be started, is lost, or answers an error.
-pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let scale = match quick {
-        true => Scale { keys_divisor: 100, requests: 2_000, turns: 1 },
-        false => Scale { keys_divisor: 1, requests: 100_000, turns: 3 },
+        true => Scale { keys_divisor: 20, requests: 10_000, turns: 3 },
+        false => Scale { keys_divisor: 1, requests: 1_000_000, turns: 3 },
     };
-    let mut rows = Vec::new();
+    let mut findings = Findings::new("mixes", "The paper's Fig. 7 and 8: delay and throughput");
     let wanted = |name: &str| part.is_none_or(|part| part == name);
+    let (mut delays, mut mixes) = (Grid::new(&DELAYS), Grid::new(&FIGURES));
     if wanted("alone") || wanted("mixes") {
         for set in &SETS {
-            let servers = both(&[])?;
+            let contenders = contenders::start(&[])?;
             let keys = set.keys / scale.keys_divisor;
-            fill(&servers, set, keys)?;
+            fill(&contenders, set, keys)?;
             if wanted("alone") {
-                alone(&servers, set, keys, &scale, &mut rows)?;
+                alone(&contenders, set, keys, &scale, &mut delays)?;
             }
             if wanted("mixes") {
-                mixed(&servers, set, keys, &scale, &mut rows)?;
+                mixed(&contenders, set, keys, &scale, &mut mixes)?;
             }
         }
     }
-    if wanted("append") {
-        rows.push(point::set_at_limit(quick)?);
+    if wanted("alone") {
+        delays.publish(0, |place| place.starts_with("tiny GET").then_some(published::DELAY_US));
+        findings.add(delays.figures);
     }
-    if rows.is_empty() {
+    if wanted("mixes") {
+        mixes.publish(0, |place| {
+            let find = |(writes, draw, _): &&(usize, &str, [f64; 2])| place == mix_name("tiny", *writes, draw);
+            published::THROUGHPUT.iter().find(find).map(|found| found.2)
+        });
+        findings.add(mixes.figures);
+    }
+    if wanted("append") {
+        findings.add(figures("SET that appends at 80% of maxmemory", &[point::set_at_limit(quick)?]));
+    }
+    if findings.figures.is_empty() {
         return Err(io::Error::other("no such part: alone, mixes, append"));
     }
-    report::finish("mixes", &rows)
+    Ok(findings
+        .note(format!("{} requests a run; {CLIENTS} clients in the mixes, as the paper has them.", scale.requests))
+        .note("Requests have different lengths, so the server that parses nothing has no figure here.")
+        .lost(
+            "The paper's bars for Small and Large, and its delays of writes: only the numbers in its text are at hand.",
+        )
+        .lost("YCSB itself: these are its distributions (Zipf with 0.99, uniform), from a generator of this project."))
 }
 
 fn sizes(set: &Set) -> Sizes {
     Sizes { most: set.most.clone(), rest: 1024..=10_240, rest_percent: 5 }
 }
 
-fn fill(servers: &[Server], set: &Set, keys: u64) -> io::Result<()> {
-    for server in servers {
+fn fill(contenders: &[Contender], set: &Set, keys: u64) -> io::Result<()> {
+    for one in contenders {
         let load = load::Load {
             op: Op::Set,
             keys,
@@ -92,7 +114,7 @@ fn fill(servers: &[Server], set: &Set, keys: u64) -> io::Result<()> {
             requests: keys,
             seed: 1,
         };
-        point::refuse_errors(&load::run(server.address(), &load)?)?;
+        point::refuse_errors(&load::run(one.server.address(), &load)?)?;
     }
     Ok(())
 }
@@ -126,58 +148,117 @@ impl<'s> Mix<'s> {
     }
 }
 
-/// CPU per request in microseconds, and what the clients waited.
-fn measure(server: &Server, plan: Traffic, mix: &mut Mix<'_>) -> io::Result<(f64, Counts)> {
+/// A request's figures: one for each of [`FIGURES`].
+fn measure(server: &Server, plan: Traffic, mix: &mut Mix<'_>) -> io::Result<[f64; 5]> {
     let times = Hist::new();
-    let before = server.cpu_ns()?;
+    let (before, begun) = (server.cpu_ns()?, Instant::now());
     let outcome = load::drive_timed(server.address(), plan, &mut |out| mix.push(out), &times)?;
-    let spent = server.cpu_ns()? - before;
+    let (spent, took) = (server.cpu_ns()? - before, begun.elapsed());
     point::refuse_errors(&outcome)?;
-    Ok((spent as f64 / 1000.0 / outcome.replies as f64, times.read()))
+    let (times, replies) = (times.read(), outcome.replies as f64);
+    let [p50, p99, p999] = [50.0, 99.0, 99.9].map(|percent| times.percentile_ns(percent) as f64 / 1000.0);
+    let mean = if plan.connections == 1 { times.mean_ns() / 1000.0 } else { replies / took.as_secs_f64() };
+    Ok([mean, spent as f64 / 1000.0 / replies, p50, p99, p999])
 }
 
-fn alone(servers: &[Server; 2], set: &Set, keys: u64, scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
-    let draw = Draw::Uniform(keys);
-    for (op, writes_percent) in [("GET", 0), ("SET", 100)] {
-        let mut figures = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
-        for turn in 0..scale.turns {
-            for (server, figures) in servers.iter().zip(&mut figures) {
-                let plan = Traffic { connections: 1, pipeline: 1, requests: scale.requests };
-                let (_, times) = measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn))?;
-                figures[0].push(times.mean_ns() / 1000.0);
-                figures[1].push(times.percentile_ns(99.0) as f64 / 1000.0);
+/// A figure for each quantity, filled place by place.
+struct Grid {
+    figures: Vec<Figure>,
+}
+
+/// Title, unit and better direction of a quantity.
+type Quantity = (&'static str, &'static str, Better);
+
+const DELAYS: [Quantity; 5] = [
+    ("One client: mean delay (Fig. 7)", "microseconds from request to reply", Better::Less),
+    ("One client: server CPU", "microseconds of CPU per request", Better::Less),
+    ("One client: median delay", "microseconds", Better::Less),
+    ("One client: 99th percentile", "microseconds", Better::Less),
+    ("One client: 99.9th percentile", "microseconds", Better::Less),
+];
+const FIGURES: [Quantity; 5] = [
+    ("50 clients: throughput (Fig. 8)", "requests a second", Better::More),
+    ("50 clients: server CPU", "microseconds of CPU per request", Better::Less),
+    ("50 clients: median delay", "microseconds", Better::Less),
+    ("50 clients: 99th percentile", "microseconds", Better::Less),
+    ("50 clients: 99.9th percentile", "microseconds", Better::Less),
+];
+
+impl Grid {
+    fn new(quantities: &[Quantity; 5]) -> Grid {
+        let figure = |&(title, unit, better): &Quantity| Figure::new(title, unit, better, Form::Dots);
+        Grid { figures: quantities.iter().map(figure).collect() }
+    }
+
+    /// Measures one place on all contenders in turns.
+    fn measure(
+        &mut self,
+        place: String,
+        contenders: &[Contender],
+        turns: u64,
+        of: &mut dyn FnMut(&Server, u64) -> io::Result<[f64; 5]>,
+    ) -> io::Result<()> {
+        let mut runs: Vec<Vec<[f64; 5]>> = contenders.iter().map(|_| Vec::new()).collect();
+        for turn in 0..turns {
+            for (one, runs) in contenders.iter().zip(&mut runs) {
+                runs.push(of(&one.server, turn)?);
             }
         }
-        let [varve, peer] = figures.map(|figures| figures.map(median));
-        for (at, what) in ["mean", "p99"].into_iter().enumerate() {
-            let name = format!("one client, {} {op}: {what}", set.name);
-            println!("{name}: {:.1} {:.1} us", varve[at], peer[at]);
-            rows.push(Row { name, unit: "us", varve: varve[at], peer: peer[at], floor: None, target: None });
+        let first: Vec<f64> =
+            runs.iter().map(|runs| Value::of(runs.iter().map(|run| run[0]).collect()).median).collect();
+        say!("{place}: {first:.1?}");
+        for (quantity, figure) in self.figures.iter_mut().enumerate() {
+            let at = figure.places.len();
+            figure.places.push(place.clone());
+            if at == 0 {
+                figure.series = contenders.iter().map(|one| Series::new(one.name.as_str(), one.role)).collect();
+            }
+            for (series, runs) in figure.series.iter_mut().zip(&runs) {
+                series.push(at, Value::of(runs.iter().map(|run| run[quantity]).collect()));
+            }
         }
+        Ok(())
+    }
+
+    /// Adds the paper's two servers to a figure, at the places that it has numbers for.
+    fn publish(&mut self, figure: usize, of: impl Fn(&str) -> Option<[f64; 2]>) {
+        let figure = &mut self.figures[figure];
+        for (number, name) in published::PAPER.into_iter().enumerate() {
+            let mut series = Series::new(name, Role::Published);
+            for (at, place) in figure.places.iter().enumerate() {
+                if let Some(values) = of(place) {
+                    series.push(at, values[number]);
+                }
+            }
+            figure.series.push(series);
+        }
+    }
+}
+
+fn alone(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut Grid) -> io::Result<()> {
+    let draw = Draw::Uniform(keys);
+    for (op, writes_percent) in [("GET", 0), ("SET", 100)] {
+        let plan = Traffic { connections: 1, pipeline: 1, requests: scale.requests };
+        to.measure(format!("{} {op}", set.name), contenders, scale.turns, &mut |server, turn| {
+            measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn))
+        })?;
     }
     Ok(())
 }
 
-fn mixed(servers: &[Server; 2], set: &Set, keys: u64, scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
-    const FIGURES: [&str; 4] = ["CPU", "p50", "p99", "p99.9"];
-    for (writes_percent, ratio) in [(50, "50:50"), (5, "95:5")] {
+/// The place of a mix.
+fn mix_name(set: &str, writes_percent: usize, draw: &str) -> String {
+    format!("{set} {}:{writes_percent} {draw}", 100 - writes_percent)
+}
+
+fn mixed(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut Grid) -> io::Result<()> {
+    for writes_percent in [50, 5] {
         for name in &draw::NAMES[..2] {
             let draw = Draw::named(name, keys);
-            let mut figures: [[Vec<f64>; 4]; 2] = Default::default();
-            for turn in 0..scale.turns {
-                for (server, figures) in servers.iter().zip(&mut figures) {
-                    let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.requests };
-                    let (cpu, times) = measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn))?;
-                    let waited = [50.0, 99.0, 99.9].map(|percent| times.percentile_ns(percent) as f64 / 1000.0);
-                    figures.iter_mut().zip([cpu].into_iter().chain(waited)).for_each(|(all, one)| all.push(one));
-                }
-            }
-            let [varve, peer] = figures.map(|figures| figures.map(median));
-            for (at, what) in FIGURES.into_iter().enumerate() {
-                let name = format!("{} {ratio} {name}: {what}", set.name);
-                println!("{name}: {:.2} {:.2} us", varve[at], peer[at]);
-                rows.push(Row { name, unit: "us", varve: varve[at], peer: peer[at], floor: None, target: None });
-            }
+            let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.requests };
+            to.measure(mix_name(set.name, writes_percent, name), contenders, scale.turns, &mut |server, turn| {
+                measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn))
+            })?;
         }
     }
     Ok(())

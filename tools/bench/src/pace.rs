@@ -53,6 +53,7 @@ pub(crate) fn run(address: SocketAddr, streams: &mut [Stream<'_>]) -> io::Result
     let start = Instant::now();
     let mut answered = start;
     loop {
+        crate::screen::go_on()?;
         for (number, stream) in streams.iter_mut().enumerate() {
             while sent[number] < stream.requests && stream.due(sent[number]) <= start.elapsed() {
                 let at = bases[number] + (sent[number] % stream.connections as u64) as usize;

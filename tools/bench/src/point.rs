@@ -11,8 +11,9 @@
 
 use crate::floor::Floor;
 use crate::load::{self, Load, Op, Order, Outcome, Sizes};
-use crate::report::{self, Row, Target};
-use crate::turns::{both, median};
+use crate::report::{Findings, Row, Target, Value, figures};
+use crate::say;
+use crate::turns::both;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -57,7 +58,7 @@ impl Scale {
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let scale = Scale::new(quick);
     let wanted = |name: &str| part.is_none_or(|part| part == name);
     let mut rows = Vec::new();
@@ -73,7 +74,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
     if rows.is_empty() {
         return Err(io::Error::other("no such part: cpu, reclaim, memory"));
     }
-    report::finish("point", &rows)
+    Ok(Findings::new("point", "Single keys").with(figures("Single keys", &rows)))
 }
 
 /// A load on all keys once, in order: a fill.
@@ -140,9 +141,9 @@ fn cpu(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
                     figures.push(cpu_us(place.0, place.1, &load)?);
                 }
             }
-            let [varve, peer, floor] = [0, 1, 2].map(|i| median(figures[i].clone()));
+            let [varve, peer, floor] = [0, 1, 2].map(|i| Value::of(figures[i].clone()));
             let name = format!("{op:?} CPU, pipeline {pipeline}").to_lowercase();
-            println!("{name}: varve {varve:.3} peer {peer:.3} floor {floor:.3} us");
+            say!("{name}: varve {varve:.3} peer {peer:.3} floor {floor:.3} us");
             let target = Some(Target::Ratio(ratio));
             rows.push(Row { name, unit: "us", varve, peer, floor: Some(floor), target });
         }
@@ -183,13 +184,13 @@ pub(crate) fn set_at_limit(quick: bool) -> io::Result<Row> {
             figures.push(cpu_us(server.address(), server.pid(), &load)?);
         }
         let memory = server.memory()?;
-        println!(
+        say!(
             "set at 80% of {} MB: {:.3} us, peak resident {} MB",
             limit >> 20,
-            median(figures.clone()),
+            Value::of(figures.clone()),
             memory.peak >> 20
         );
-        medians.push(median(figures));
+        medians.push(Value::of(figures));
     }
     let name = "set CPU, pipeline 16, at 80% of limit".to_string();
     let target = Some(Target::Ratio(APPENDING_MAX));
@@ -226,17 +227,17 @@ fn memory(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
     rows.push(Row {
         name: "resident at start".into(),
         unit: "MB",
-        varve: starts[0],
-        peer: starts[1],
+        varve: starts[0].into(),
+        peer: starts[1].into(),
         floor: None,
         target: mb,
     });
     for (&count, (&varve, &peer)) in scale.counts.iter().zip(all[0].iter().zip(&all[1])) {
-        println!("16 B + 32 B, {count} keys: varve {varve:.1} peer {peer:.1} bytes a key");
+        say!("16 B + 32 B, {count} keys: varve {varve:.1} peer {peer:.1} bytes a key");
     }
     let target = Some(Target::AtMost(OVERHEAD_MAX));
     let name = format!("bytes a key, 16+32 B, worst ({} keys)", worst[0].1);
-    rows.push(Row { name, unit: "B", varve: worst[0].0, peer: worst[1].0, floor: None, target });
+    rows.push(Row { name, unit: "B", varve: worst[0].0.into(), peer: worst[1].0.into(), floor: None, target });
     for (name, key_bytes, most) in [("tiny", 8, 8..=16), ("small", 16, 16..=128), ("large", 128, 128..=1024)] {
         let sizes = Sizes { most, rest: 1024..=10_240, rest_percent: 5 };
         let mut figures = Vec::new();
@@ -248,7 +249,7 @@ fn memory(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
             figures.push(overhead(settled(&server)?, start, scale.paper_keys, payload));
         }
         let name = format!("bytes a key, the paper's {name} set");
-        rows.push(Row { name, unit: "B", varve: figures[0], peer: figures[1], floor: None, target });
+        rows.push(Row { name, unit: "B", varve: figures[0].into(), peer: figures[1].into(), floor: None, target });
     }
     Ok(())
 }

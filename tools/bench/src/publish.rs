@@ -9,8 +9,9 @@
 //! stands behind the messages that are on their way to it.
 
 use crate::load::connect;
-use crate::report::{self, Row, Target};
-use crate::turns::{median, must, push};
+use crate::report::{Findings, Row, Target, Value, figures};
+use crate::say;
+use crate::turns::{must, push};
 use mio::net::TcpStream;
 use mio::{Events, Poll, Token};
 use std::io::{self, Read, Write};
@@ -42,7 +43,7 @@ struct Figures {
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool, turns: usize) -> io::Result<()> {
+pub(crate) fn run(quick: bool, turns: usize) -> io::Result<Findings> {
     let mut rows = Vec::new();
     for threads in IO_THREADS {
         let threads_line = format!("io-threads {threads}");
@@ -56,7 +57,7 @@ pub(crate) fn run(quick: bool, turns: usize) -> io::Result<()> {
             }
             let name = format!("{subscribers} x {messages}, {threads} thread{}", if threads == 1 { "" } else { "s" });
             let mut row = |what: &str, unit, of: fn(&Figures) -> f64, target| {
-                let middle = |figures: &[Figures]| median(figures.iter().map(of).collect());
+                let middle = |figures: &[Figures]| Value::of(figures.iter().map(of).collect());
                 let (varve, peer) = (middle(&varve), middle(&peer));
                 rows.push(Row { name: format!("{name}: {what}"), unit, varve, peer, floor: None, target });
             };
@@ -67,11 +68,11 @@ pub(crate) fn run(quick: bool, turns: usize) -> io::Result<()> {
             row("longest PING", "ms", |f| f.ping_ms, Some(Target::AtMost(PING_MS_MAX)));
             if let [.., cpu, _, _] = rows.as_slice() {
                 let each = |seconds: f64| seconds * 1e9 / deliveries;
-                println!("{name}: {:.0} / {:.0} ns of CPU a delivery", each(cpu.varve), each(cpu.peer));
+                say!("{name}: {:.0} / {:.0} ns of CPU a delivery", each(cpu.varve.median), each(cpu.peer.median));
             }
         }
     }
-    report::finish("publish", &rows)
+    Ok(Findings::new("publish", "One publisher, many subscribers").with(figures("Fan-out", &rows)))
 }
 
 /// Publishes to subscribers until the last one has everything.

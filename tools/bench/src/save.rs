@@ -13,7 +13,7 @@
 use crate::load::{self, Load, Op, Order, Sizes, Traffic};
 use crate::pace::{self, Stream};
 use crate::point;
-use crate::report::Table;
+use crate::report::{Better, Findings, Table};
 use crate::turns::{must, push};
 use std::fs;
 use std::io;
@@ -43,7 +43,7 @@ struct Scale {
 ///
 /// # Errors
 /// When a server cannot be started, is lost, or answers an error.
-pub(crate) fn run(quick: bool) -> io::Result<()> {
+pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     let scale = if quick {
         let time = Duration::from_millis(500);
         Scale { keys: 20_000, value_bytes: 100, elements: 20_000, rate: 2000.0, time, synced: 500 }
@@ -58,10 +58,10 @@ pub(crate) fn run(quick: bool) -> io::Result<()> {
     for (name, launch) in [("varve", Launch::varve as fn() -> Launch), ("peer", Launch::peer)] {
         let server = launch().config("io-threads 2").start()?;
         fill(&server, &scale)?;
-        saves.add(name.to_owned(), save(&server)?);
+        saves.add(format!("BGSAVE, {name}"), save(&server)?);
         load_all(name, &server, launch, Form::Rdb, &mut loads)?;
         for (scene, saving) in [("at rest", None), ("BGSAVE", Some("BGSAVE"))] {
-            wait(&server, &scale, saving, &format!("{name}, {scene}"), &mut tails)?;
+            wait(&server, &scale, saving, &format!("{scene}, {name}"), &mut tails)?;
         }
         drop(server);
         let launch_appending = || launch().config("appendonly yes").config("auto-aof-rewrite-percentage 0");
@@ -70,15 +70,23 @@ pub(crate) fn run(quick: bool) -> io::Result<()> {
         fill(&server, &scale)?;
         load_all(name, &server, launch, Form::Commands, &mut loads)?;
         for (scene, saving) in [("everysec", None), ("everysec and BGREWRITEAOF", Some("BGREWRITEAOF"))] {
-            wait(&server, &scale, saving, &format!("{name}, {scene}"), &mut tails)?;
+            wait(&server, &scale, saving, &format!("{scene}, {name}"), &mut tails)?;
         }
         drop(server);
-        synced.add(name.to_owned(), vec![always(&appending("always")?, &scale)?]);
+        synced.add(format!("appendfsync always, {name}"), vec![always(&appending("always")?, &scale)?]);
     }
-    saves.save("save")?;
-    loads.save("save-load")?;
-    tails.save("save-tails")?;
-    synced.save("save-always")
+    let tables = [("Saving", saves), ("Loading", loads), ("Waiting", tails), ("Synced writes", synced)];
+    let figures = tables.iter().flat_map(|(title, table)| table.apart(title, better));
+    Ok(Findings::new("save", "Saving and loading").with(figures))
+}
+
+/// The better direction of a column: rates are to be high, all else low.
+fn better(column: &str) -> Better {
+    match column {
+        "file MB" | "saves" => Better::Neither,
+        _ if column.contains('/') => Better::More,
+        _ => Better::Less,
+    }
 }
 
 fn fill(server: &Server, scale: &Scale) -> io::Result<()> {
@@ -163,7 +171,7 @@ fn load_all(name: &str, saved: &Server, launch: fn() -> Launch, form: Form, load
     for threads in [1, 2] {
         if name == "varve" || threads == 1 {
             let launch = launch().config(format!("io-threads {threads}"));
-            loads.add(format!("{name}, {what}, {threads} threads"), load_files(saved, launch, form)?);
+            loads.add(format!("{what}, {threads} threads, {name}"), load_files(saved, launch, form)?);
         }
     }
     Ok(())

@@ -10,8 +10,9 @@
 //! after a rest.
 
 use crate::load::Traffic;
-use crate::report::{Row, Target};
-use crate::turns::{both, cpu_us, median, must, push, text};
+use crate::report::{Row, Target, Value};
+use crate::say;
+use crate::turns::{both, cpu_us, must, push, text};
 use std::io;
 use std::time::Duration;
 use varve_testkit::{Random, Server};
@@ -146,9 +147,16 @@ pub(crate) fn table(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     for (name, shape, aim) in shapes {
         let shape = if quick { Shape { size: shape.size.min(2_000), ..shape } } else { shape };
         let [varve, peer] = ratios(&shape, quick)?;
-        println!("{name}: {varve:.3} {peer:.3}");
+        say!("{name}: {varve:.3} {peer:.3}");
         let target = Some(Target::AtMost(aim * TOLERANCE));
-        rows.push(Row { name: name.to_string(), unit: "times", varve, peer, floor: None, target });
+        rows.push(Row {
+            name: name.to_string(),
+            unit: "times",
+            varve: varve.into(),
+            peer: peer.into(),
+            floor: None,
+            target,
+        });
     }
     Ok(())
 }
@@ -167,9 +175,9 @@ pub(crate) fn sizes(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     for (kind, elements) in types {
         for size in SIZES.into_iter().filter(|&size| !quick || size <= 5_000) {
             let [varve, peer] = ratios(&Shape { elements, size, key_bytes: 16 }, quick)?;
-            println!("{kind} x {size}: {varve:.3} {peer:.3}");
+            say!("{kind} x {size}: {varve:.3} {peer:.3}");
             let name = format!("{kind}, {size} a collection");
-            rows.push(Row { name, unit: "times", varve, peer, floor: None, target: None });
+            rows.push(Row { name, unit: "times", varve: varve.into(), peer: peer.into(), floor: None, target: None });
         }
     }
     Ok(())
@@ -259,7 +267,7 @@ pub(crate) fn ops(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
             let same = std::mem::discriminant(&elements);
             for op in OPS.iter().filter(|op| std::mem::discriminant(&op.elements) == same) {
                 let [varve, peer] = cost(op, &shape, count, &servers, quick)?;
-                println!("{} of {size}: {varve:.3} {peer:.3} us", op.name);
+                say!("{} of {size}: {varve:.3} {peer:.3} us", op.name);
                 let name = format!("{} of {size}", op.name);
                 rows.push(Row { name, unit: "us", varve, peer, floor: None, target: Some(Target::Ratio(op.most)) });
             }
@@ -269,7 +277,7 @@ pub(crate) fn ops(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
 }
 
 /// CPU of one request, of Varve and the peer: medians of turns that alternate.
-fn cost(op: &Op, shape: &Shape, count: u64, servers: &[Server; 2], quick: bool) -> io::Result<[f64; 2]> {
+fn cost(op: &Op, shape: &Shape, count: u64, servers: &[Server; 2], quick: bool) -> io::Result<[Value; 2]> {
     let all: u64 = if quick { 2_000 } else { 200_000 };
     let requests = if op.asks == Asks::All { (all * 10 / shape.size).clamp(2, all) } else { all };
     let mut figures = [Vec::new(), Vec::new()];
@@ -287,7 +295,7 @@ fn cost(op: &Op, shape: &Shape, count: u64, servers: &[Server; 2], quick: bool) 
             })?);
         }
     }
-    Ok(figures.map(median))
+    Ok(figures.map(Value::of))
 }
 
 fn letter(elements: Elements) -> u8 {

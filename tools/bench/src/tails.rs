@@ -17,7 +17,8 @@
 use crate::load::{self, Op, Order, Sizes, Traffic};
 use crate::pace::{self, Stream};
 use crate::point;
-use crate::report::Table;
+use crate::report::{Better, Findings, Table};
+use crate::say;
 use crate::turns::{must, push, used_memory};
 use std::io;
 use std::process::{Command, Stdio};
@@ -74,7 +75,7 @@ struct Scale {
 ///
 /// # Errors
 /// When a server cannot be started, is lost, or answers an error.
-pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
     let second = Duration::from_secs(1);
     let scale = match quick {
         true => {
@@ -91,10 +92,10 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
         return Err(io::Error::other("no such scene: quiet, growth, reclaim, expiry, deletion"));
     }
     if !pin(std::process::id(), CLIENT_CORE) {
-        println!("client and server could not be given cores of their own: the times are the scheduler's too");
+        say!("client and server could not be given cores of their own: the times are the scheduler's too");
     }
     let rate = half_load(&scale)?;
-    println!("{rate:.0} GETs a second; times in microseconds");
+    say!("{rate:.0} GETs a second; times in microseconds");
     let mut table = Table::new(&["p50", "p99", "p99.9", "p99.99", "max"]);
     let mut own = Table::new(&["count", "p50", "p99", "p99.99", "max", "p99.99 most"]);
     let mut own_lines = Vec::new();
@@ -114,13 +115,16 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<()> {
             }
         }
     }
-    println!("\nthe server's own, microseconds");
+    say!("\nthe server's own, microseconds");
+    let missed = own_lines.iter().filter(|(_, figures): &&(String, Vec<f64>)| figures[3] > OWN_US_MAX);
+    let missed: Vec<&str> = missed.map(|(name, _)| name.as_str()).collect();
+    let verdict = if missed.is_empty() { "met".into() } else { format!("missed by {}", missed.join("; ")) };
+    let verdict = format!("The server's own p99.99 is to be at most {OWN_US_MAX} us: {verdict}.");
     own_lines.into_iter().for_each(|(name, figures)| own.add(name, figures));
-    let missed: Vec<&str> =
-        own.lines.iter().filter(|(_, figures)| figures[3] > OWN_US_MAX).map(|(name, _)| name.as_str()).collect();
-    println!("p99.99 at most {OWN_US_MAX} us: {}", if missed.is_empty() { "met".into() } else { missed.join("; ") });
-    table.save("tails")?;
-    own.save("tails-own")
+    let mut findings = Findings::new("tails", "Times of a GET at half load");
+    findings.add(table.apart("Microseconds of a GET", |_| Better::Less));
+    findings.add([own.together("The server's own, by INFO background", "microseconds", Better::Neither)]);
+    Ok(findings.note(format!("{rate:.0} GETs a second.")).note(verdict))
 }
 
 /// Keeps a process with all its threads on one core; false if that cannot be had.

@@ -13,8 +13,9 @@
 use crate::load::{self, Outcome, Traffic};
 use crate::pace::{self, Stream};
 use crate::point::refuse_errors;
-use crate::report::{self, Row, Target};
-use crate::turns::{median, push, text};
+use crate::report::{Findings, Row, Target, Value, figures};
+use crate::say;
+use crate::turns::{push, text};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -55,7 +56,7 @@ struct Both {
 ///
 /// # Errors
 /// When a server cannot be started, is lost, or answers an error.
-pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let scale = match quick {
         true => Scale { requests: 20_000, turns: 1, idle: 100, time: Duration::from_millis(500) },
         false => Scale { requests: 500_000, turns: 5, idle: 1000, time: Duration::from_secs(10) },
@@ -83,7 +84,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
     if rows.is_empty() {
         return Err(io::Error::other("no such part: cpu, memory, handshakes"));
     }
-    report::finish("tls", &rows)
+    Ok(Findings::new("tls", "TLS").with(figures("TLS", &rows)))
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -140,13 +141,13 @@ fn cpu(
             sealed[at].push(get_us(both, Some(config), requests, turn as u64)?);
         }
     }
-    let (plain, sealed) = (plain.map(median), sealed.map(median));
-    let mut row = |name: String, unit, [varve, peer]: [f64; 2], target| {
+    let (plain, sealed) = (plain.map(Value::of), sealed.map(Value::of));
+    let mut row = |name: String, unit, [varve, peer]: [Value; 2], target| {
         rows.push(Row { name, unit, varve, peer, floor: None, target });
     };
     row(format!("get of {bytes} B, plain"), "us", plain, None);
     row(format!("get of {bytes} B, by TLS"), "us", sealed, Some(Target::Ratio(1.0)));
-    let parts = [sealed[0] / plain[0], sealed[1] / plain[1]];
+    let parts = [0, 1].map(|at| (sealed[at].median / plain[at].median).into());
     row(format!("get of {bytes} B, TLS over plain"), "times", parts, most.map(Target::AtMost));
     Ok(())
 }
@@ -169,11 +170,11 @@ fn memory(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale) -> io:
     for both in servers {
         let sealed = idle_bytes(&both.server, scale.idle, || connect_whole(both.tls, config))?;
         let plain = idle_bytes(&both.server, scale.idle, || TcpStream::connect(both.server.address()))?;
-        println!("an idle connection: {plain:.0} bytes plain, {sealed:.0} by TLS");
+        say!("an idle connection: {plain:.0} bytes plain, {sealed:.0} by TLS");
         beyond.push(sealed - plain);
     }
     let (name, target) = ("an idle connection beyond a plain one".to_owned(), Some(Target::AtMost(IDLE_BYTES_MAX)));
-    Ok(Row { name, unit: "B", varve: beyond[0], peer: beyond[1], floor: None, target })
+    Ok(Row { name, unit: "B", varve: beyond[0].into(), peer: beyond[1].into(), floor: None, target })
 }
 
 /// The time within which 999 of 1000 GETs are answered, in microseconds.
@@ -231,16 +232,16 @@ fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale, ro
             done += greeted?;
             spent += (process::cpu_ns(both.server.pid())? - between) as f64 - (between - before) as f64;
         }
-        println!(
+        say!(
             "p99.9 of GETs: {:.0} us, {:.0} beside {done} handshakes",
-            median(alone.clone()),
-            median(beside.clone())
+            Value::of(alone.clone()),
+            Value::of(beside.clone())
         );
-        added.push(median(beside) - median(alone));
+        added.push(Value::of(beside).median - Value::of(alone).median);
         cost.push(spent / 1000.0 / done as f64);
     }
     let mut row = |name: &str, figures: &[f64], target| {
-        let (name, varve, peer) = (name.to_owned(), figures[0], figures[1]);
+        let (name, varve, peer) = (name.to_owned(), figures[0].into(), figures[1].into());
         rows.push(Row { name, unit: "us", varve, peer, floor: None, target });
     };
     row("200 handshakes/s add to p99.9 of GETs", &added, Some(Target::AtMost(ADDED_US_MAX)));

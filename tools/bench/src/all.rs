@@ -1,0 +1,202 @@
+//! `all`: every experiment, one after the other, into one folder with one report.
+//!
+//! ```text
+//!   FOLDER/settings.json             size and servers of the run
+//!   FOLDER/NAME.json .csv -N.svg     written as soon as an experiment ends; it is not run again
+//!   FOLDER/report.html               from all NAME.json, after each experiment
+//!   FOLDER/log.txt                   the lines that the experiments showed
+//! ```
+//! Stopped by ^C, it writes the report of what there is. Run again with the same folder, it goes on with what is missing.
+//! A folder of another size or of other servers is not mixed with: it must be emptied first (`--again`).
+
+use crate::report::{self, About, Findings};
+use crate::screen::{self, Progress};
+use crate::size::Size;
+use crate::{apply, collections, commands, engine, fragmentation, giveback, hitrate, lists, longlist, machine, misses, mixes};
+use crate::{point, publish, reclaim, save, tails, tls};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An experiment of the list.
+struct Entry {
+    name: &'static str,
+    title: &'static str,
+    /// Usual seconds of the quick form and of the full form, on two cores.
+    usual_s: (f64, f64),
+    /// Part of the tiny form, which is a test.
+    tiny: bool,
+    run: fn(Size) -> io::Result<Findings>,
+}
+
+const fn entry(
+    name: &'static str,
+    title: &'static str,
+    usual_s: (f64, f64),
+    run: fn(Size) -> io::Result<Findings>,
+) -> Entry {
+    Entry { name, title, usual_s, tiny: false, run }
+}
+
+const fn tiny(entry: Entry) -> Entry {
+    Entry { tiny: true, ..entry }
+}
+
+const LIST: &[Entry] = &[
+    tiny(entry("lists", "The quicklist's sheets", (150.0, 5400.0), lists::run)),
+    tiny(entry("longlist", "Redis in Action, listing 9.5: long packed lists", (10.0, 600.0), longlist::run)),
+    entry("fragmentation", "The paper's Tables 1 and 5, Fig. 1 and 5: memory under eviction", (90.0, 1800.0), |size| {
+        fragmentation::run(size.is_small(), None, None)
+    }),
+    entry("misses", "The paper's Table 2: cache misses", (40.0, 900.0), |size| misses::run(size.is_small())),
+    entry("reclaim", "The paper's Fig. 6: three formulas", (60.0, 1500.0), |size| reclaim::run(size.is_small())),
+    tiny(entry("mixes", "The paper's Fig. 7 and 8: delay and throughput", (20.0, 900.0), |size| {
+        mixes::run(size.is_small(), None)
+    })),
+    entry("point", "Single keys", (10.0, 900.0), |size| point::run(size.is_small(), None)),
+    entry("commands", "redis-benchmark's commands", (20.0, 900.0), |size| commands::run(size.is_small(), None, None)),
+    entry("collections", "Collections by size", (40.0, 3000.0), |size| collections::run(size.is_small(), None)),
+    entry("engine", "Growth with threads, in process", (10.0, 600.0), |size| engine::run(2, size.is_small())),
+    entry("apply", "A stream of commands, applied in process", (5.0, 120.0), |size| apply::run(2, size.is_small())),
+    entry("tls", "The cost of TLS", (15.0, 900.0), |size| tls::run(size.is_small(), None)),
+    entry("publish", "One publisher, many subscribers", (15.0, 600.0), |size| publish::run(size.is_small(), 3)),
+    entry("giveback", "Memory that goes back", (25.0, 600.0), |size| giveback::run(size.is_small(), None)),
+    entry("hitrate", "Hit rates of the eviction policies", (90.0, 1700.0), |size| hitrate::run(size.is_small())),
+    entry("save", "Saving and loading", (15.0, 900.0), |size| save::run(size.is_small())),
+    // This one keeps the whole process on one core from then on.
+    entry("tails", "Times of a GET at half load", (20.0, 600.0), |size| tails::run(size.is_small(), None)),
+];
+
+/// How to run all.
+pub(crate) struct Plan {
+    pub(crate) size: Size,
+    /// Only experiments with these names; all where it is empty.
+    pub(crate) only: Vec<String>,
+    /// The folder; `target/bench/SIZE` without one.
+    pub(crate) into: Option<PathBuf>,
+    /// Measures what is there already once more.
+    pub(crate) again: bool,
+}
+
+/// Runs what is missing and writes the report.
+///
+/// # Errors
+/// When the folder cannot be written or holds another run, or a server does not start. An experiment that fails is named in
+/// the report, and fails the whole at its end.
+pub(crate) fn run(plan: &Plan) -> io::Result<()> {
+    let word = plan.size.word();
+    let folder = plan.into.clone().unwrap_or_else(|| varve_testkit::server::target_dir().join("bench").join(word));
+    fs::create_dir_all(&folder)?;
+    let wanted = wanted(plan)?;
+    let facts = machine::facts(plan.size)?;
+    settle(&folder, &facts, plan.again)?;
+    screen::log_to(&folder.join("log.txt"))?;
+    screen::watch_interrupts()?;
+    let missing: Vec<&Entry> =
+        wanted.iter().copied().filter(|entry| report::read(&folder, entry.name).is_none()).collect();
+    let usual = |entry: &Entry| if plan.size.is_small() { entry.usual_s.0 } else { entry.usual_s.1 };
+    let mut progress = Progress::new(missing.iter().map(|entry| usual(entry)).sum());
+    let mut failed = Vec::new();
+    for entry in missing {
+        progress.begin(entry.name, usual(entry));
+        let moment = machine::moment();
+        match (entry.run)(plan.size) {
+            Ok(findings) => {
+                let findings = Findings { title: entry.title.into(), ..findings }.note(moment);
+                report::write(&folder, &findings)?;
+            }
+            Err(_) if screen::is_stopped() => break,
+            Err(error) => failed.push(format!("{} failed: {error}", entry.name)),
+        }
+        progress.end(usual(entry));
+        write_report(&folder, &wanted, &facts, plan.size, &failed)?;
+    }
+    drop(progress);
+    write_report(&folder, &wanted, &facts, plan.size, &failed)?;
+    println!("{}", folder.join("report.html").display());
+    if failed.is_empty() { Ok(()) } else { Err(io::Error::other(failed.join("\n"))) }
+}
+
+fn wanted(plan: &Plan) -> io::Result<Vec<&'static Entry>> {
+    if let Some(name) = plan.only.iter().find(|name| LIST.iter().all(|entry| entry.name != name.as_str())) {
+        let names: Vec<&str> = LIST.iter().map(|entry| entry.name).collect();
+        return Err(io::Error::other(format!("no experiment {name}: {}", names.join(", "))));
+    }
+    let chosen = |entry: &&Entry| match plan.only.is_empty() {
+        true => entry.tiny || plan.size != Size::Tiny,
+        false => plan.only.iter().any(|name| name == entry.name),
+    };
+    Ok(LIST.iter().filter(chosen).collect())
+}
+
+/// Facts that must be the same for figures of one folder.
+fn settings(facts: &[(String, String)]) -> Vec<&(String, String)> {
+    facts.iter().filter(|(name, _)| !machine::PASSING.contains(&name.as_str())).collect()
+}
+
+/// Refuses a folder of another run, empties one that is to be measured again.
+fn settle(folder: &Path, facts: &[(String, String)], again: bool) -> io::Result<()> {
+    let file = folder.join("settings.json");
+    let text = serde_json::to_string_pretty(&settings(facts)).map_err(io::Error::other)? + "\n";
+    if again {
+        LIST.iter().try_for_each(|entry| match fs::remove_file(folder.join(format!("{}.json", entry.name))) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        })?;
+    } else if fs::read_to_string(&file).is_ok_and(|there| there != text) {
+        let what =
+            format!("{} holds a run of another size, machine or server: --again measures anew", folder.display());
+        return Err(io::Error::other(what));
+    }
+    fs::write(file, text)
+}
+
+fn write_report(
+    folder: &Path,
+    wanted: &[&Entry],
+    facts: &[(String, String)],
+    size: Size,
+    failed: &[String],
+) -> io::Result<()> {
+    let all: Vec<Findings> = wanted.iter().filter_map(|entry| report::read(folder, entry.name)).collect();
+    let mut about = About { facts: facts.to_vec(), warnings: size.warning().map(str::to_string).into_iter().collect() };
+    about.warnings.extend(failed.iter().cloned());
+    let there = |entry: &&&Entry| all.iter().all(|findings| findings.name != entry.name);
+    let missing: Vec<&str> = wanted.iter().filter(there).map(|entry| entry.name).collect();
+    if !missing.is_empty() {
+        about.warnings.push(format!("Not measured yet: {}. The same command goes on with them.", missing.join(", ")));
+    }
+    report::write_page(folder, &about, &all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_choose_and_the_tiny_form_is_small() {
+        let plan = |size, only: &[&str]| Plan {
+            size,
+            only: only.iter().map(ToString::to_string).collect(),
+            into: None,
+            again: false,
+        };
+        assert_eq!(wanted(&plan(Size::Full, &[])).unwrap().len(), LIST.len());
+        assert!(wanted(&plan(Size::Tiny, &[])).unwrap().len() < 5);
+        assert_eq!(wanted(&plan(Size::Tiny, &["save"])).unwrap()[0].name, "save");
+        assert!(wanted(&plan(Size::Quick, &["nothing"])).is_err());
+    }
+
+    #[test]
+    fn a_folder_keeps_to_one_run() {
+        let folder = std::env::temp_dir().join(format!("varve-all-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let facts =
+            |size: &str| vec![("size".to_string(), size.to_string()), ("commit".into(), folder.display().to_string())];
+        settle(&folder, &facts("quick"), false).unwrap();
+        settle(&folder, &facts("quick"), false).unwrap();
+        assert!(settle(&folder, &facts("full"), false).is_err());
+        settle(&folder, &facts("full"), true).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

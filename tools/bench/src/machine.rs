@@ -1,0 +1,87 @@
+//! The facts that a figure cannot be read without: machine, kernel, versions, commit, settings.
+
+use crate::contenders;
+use crate::report::FORM;
+use crate::size::Size;
+use std::fs;
+use std::io;
+use std::process::Command;
+
+/// Facts that may change from experiment to experiment of one report.
+pub(crate) const PASSING: [&str; 2] = ["load at the start", "commit"];
+
+/// Names and values, in the order of the report.
+///
+/// # Errors
+/// When a server does not start.
+pub(crate) fn facts(size: Size) -> io::Result<Vec<(String, String)>> {
+    let mut facts = vec![
+        ("size", size.word().to_string()),
+        ("form", FORM.to_string()),
+        ("processor", processor()),
+        ("memory", memory()),
+        ("kernel", read("/proc/sys/kernel/osrelease")),
+        ("load at the start", read("/proc/loadavg")),
+        ("commit", commit()),
+        ("network", "loopback; the load generator runs on the same machine".into()),
+        (
+            "load generator",
+            if cfg!(debug_assertions) { "a debug build: slower clients" } else { "a release build" }.into(),
+        ),
+        ("settings", "one worker (io-threads 1), nothing kept on disk, everything else as it comes".into()),
+    ];
+    let versions = contenders::versions()?;
+    facts.extend(versions.iter().map(|(name, version)| (name.as_str(), version.clone())));
+    Ok(facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
+}
+
+/// A sentence on the moment at which an experiment begins: a report may hold experiments of several days.
+pub(crate) fn moment() -> String {
+    format!("Measured at commit {}, with a load of {} before.", commit(), read("/proc/loadavg"))
+}
+
+/// The first line of a file.
+fn read(path: &str) -> String {
+    fs::read_to_string(path).ok().and_then(|text| text.lines().next().map(str::to_string)).unwrap_or_default()
+}
+
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": ").map(|(_, name)| name));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("{}, {cores} cores", model.unwrap_or("of unknown model"))
+}
+
+fn memory() -> String {
+    let bytes = memory_bytes();
+    format!("{:.0} GB", bytes as f64 / f64::from(1 << 30))
+}
+
+/// Bytes of the machine's memory; 0 where the system does not say.
+pub(crate) fn memory_bytes() -> u64 {
+    let total = read("/proc/meminfo");
+    total.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// The commit of the sources, and whether they have been changed since.
+fn commit() -> String {
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).current_dir(varve_testkit::server::workspace()).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
+    };
+    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else { return "unknown".into() };
+    match git(&["status", "--porcelain", "--untracked-files=no"]).as_deref() {
+        Some("") => commit,
+        _ => format!("{commit}, with changes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_described() {
+        assert!(processor().ends_with("cores") && memory_bytes() > 1 << 28 && !commit().is_empty());
+    }
+}

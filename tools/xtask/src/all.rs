@@ -2,8 +2,9 @@
 
 use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{lanes, licences, loops, redispy, setup, tidy};
+use crate::{browser, lanes, licences, loops, redispy, setup, tidy};
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
 /// The crates whose own tests make the quick loop.
@@ -36,7 +37,7 @@ const SANITIZED: &[(&str, &[&str])] = &[
 ];
 
 /// Experiments that run once in `test` with tiny sizes.
-const QUICK_BENCHES: &[&str] = &["point", "engine", "apply", "commands", "mixes", "tails", "misses", "save", "types"];
+const QUICK_BENCHES: &[&str] = &["point", "engine", "apply", "commands", "tails", "misses", "save", "types"];
 
 /// How long each fuzz target runs in `test`.
 const FUZZ_SECONDS: u64 = 20;
@@ -153,7 +154,16 @@ fn quick_benches() -> Tally {
         let args = [name.to_string(), "--quick".into()];
         tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", "varve-bench", &args)));
     }
+    tally.add(step("the report of a tiny run", report));
     tally
+}
+
+/// A tiny run of the experiments whose report is new, and its report in a browser.
+fn report() -> Tally {
+    let folder = target_dir().join("bench/tiny");
+    let args = ["all", "--tiny", "--again", "--into", &folder.to_string_lossy()].map(String::from);
+    let look = || Tally::one("report.html", browser::look(&folder.join("report.html")));
+    tool("varve-bench", "varve-bench", &args).and(look)
 }
 
 /// One of [`SANITIZED`].
@@ -218,6 +228,19 @@ pub(crate) fn tool(package: &str, binary: &str, args: &[String]) -> Tally {
             run(&mut program)
         }),
     )
+}
+
+/// An experiment in the place of this process, so that ^C reaches it alone and it can write its report. Returns only where
+/// it cannot be started.
+pub(crate) fn bench(args: &[String]) -> Tally {
+    let build = |package: &str| run(&mut cargo(&["build", "--quiet", "--release", "-p", package]));
+    let server = if std::env::var_os("VARVE_SERVER").is_none() { build("varve-server") } else { Ok(()) };
+    let program = target_dir().join("release/varve-bench");
+    let replaced = server.and_then(|()| build("varve-bench")).and_then(|()| {
+        let mut bench = command(&program.to_string_lossy(), args);
+        Err(bench.env("VARVE_SERVER", server_binary()).exec().to_string())
+    });
+    Tally::one("varve-bench", replaced)
 }
 
 /// The tools that people have, against Varve: a part of the end-to-end tests.

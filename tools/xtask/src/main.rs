@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod browser;
 mod lanes;
 mod licences;
 mod long;
@@ -129,7 +130,7 @@ fn main() -> ExitCode {
         }
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
-        Task::Bench { args } => all::tool("varve-bench", "varve-bench", &args),
+        Task::Bench { args } => all::bench(&args),
         Task::Long { name } => long::run(name.as_deref()),
         Task::Soak { minutes, limit: true } => all::soak_at_limit(minutes * 60, true),
         Task::Soak { minutes, limit: false } => all::soak(minutes),

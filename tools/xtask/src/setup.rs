@@ -37,6 +37,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("promtool", "prometheus"),
     ("prometheus", "prometheus"),
     ("prometheus-redis-exporter", "prometheus-redis-exporter"),
+    ("chromium", "chromium"),
 ];
 
 /// Installs the packages that are missing.

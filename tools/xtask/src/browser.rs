@@ -1,0 +1,119 @@
+//! Opens the experiments' report in a browser without a window, and looks whether it is whole.
+//!
+//! ```text
+//!   report.html --chromium--> its tree: every entry of the contents has its figure, every figure its chart
+//!               \---------->  its console: nothing; the page's policy forbids every request, and one would be named there
+//!   a copy with a line of script that measures, as narrow as a telephone: nothing sticks out at the side
+//! ```
+
+use crate::shell::{command, output};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Seconds that the browser may take.
+const PATIENCE_S: &str = "120";
+/// The page's rule that nothing is fetched, as its file has it.
+const POLICY: &str =
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">";
+/// Writes into the title by how many pixels the page is wider than its window.
+const MEASURE: &str = "<script>const root = document.documentElement; \
+                       document.title = 'over ' + (root.scrollWidth - root.clientWidth)</script>";
+
+/// Looks at a report.
+///
+/// # Errors
+/// Everything that is wrong with it, or a browser that does not start.
+pub(crate) fn look(report: &Path) -> Result<(), String> {
+    let page = fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
+    let folder = report.parent().unwrap_or(Path::new("."));
+    let profile = folder.join("browser");
+    let (console, narrow) = (profile.join("console"), folder.join("narrow.html"));
+    fs::create_dir_all(&profile).map_err(|error| error.to_string())?;
+    let mut faults = Vec::new();
+    let tree = open(report, &profile, 1200, &console)?;
+    faults.extend(faults_of(&tree));
+    let said = fs::read_to_string(&console).unwrap_or_default();
+    faults.extend(said.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_string));
+    if !page.contains(POLICY) {
+        faults.push("the page does not forbid requests".into());
+    }
+    let measured = page.replace(POLICY, "").replace("</main>", &format!("</main>{MEASURE}"));
+    fs::write(&narrow, measured).map_err(|error| error.to_string())?;
+    let tree = open(&narrow, &profile, 500, &console)?;
+    if !tree.contains("<title>over 0</title>") {
+        let title = tree.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or("no title");
+        faults.push(format!("the page is wider than a narrow window: {title}"));
+    }
+    let _ = fs::remove_dir_all(&profile);
+    let _ = fs::remove_file(&narrow);
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+/// The page's tree after it has been shown; standard error goes to a file.
+fn open(page: &Path, profile: &Path, width: u32, console: &Path) -> Result<String, String> {
+    let page = page.canonicalize().map_err(|error| error.to_string())?;
+    let mut browser: Command = command(
+        "timeout",
+        &[
+            PATIENCE_S,
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            // The browser's own wishes stay on this machine too.
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            "--enable-logging=stderr",
+            "--dump-dom",
+        ],
+    );
+    browser.arg(format!("--user-data-dir={}", profile.display())).arg(format!("--window-size={width},900"));
+    browser.arg(format!("file://{}", page.display()));
+    browser.stderr(fs::File::create(console).map_err(|error| error.to_string())?);
+    output(&mut browser)
+}
+
+/// Entries of the contents without a place, figures without an entry, and figures without a chart.
+fn faults_of(tree: &str) -> Vec<String> {
+    let words = |start: &'static str| {
+        tree.split(start).skip(1).filter_map(|rest| rest.split('"').next()).collect::<BTreeSet<&str>>()
+    };
+    let contents = tree.split("<nav").nth(1).and_then(|rest| rest.split("</nav>").next()).unwrap_or_default();
+    let entries: BTreeSet<&str> =
+        contents.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let (places, figures) = (words(" id=\""), words("<figure id=\""));
+    let mut faults: Vec<String> = entries.difference(&places).map(|name| format!("no place #{name}")).collect();
+    faults.extend(figures.difference(&entries).map(|name| format!("no entry of #{name}")));
+    let charts = tree.split("<figure id=\"").skip(1).filter(|part| {
+        let own = part.split("</figure>").next().unwrap_or_default();
+        own.contains("<svg ") && own.contains("</text>")
+    });
+    let (charts, figures) = (charts.count(), figures.len());
+    if figures == 0 || charts != figures {
+        faults.push(format!("{figures} figures, of which {charts} have a chart"));
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_needs_an_entry_and_a_chart() {
+        let page = |entry: &str, chart: &str| {
+            format!("<nav><a href=\"#{entry}\">a</a></nav><figure id=\"p-1\">{chart}</figure>")
+        };
+        let chart = "<svg role=\"img\"><text>1</text></svg>";
+        assert_eq!(faults_of(&page("p-1", chart)), Vec::<String>::new());
+        assert_eq!(faults_of(&page("p-2", chart)), ["no place #p-2", "no entry of #p-1"]);
+        assert_eq!(faults_of(&page("p-1", "")), ["1 figures, of which 0 have a chart"]);
+        assert_eq!(faults_of("<nav></nav>"), ["0 figures, of which 0 have a chart"]);
+    }
+}

@@ -12,8 +12,8 @@
 use crate::report::{self, About, Findings};
 use crate::screen::{self, Progress};
 use crate::size::Size;
-use crate::{apply, collections, commands, engine, fragmentation, giveback, hitrate, lists, longlist, machine, misses, mixes};
-use crate::{point, publish, reclaim, save, tails, tls};
+use crate::{apply, collections, commands, engine, fragmentation, giveback, hitrate, lists, longlist, machine, misses};
+use crate::{mixes, point, publish, reclaim, save, tails, tls, types};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,6 +56,9 @@ const LIST: &[Entry] = &[
     entry("point", "Single keys", (10.0, 900.0), |size| point::run(size.is_small(), None)),
     entry("commands", "redis-benchmark's commands", (20.0, 900.0), |size| commands::run(size.is_small(), None, None)),
     entry("collections", "Collections by size", (40.0, 3000.0), |size| collections::run(size.is_small(), None)),
+    entry("types", "Streams, geo, HyperLogLog, bitmaps, fields that expire", (20.0, 900.0), |size| {
+        types::run(size.is_small(), None)
+    }),
     entry("engine", "Growth with threads, in process", (10.0, 600.0), |size| engine::run(2, size.is_small())),
     entry("apply", "A stream of commands, applied in process", (5.0, 120.0), |size| apply::run(2, size.is_small())),
     entry("tls", "The cost of TLS", (15.0, 900.0), |size| tls::run(size.is_small(), None)),

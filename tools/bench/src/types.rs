@@ -2,8 +2,9 @@
 //! peer. Fields that expire need a peer that has them: `VARVE_PEER` names a valkey-server.
 
 use crate::load::Traffic;
-use crate::report::{self, Row, Target};
-use crate::turns::{both, cpu_us, median, must, push, resident, text};
+use crate::report::{Findings, Row, Target, Value, figures};
+use crate::say;
+use crate::turns::{both, cpu_us, must, push, resident, text};
 use std::io;
 use varve_testkit::{Random, Server};
 
@@ -25,7 +26,7 @@ const PARTS: [(&str, Part); 6] = [
 ///
 /// # Errors
 /// When a server cannot be started or is lost, or there is no such part.
-pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
+pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let mut rows = Vec::new();
     let mut found = false;
     for (name, run) in PARTS {
@@ -38,7 +39,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<()> {
         let names = PARTS.map(|(name, _)| name).join(", ");
         return Err(io::Error::other(format!("no such part: {names}")));
     }
-    report::finish("types", &rows)
+    Ok(Findings::new("types", "Streams, geo, HyperLogLog, bitmaps, fields that expire").with(figures("Types", &rows)))
 }
 
 /// Sends the requests of these numbers, `pipeline` at a time on one connection; the server's CPU per request.
@@ -53,8 +54,8 @@ fn send(server: &Server, numbers: std::ops::Range<u64>, pipeline: usize, request
 
 /// A row of bytes.
 fn bytes(name: &str, [varve, peer]: [f64; 2], target: Target) -> Row {
-    println!("{name}: {varve:.1} {peer:.1}");
-    Row { name: name.to_string(), unit: "B", varve, peer, floor: None, target: Some(target) }
+    say!("{name}: {varve:.1} {peer:.1}");
+    Row { name: name.to_string(), unit: "B", varve: varve.into(), peer: peer.into(), floor: None, target: Some(target) }
 }
 
 /// CPU of requests with random numbers below `below` on both servers, in turns.
@@ -73,8 +74,8 @@ fn cpu(
             figures.push(cpu_us(server, plan, &mut |out| request(out, random.below(below as usize) as u64))?);
         }
     }
-    let [varve, peer] = figures.map(median);
-    println!("{name}: {varve:.3} {peer:.3} us");
+    let [varve, peer] = figures.map(Value::of);
+    say!("{name}: {varve:.3} {peer:.3} us");
     let target = Some(Target::Ratio(target));
     rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
     Ok(())
@@ -145,12 +146,12 @@ fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         let live = must(&mut server.client(), "XLEN stream")?.integer().unwrap_or(1) as f64;
         thinned[at] = left / (start * live / entries as f64);
     }
-    println!("after XDEL of nine of ten, over the live entries' bytes: {:.2} {:.2}", thinned[0], thinned[1]);
+    say!("after XDEL of nine of ten, over the live entries' bytes: {:.2} {:.2}", thinned[0], thinned[1]);
     rows.push(Row {
         name: "bytes over the live ones, after XDEL".into(),
         unit: "times",
-        varve: thinned[0],
-        peer: thinned[1],
+        varve: thinned[0].into(),
+        peer: thinned[1].into(),
         floor: None,
         target: Some(Target::AtMost(1.3)),
     });
@@ -182,8 +183,9 @@ fn pending(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     for (name, [varve, peer]) in
         [("XREADGROUP of 100, an entry", read), ("XAUTOCLAIM of a million, none idle", idle), ("XACK", acked)]
     {
-        println!("{name}: {varve:.3} {peer:.3} us");
+        say!("{name}: {varve:.3} {peer:.3} us");
         let target = Some(Target::Ratio(0.5));
+        let (varve, peer) = (varve.into(), peer.into());
         rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
     }
     Ok(())
@@ -198,7 +200,7 @@ fn fields(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let (requests, turns) = if quick { (2_000, 1) } else { (200_000, 5) };
     let servers = both(&[])?;
     if servers.iter().any(|server| server.client().cmd("HTTL none FIELDS 1 a").is_error()) {
-        println!("fields: the peer has no fields that expire");
+        say!("fields: the peer has no fields that expire");
         return Ok(());
     }
     let mut more = [0.0; 2];

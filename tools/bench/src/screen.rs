@@ -1,4 +1,4 @@
-//! What a run shows while it goes: lines of text, two bars with the time that is left, and the wish to stop.
+//! The screen of a run while it goes: lines of text, two bars with the time that is left, and the wish to stop.
 //!
 //! ```text
 //!   one experiment: say! -> standard output

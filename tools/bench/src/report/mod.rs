@@ -154,7 +154,7 @@ pub(crate) enum Target {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
     pub(crate) title: String,
-    /// What is measured and how, or what is to be seen; may be empty.
+    /// The quantity, how it is measured, and the finding; may be empty.
     pub(crate) about: String,
     /// Quantity with its unit, for the axis: "requests a second".
     pub(crate) unit: String,

@@ -23,7 +23,8 @@ pub(super) fn places(tree: &Tree) -> Vec<String> {
             let is_word = |(at, _): (usize, &str)| {
                 let before = code[..at].chars().next_back();
                 let after = code[at + word.len()..].chars().next();
-                let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '"' || c == '`');
+                // Quotes and dashes: the word is text there, as in a page's rule about its styles.
+                let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || "_\"`'-".contains(c));
                 !part(before) && !part(after)
             };
             if code.match_indices(&word).any(is_word) {

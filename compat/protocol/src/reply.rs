@@ -132,6 +132,12 @@ impl Reply {
         self.overflown
     }
 
+    /// True if a reply of `bytes` at least may be made. One that is sure to pass the ceiling is lost before it is begun.
+    pub fn admits(&mut self, bytes: usize) -> bool {
+        self.overflown |= bytes > self.ceiling_bytes.saturating_sub(self.own_unsent_bytes());
+        !self.overflown
+    }
+
     /// True if there is room for `more` bytes; false if they are lost.
     #[inline(always)]
     fn has_room(&mut self, more: usize) -> bool {

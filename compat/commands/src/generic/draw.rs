@@ -18,6 +18,8 @@ const DRAW_COST: u64 = 4;
 /// A collection is gathered for draws of one in this number of its elements, and for more of them: the elements that are
 /// not drawn are copied as well.
 const GATHERED_EACH: usize = 16;
+/// Bytes of a reply that an element has at least: an empty bulk string.
+const ELEMENT_BYTES_MIN: usize = 6;
 /// Elements, and about their bytes, that one step replies with.
 const REPLY: usize = 1024;
 const REPLY_BYTES: usize = 128 << 10;
@@ -66,7 +68,8 @@ impl Draw {
 }
 
 /// Begins to draw from a collection of this type over several turns; false, and nothing is done, if the elements are to be
-/// drawn at once.
+/// drawn at once. Draws with repetition whose reply is sure to pass the ceiling of replies are not begun: their number is the
+/// client's alone, and no collection bounds it.
 pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw: Draw) -> bool {
     let (Pick::Any(most) | Pick::Distinct(most)) = draw.pick;
     if !ctx.session.takes_parts() || !ctx.tx.is_long_work(most as u64, DRAW_COST) || ctx.tx.type_of(key) != Some(ty) {
@@ -76,6 +79,11 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
     let count = draw.count(len);
     if !ctx.tx.is_long_work(count as u64, DRAW_COST) || count < len / GATHERED_EACH {
         return false;
+    }
+    if let Pick::Any(_) = draw.pick
+        && !ctx.out.admits(count.saturating_mul(ELEMENT_BYTES_MIN))
+    {
+        return true;
     }
     let mut rest = LongDraw::new(draw, Rng::seeded(ctx.tx.draw_seed()));
     match ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") {

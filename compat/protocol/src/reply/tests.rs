@@ -170,6 +170,16 @@ fn a_ceiling_bounds_what_waits() {
 }
 
 #[test]
+fn a_reply_that_is_sure_to_pass_the_ceiling_is_not_begun() {
+    let mut reply = Reply::new();
+    assert!(reply.admits(usize::MAX), "there is no ceiling");
+    reply.set_ceiling(1000);
+    reply.bulk(&[b'x'; 500]);
+    assert!(reply.admits(400) && !reply.is_overflown());
+    assert!(!reply.admits(600) && reply.is_overflown());
+}
+
+#[test]
 fn what_is_sent_makes_room_below_the_ceiling() {
     let mut reply = Reply::new();
     reply.set_ceiling(10_000);

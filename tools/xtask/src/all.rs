@@ -208,7 +208,8 @@ fn sanitized(sanitizer: &str, crates: &[&str]) -> Tally {
     args.extend(crates.iter().flat_map(|name| ["-p", name]));
     let mut tests = cargo(&args);
     tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target_dir().join(sanitizer));
-    tests.env("RUST_TEST_THREADS", "1").env("VARVE_SANITIZER", sanitizer);
+    // The suppressions are patterns over whole names of functions, which line tables alone do not have.
+    tests.env("RUST_TEST_THREADS", "1").env("VARVE_SANITIZER", sanitizer).env("CARGO_PROFILE_DEV_DEBUG", "full");
     tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
     cargo_test(sanitizer, &mut tests)
 }

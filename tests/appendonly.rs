@@ -181,7 +181,7 @@ fn limits_hold_behind_the_loading() {
     }
 }
 
-/// As in redis-server, the file is not switched while it is loaded.
+/// CONFIG SET appendonly is refused while the file is loaded: redis-server refuses it too.
 #[test]
 fn a_file_that_is_loaded_is_not_switched_off() {
     let folder = Folder::new("kept");

@@ -15,6 +15,7 @@ use crate::errors;
 use crate::functions::{Library, Policy};
 use crate::host::ScriptHost;
 use crate::keeper::Keeper;
+use crate::rows::reply_help;
 
 pub(crate) const ROWS: FileRows = &[FUNCTION];
 
@@ -288,9 +289,7 @@ const KILL: Command = Command::new(
 
 /// FUNCTION HELP
 fn help(ctx: &mut KeeperCtx<'_>) -> CmdResult {
-    ctx.out.array(HELP_LINES.len());
-    HELP_LINES.iter().for_each(|line| ctx.out.simple(line));
-    Ok(())
+    reply_help(HELP_LINES, ctx.out)
 }
 
 const HELP: Command = Command::new(

@@ -1,6 +1,8 @@
-//! The parts that the rows of all commands that run a script or a function share.
+//! The parts that the commands about scripts and functions share: of their rows, and the reply of HELP.
 
 use varve_catalog::{Flags, KeyFlags, KeySpec};
+use varve_exec::CmdResult;
+use varve_protocol::Reply;
 
 /// The flags of commands that run a script.
 pub(crate) const RUNNING: &[Flags] = &[
@@ -21,3 +23,10 @@ pub(crate) const WRITTEN_NOTES: &str = "We cannot tell how the keys will be used
 pub(crate) const READ_NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
 /// The complexity.
 pub(crate) const COST: &str = "That of the script";
+
+/// Replies the lines of a HELP.
+pub(crate) fn reply_help(lines: &[&str], out: &mut Reply) -> CmdResult {
+    out.array(lines.len());
+    lines.iter().for_each(|line| out.simple(line));
+    Ok(())
+}

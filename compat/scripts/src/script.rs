@@ -6,6 +6,7 @@ use varve_exec::{CmdResult, Command, Exec, FileRows, KeeperCtx, ScriptKind};
 use crate::cache::Name;
 use crate::errors;
 use crate::keeper::Keeper;
+use crate::rows::reply_help;
 
 pub(crate) const ROWS: FileRows = &[SCRIPT];
 
@@ -56,9 +57,7 @@ const EXISTS: Command = Command::new(
 
 /// SCRIPT HELP
 fn help(ctx: &mut KeeperCtx<'_>) -> CmdResult {
-    ctx.out.array(HELP_LINES.len());
-    HELP_LINES.iter().for_each(|line| ctx.out.simple(line));
-    Ok(())
+    reply_help(HELP_LINES, ctx.out)
 }
 
 const HELP: Command = Command::new(

@@ -96,7 +96,7 @@ fn used(facts: &Facts, out: &mut Lines) {
     out.put("used_memory_dataset_perc", percent(data, memory.used_bytes.saturating_sub(memory.startup_bytes)));
 }
 
-/// As redis-server has them: of the machines' memory, that of EVAL's is `lua`.
+/// The fields about scripts have redis-server's names: `lua` stands for the memory of the states in which EVAL runs.
 fn scripts(memory: &ScriptMemory, out: &mut Lines) {
     for name in ["used_memory_lua", "used_memory_vm_eval"] {
         out.put(name, memory.state_bytes);

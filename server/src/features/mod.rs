@@ -22,7 +22,7 @@ pub(crate) mod monitor;
 pub(crate) mod pause;
 pub(crate) mod persist;
 pub(crate) mod pubsub;
-mod replication;
+pub(crate) mod replication;
 pub(crate) mod slowlog;
 pub(crate) mod tracking;
 
@@ -37,7 +37,7 @@ use crate::state::command::{ServerCommand, ServerFn, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 
 /// The commands of all matters.
-const ROWS: &[&[ServerRows]] = &[persist::ROWS, OTHER_ROWS];
+const ROWS: &[&[ServerRows]] = &[persist::ROWS, replication::ROWS, OTHER_ROWS];
 
 const OTHER_ROWS: &[ServerRows] = &[
     acl::ROWS,
@@ -48,7 +48,6 @@ const OTHER_ROWS: &[ServerRows] = &[
     modules::ROWS,
     monitor::ROWS,
     pubsub::ROWS,
-    replication::ROWS,
     slowlog::ROWS,
     &[CLIENT, CONFIG],
 ];

@@ -45,6 +45,7 @@ use crate::features::persist::state::Persist;
 use crate::features::persist::state::aof::Aof;
 use crate::features::persist::state::batch::SERVER_ENDS;
 use crate::features::pubsub::state::Registry;
+use crate::features::replication::state::Replication;
 use crate::features::slowlog::state::Slowlog;
 use crate::features::tracking::state::TrackingTable;
 use crate::net::sockets::Sockets;
@@ -71,6 +72,7 @@ pub(crate) struct ServerState {
     monitors: Monitors,
     pauses: Pauses,
     persist: Persist,
+    replication: Replication,
     scripts: Arc<Scripts>,
     slowlog: Mutex<Slowlog>,
     latency: Mutex<latency::Monitor>,
@@ -107,6 +109,8 @@ pub(crate) struct Parts {
     pub(crate) table: Arc<CommandTable>,
     /// 40 hexadecimal digits.
     pub(crate) run_id: String,
+    /// 40 hexadecimal digits: the first id of the replication stream.
+    pub(crate) stream_id: String,
     pub(crate) sockets: Sockets,
     pub(crate) tls: Contexts,
     /// One for each thread that does handshakes.
@@ -122,8 +126,21 @@ pub(crate) struct Parts {
 impl ServerState {
     /// Nothing has happened yet.
     pub(crate) fn new(parts: Parts) -> ServerState {
-        let Parts { store, config, commands, table, run_id, sockets, tls, handshakes, workers, pubsub, loads, aof } =
-            parts;
+        let Parts {
+            store,
+            config,
+            commands,
+            table,
+            run_id,
+            stream_id,
+            sockets,
+            tls,
+            handshakes,
+            workers,
+            pubsub,
+            loads,
+            aof,
+        } = parts;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         assert!(!workers.is_empty(), "somebody must serve");
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
@@ -137,6 +154,7 @@ impl ServerState {
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
             persist: Persist::new(now_s, loads, aof),
+            replication: Replication::new(stream_id),
             scripts: Arc::default(),
             workers,
             sockets,
@@ -235,6 +253,12 @@ impl ServerState {
     #[inline]
     pub(crate) fn persist(&self) -> &Persist {
         &self.persist
+    }
+
+    /// Replication: the stream, and both of its ends.
+    #[inline]
+    pub(crate) fn replication(&self) -> &Replication {
+        &self.replication
     }
 
     /// The scripts that are known, and the one that runs.

@@ -60,8 +60,10 @@ use crate::net::links::Links;
 use crate::net::listen::Listener;
 use crate::net::tls::Context;
 use crate::net::tls::Contexts;
+use crate::state::handshakes::Handshakes;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
+use crate::system::random;
 
 /// The poll's token of the mailbox; connections' tokens are their numbers, and links have theirs above (net/links.rs).
 const MAILBOX: Token = Token(usize::MAX);
@@ -163,13 +165,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
     let (acceptor, sockets) = Acceptor::new(setup.listeners)?;
     let tls = Contexts::default();
     tls.exchange(setup.tls);
-    let mut greeters = Vec::new();
-    let mut handshakes = Vec::new();
-    for index in 0..if setup.workers < TWO_GREETERS_FROM { 1 } else { 2 } {
-        let (greeter, queue) = Greeter::new(index)?;
-        greeters.push(greeter);
-        handshakes.push(queue);
-    }
+    let (greeters, handshakes) = make_greeters(setup.workers)?.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
     let aof = Aof::new(wakers);
     let state = Arc::new(ServerState::new(Parts {
         store: setup.store,
@@ -177,6 +173,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         commands: *features::commands(),
         table: Arc::clone(&setup.table),
         run_id: setup.run_id,
+        stream_id: random::hex(40)?,
         sockets,
         tls,
         handshakes,
@@ -215,6 +212,11 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         running.accept();
     }
     Ok(running)
+}
+
+/// The parts that do handshakes, and what they are given.
+fn make_greeters(workers: usize) -> io::Result<Vec<(Greeter, Handshakes)>> {
+    (0..if workers < TWO_GREETERS_FROM { 1 } else { 2 }).map(Greeter::new).collect()
 }
 
 impl Worker {

@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
+use crate::features::replication::state::ids::History;
 
 /// All that the sections are written from.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,7 @@ pub(crate) struct Facts {
     pub(crate) memory: MemoryFacts,
     pub(crate) stats: StatFacts,
     pub(crate) persistence: PersistenceFacts,
+    pub(crate) replication: ReplicationFacts,
     pub(crate) cpu: CpuFacts,
     pub(crate) background: BackgroundFacts,
     /// Commands that were called or refused, in any order.
@@ -161,6 +163,14 @@ pub(crate) struct BackgroundFacts {
     pub(crate) log: LogStats,
     pub(crate) cost: ReclaimCost,
     pub(crate) moved_objects: u64,
+}
+
+/// The replication stream.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplicationFacts {
+    pub(crate) history: History,
+    /// Bytes of the stream since its history began.
+    pub(crate) offset: u64,
 }
 
 /// CPU time in microseconds.

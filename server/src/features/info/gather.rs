@@ -13,7 +13,7 @@ use varve_exec::Command;
 use super::about::about;
 use super::facts::{
     BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, LoadingFacts, MemoryFacts,
-    PersistenceFacts, ServerFacts, StatFacts,
+    PersistenceFacts, ReplicationFacts, ServerFacts, StatFacts,
 };
 use super::process::{resident_bytes, system_memory_bytes};
 use crate::config::Config;
@@ -53,6 +53,7 @@ pub(super) fn facts(state: &ServerState) -> Facts {
         memory: memory(state),
         stats: StatFacts { changes, expire_lag_ms, ..counted.since(&about().baseline()) },
         persistence: persistence(state, save),
+        replication: replication(state),
         cpu: cpu(),
         background: background(state),
         commands: commands(state, &config),
@@ -99,6 +100,11 @@ fn memory(state: &ServerState) -> MemoryFacts {
         freed_objects: freeing.freed.saturating_sub(about.baseline().freed_objects),
         defragged: state.store().defragged(now_ms()),
     }
+}
+
+fn replication(state: &ServerState) -> ReplicationFacts {
+    let ids = state.replication().ids();
+    ReplicationFacts { history: ids.history(), offset: ids.offset() }
 }
 
 /// The counters as they stand, since the start.

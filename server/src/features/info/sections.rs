@@ -9,8 +9,6 @@ use super::{Lines, human};
 use crate::features::acl::state::log::Reason;
 use crate::system::version;
 
-const NO_REPLICATION_ID: &str = "0000000000000000000000000000000000000000";
-
 pub(super) fn server(facts: &Facts, out: &mut Lines) {
     let (server, config) = (&facts.server, &facts.config);
     out.put("redis_version", version::REDIS_VERSION);
@@ -251,13 +249,14 @@ fn expiry(facts: &Facts, out: &mut Lines) {
 
 /// There is no replication yet: a primary without replicas.
 pub(super) fn replication(facts: &Facts, out: &mut Lines) {
+    let replication = &facts.replication;
     out.put("role", "master");
     out.put("connected_slaves", 0);
     out.put("master_failover_state", "no-failover");
-    out.put("master_replid", &facts.server.run_id);
-    out.put("master_replid2", NO_REPLICATION_ID);
-    out.put("master_repl_offset", 0);
-    out.put("second_repl_offset", -1);
+    out.put("master_replid", &replication.history.id);
+    out.put("master_replid2", &replication.history.second_id);
+    out.put("master_repl_offset", replication.offset);
+    out.put("second_repl_offset", replication.history.second_end);
     out.put("repl_backlog_active", 0);
     out.put("repl_backlog_size", facts.config.repl_backlog_bytes);
     out.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);

@@ -1,35 +1,18 @@
-//! ROLE and REPLICAOF of a server that is nobody's replica and has none.
+//! The replica's end: REPLICAOF of a server that is nobody's replica.
 //!
-//! `REPLICAOF NO ONE` changes nothing then, here and in redis-server. Naming a master is refused: replication is not
+//! `REPLICAOF NO ONE` changes nothing then, here and in redis-server. Naming a master is refused: a replica's end is not
 //! there yet, and a client that got OK would count on a copy.
 
 use varve_base::number::parse_i64;
-use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, Row, arg, block, one_of, word};
+use varve_catalog::{ArgKind, Argument, Flags, Group, Row, arg, block, one_of, word};
 use varve_exec::CmdResult;
 
 use crate::errors;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 
-/// The commands of this matter.
-pub(super) const ROWS: ServerRows = &[REPLICAOF, ROLE, SLAVEOF];
-
-/// `ROLE`: a master, at offset 0 of its stream, without replicas.
-fn role(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    ctx.out.array(3);
-    ctx.out.bulk(b"master");
-    ctx.out.integer(0);
-    ctx.out.array(0);
-    Ok(After::Done)
-}
-
-const ROLE: ServerCommand = ServerCommand::new(
-    role,
-    Row::new("role", Group::Server, 1, "2.8.12")
-        .about("Answers whether this is a master or a replica, and of whom.", "O(1)")
-        .flags(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST])
-        .acl(&[Acl::ADMIN, Acl::DANGEROUS]),
-);
+/// The commands of this part.
+pub(super) const ROWS: ServerRows = &[REPLICAOF, SLAVEOF];
 
 /// `REPLICAOF NO ONE`, `REPLICAOF host port`
 fn replicaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {

@@ -77,7 +77,14 @@ const UNITS: &[&str] = &[
 
 /// Units whose tests count on the order in which requests of several connections were sent, and wait for no reply between
 /// them: that is what one thread promises. Our own tests ask the same of several workers, and wait.
-const ONE_WORKER: &[&str] = &["unit/pubsub", "unit/client-eviction", "unit/type/stream", "unit/type/stream-cgroups"];
+const ONE_WORKER: &[&str] = &[
+    "unit/pubsub",
+    "unit/client-eviction",
+    "unit/type/list",
+    "unit/type/zset",
+    "unit/type/stream",
+    "unit/type/stream-cgroups",
+];
 /// Where the suite looks for free ports.
 const PORTS_FROM: &str = "27111";
 /// The beginning of an entry that leaves out all tests with a tag.

@@ -91,7 +91,7 @@ impl Ours {
             if let Some(blocked) = connection.blocked
                 && blocked.cancel()
             {
-                blocked.forget(&self.worker);
+                blocked.forget(&mut self.worker);
             }
         }
         let connection = |id| Connection {

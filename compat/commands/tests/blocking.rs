@@ -74,7 +74,7 @@ impl Bench {
             assert_eq!(served.worker + 1, served.client as usize);
             let waited = self.hands[served.worker].blocked.take().expect("only who waits is served");
             assert!(!waited.cancel(), "a served client is claimed");
-            waited.forget(&self.hands[served.worker].worker);
+            waited.forget(&mut self.hands[served.worker].worker);
             self.served.push((served.worker, String::from_utf8(served.reply).expect("text")));
         }
         let bytes = out.parts().flatten().copied().collect();
@@ -440,7 +440,7 @@ fn pop_all(
     loop {
         let reply = step(&mut hand, table, lines[at], served).unwrap_or_else(|| {
             let reply = inbox.recv().expect("who waits is served");
-            hand.blocked.take().expect("it waits").forget(&hand.worker);
+            hand.blocked.take().expect("it waits").forget(&mut hand.worker);
             reply
         });
         let text = String::from_utf8(reply).expect("text");

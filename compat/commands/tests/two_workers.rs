@@ -467,8 +467,20 @@ fn transfers_behind_the_closed_gate_are_seen_whole() {
 #[test]
 fn issue_11_sort_by_a_pattern_waits_for_no_other_shard() {
     let store = store();
-    let mut client = Client::new(&store, 0);
-    client.run("RPUSH l 3 1 2\nMSET w1 30 w2 20 w3 10 v1 one v2 two v3 three\n");
+    let (filled, wait_filled) = mpsc::channel();
+    let (begin, wait_begin) = mpsc::channel::<()>();
+    let (done, wait_done) = mpsc::channel();
+    let sort = {
+        let store = Arc::clone(&store);
+        thread::spawn(move || {
+            let mut client = Client::new(&store, 0);
+            client.run("RPUSH l 3 1 2\nMSET w1 30 w2 20 w3 10 v1 one v2 two v3 three\n");
+            filled.send(()).unwrap();
+            wait_begin.recv().unwrap();
+            done.send(client.run("SORT l BY w* GET v*\nSORT l BY w* GET # STORE to\nLRANGE to 0 -1\n")).unwrap();
+        })
+    };
+    wait_filled.recv().unwrap();
     let used = ["l", "to", "w1", "w2", "w3", "v1", "v2", "v3"];
     let (taken, wait_taken) = mpsc::channel();
     let (let_go, wait_go) = mpsc::channel::<()>();
@@ -486,10 +498,7 @@ fn issue_11_sort_by_a_pattern_waits_for_no_other_shard() {
         })
     };
     wait_taken.recv().unwrap();
-    let (done, wait_done) = mpsc::channel();
-    let sort = thread::spawn(move || {
-        done.send(client.run("SORT l BY w* GET v*\nSORT l BY w* GET # STORE to\nLRANGE to 0 -1\n")).unwrap();
-    });
+    begin.send(()).unwrap();
     let replies = wait_done.recv_timeout(Duration::from_secs(60));
     let_go.send(()).unwrap();
     other.join().unwrap();

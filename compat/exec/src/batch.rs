@@ -13,7 +13,6 @@
 //! A turn ends after 64 commands, 64 KB of requests, 1 MB of replies or a millisecond. A request whose shard is busy ends it too, with nothing of that request
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,17 +22,16 @@ use varve_store::{ShardSet, StoreWorker, Tx};
 
 use crate::blocking;
 use crate::checks::Denied;
-use crate::command::{Command, CommandTable, Exec, SessionCtx, Unresolved};
+use crate::command::{Command, CommandTable, Exec, Unresolved};
 use crate::ctx::Ctx;
 use crate::denials::DeniedRequest;
 use crate::errors::{CmdResult, CommandError};
-use crate::invoke::{Caller, Observers, Ran, WideCall, invoke_wide};
+use crate::invoke::{Caller, Observers, Ran, WideCall};
 use crate::large_arguments::{LargeArguments, Slices};
 use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
-use crate::script::ScriptKeeper;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
 use crate::waiting::{Blocked, Served};
@@ -47,16 +45,19 @@ mod parse;
 mod prefetch;
 mod preparse;
 mod script;
+mod slices;
+mod stage;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
 pub use alone::{ALONE_PATIENCE, patience};
-use alone::{Place, stands_back};
+use alone::{Place, run_unkeyed, stands_back};
 use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
 pub use preparse::PreparsedTurn;
-use script::Scripting;
+use stage::Scripts;
+pub use stage::{EndedScript, RestingScript, ScriptParts};
 pub use transaction::Transaction;
 
 /// Commands of one turn at most.
@@ -91,8 +92,8 @@ pub struct Batch {
     /// The commands that are refused.
     denied: Denied,
     prefetcher: Prefetcher,
-    /// The worker's part of those that run scripts.
-    keeper: Option<Box<ScriptKeeper>>,
+    /// The worker's scripts; None: there are no commands that run any.
+    scripts: Option<Box<Scripts>>,
     /// Commands found lately.
     recent: Recent,
     /// Time after which a command that goes on ends its turn.
@@ -146,6 +147,9 @@ pub enum TurnState {
     },
     /// The last command waits for its keys, and those behind it wait for its reply.
     Blocked(Blocked),
+    /// The last command runs a script, which rests. The caller goes on with it, slice by slice, and ends it
+    /// ([`Batch::end_script`]); the requests behind it wait for its reply.
+    Script(RestingScript),
     /// The command that goes on waits for its link ([`Session::link`]).
     Linked,
     /// A client that is subscribed itself has published: it gets its own message before the reply, which begins at this
@@ -169,6 +173,8 @@ enum Stop {
     /// EXEC of a transaction that the server must run.
     Exec(&'static Command),
     Blocked(Blocked),
+    /// A script rests, and its client waits for its end.
+    Script(RestingScript),
     /// The connection ends; its last reply begins here.
     Close(Mark),
     /// The next request is a line of another protocol.
@@ -194,7 +200,7 @@ impl Batch {
             pause: Pause::None,
             denied: Denied::NONE,
             prefetcher: Prefetcher::default(),
-            keeper: None,
+            scripts: None,
             recent: Recent::default(),
             parts_ns: TURN_NANOS,
         }
@@ -221,8 +227,12 @@ impl Batch {
         self.work.args(&self.work.requests[n], input, outside)
     }
 
-    /// Sets who publishes the worker's keyspace events and its clients' messages.
+    /// Sets who publishes the worker's keyspace events and its clients' messages, and those of its scripts, whose parts are set
+    /// before.
     pub fn set_events(&mut self, worker: &mut StoreWorker, events: impl Events + Clone + Send + 'static) {
+        if let Some(scripts) = &mut self.scripts {
+            scripts.set_events(events.clone());
+        }
         worker.set_event_sink(Box::new(Publisher::new(events.clone())));
         self.observers.events = Some(Box::new(events));
     }
@@ -353,6 +363,7 @@ impl Batch {
                 TurnState::Exec { command, bytes: self.work.requests[done].end - begin }
             }
             Stop::Blocked(blocked) => TurnState::Blocked(blocked),
+            Stop::Script(script) => TurnState::Script(script),
             Stop::Published(mark) => TurnState::Published(mark),
             Stop::Close(mark) => TurnState::Close(mark),
             Stop::Foreign => TurnState::Foreign,
@@ -573,7 +584,7 @@ impl Running<'_> {
         let place = match allowed {
             // It would change keys that it does not name: those too that are on their way to another server.
             Ok(()) if waits => Err(Stop::Busy),
-            Ok(()) => Place::take(d, store.gate(), self.worker.id(), patience(self.session)),
+            Ok(()) => Place::take(d, &store, self.worker.id(), patience(self.session)),
             Err(_) => Ok(Place::Outside),
         };
         let place = match place {
@@ -596,9 +607,9 @@ impl Running<'_> {
         let db = self.session.db();
         let start = Instant::now();
         let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
-        let (observers, keeper) = (&mut self.batch.observers, &mut self.batch.keeper);
-        let scripting = Scripting { table: self.table, observers, keeper, denied: self.batch.denied };
-        let result = run_unkeyed(d, call, scripting, place);
+        let observers = &mut self.batch.observers;
+        let keeper = self.batch.scripts.as_deref_mut().map(Scripts::keeper);
+        let result = run_unkeyed(d, call, (self.table, observers, keeper, self.batch.denied), place);
         let nanos = start.elapsed().as_nanos() as u64;
         self.spent_ns += nanos;
         let now_ms = self.worker.now_ms();
@@ -673,27 +684,6 @@ fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
         slow.note_spike(SpikeEvent::Eviction, ctx.tx.now_ms(), start.elapsed().as_nanos() as u64);
     }
     if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) }
-}
-
-/// Runs a command that names no keys to be held.
-fn run_unkeyed(d: &'static Command, call: WideCall<'_>, scripting: Scripting<'_>, _place: Place<'_>) -> CmdResult {
-    if let Exec::Keeper(run) = d.exec {
-        return scripting.run_keeper(run, call.args, call.out);
-    }
-    let WideCall { args, worker, session, out } = call;
-    let Scripting { table: commands, observers, .. } = scripting;
-    let store = Arc::clone(worker.store());
-    if let Exec::Session(run) = d.exec {
-        let (databases, events) = (store.databases(), observers.events.as_mut());
-        return run(&mut SessionCtx { row: d, args, out, session, commands, databases, events });
-    }
-    let changes = store.database_changes();
-    let result = invoke_wide(d, &store, WideCall { args, worker: &mut *worker, session, out });
-    if changes != store.database_changes() {
-        blocking::recheck(worker, VecDeque::new(), observers);
-        worker.park();
-    }
-    result
 }
 
 /// For how long shards are kept from command to command: commands, and what their arguments count for.

@@ -56,12 +56,17 @@ impl Denied {
             return Err(CommandError::LOADING);
         }
         match self.busy {
-            Some(kind) if !d.flags.has(Flags::ALLOW_BUSY) => Err(match kind {
-                ScriptKind::Script => CommandError::BUSY_SCRIPT,
-                ScriptKind::Function => CommandError::BUSY_FUNCTION,
-            }),
+            Some(kind) if !d.flags.has(Flags::ALLOW_BUSY) => Err(busy(kind)),
             _ => Ok(()),
         }
+    }
+}
+
+/// The error of a command while a script of this kind has run for too long.
+pub fn busy(kind: ScriptKind) -> CommandError {
+    match kind {
+        ScriptKind::Script => CommandError::BUSY_SCRIPT,
+        ScriptKind::Function => CommandError::BUSY_FUNCTION,
     }
 }
 

@@ -57,6 +57,15 @@ impl Denials {
         }
     }
 
+    /// Takes over those of another one, as far as there is room.
+    #[inline]
+    pub(crate) fn absorb(&mut self, other: &mut Denials) {
+        if !other.0.is_empty() {
+            self.0.append(&mut other.0);
+            self.0.truncate(DENIALS_MAX);
+        }
+    }
+
     /// Takes them; None if there are none.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Vec<DeniedRequest>> {

@@ -165,6 +165,25 @@ impl Observers {
         }
     }
 
+    /// Notes from now on what `other` notes.
+    pub(crate) fn follow(&mut self, other: &Observers) {
+        self.slow.follow(&other.slow);
+        if self.monitored.is_some() != other.monitored.is_some() {
+            self.monitored = other.monitored.is_some().then(Vec::new);
+        }
+    }
+
+    /// Takes over what `other` has noted.
+    pub(crate) fn absorb(&mut self, other: &mut Observers) {
+        self.slow.absorb(&mut other.slow);
+        self.denials.absorb(&mut other.denials);
+        if let Some(seen) = &mut other.monitored {
+            self.monitored.get_or_insert_default().append(seen);
+        }
+        self.served.append(&mut other.served);
+        self.put_off.append(&mut other.put_off);
+    }
+
     /// True if nobody looks at each command.
     #[inline]
     pub(crate) fn are_idle(&self) -> bool {

@@ -16,7 +16,6 @@ use varve_catalog::Row;
 use varve_protocol::{Args, Reply, Resp};
 
 use crate::errors::CmdResult;
-use crate::session::Session;
 
 /// The part of a worker that runs scripts: the handlers of scripts know its type.
 pub type ScriptKeeper = dyn Any + Send;
@@ -29,8 +28,8 @@ pub struct ScriptCtx<'c> {
     pub args: Args<'c>,
     /// Where the reply goes.
     pub out: &'c mut Reply,
-    /// The client's connection; the script's commands run on a session of their own.
-    pub session: &'c Session,
+    /// A stream that is applied has brought it, no client.
+    pub replays: bool,
     /// The worker's part of the handlers' own.
     pub keeper: &'c mut ScriptKeeper,
     /// Runs the script's commands.
@@ -106,4 +105,7 @@ pub trait ScriptCalls {
     fn may_call(&mut self, words: &[&[u8]]) -> Option<bool>;
     /// True if the script has had a command run that may change something.
     fn has_written(&self) -> bool;
+    /// To be called every now and then while the language runs, some hundred microseconds apart: once the script has run for a
+    /// while, its worker does other things before this returns.
+    fn tick(&mut self);
 }

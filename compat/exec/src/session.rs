@@ -15,6 +15,8 @@ use crate::ongoing::OngoingCommand;
 use crate::tracking::Tracking;
 use crate::waiting::Blocked;
 
+mod stand_in;
+
 /// The mode that CLIENT REPLY set.
 ///
 /// ```text
@@ -176,6 +178,8 @@ impl Session {
             tracking: caller.tracking,
             in_exec: Some(0),
             replays: caller.replays,
+            // How long a script that runs alone waits for others follows from it.
+            busy_tries: caller.busy_tries,
             ..Session::new(caller.id, caller.created_ms, true)
         }
     }

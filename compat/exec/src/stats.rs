@@ -236,6 +236,17 @@ impl Slow {
         self.noted_ns = slow_ns.min(spike_ns);
     }
 
+    /// Has the thresholds of another one.
+    pub(crate) fn follow(&mut self, other: &Slow) {
+        (self.micros, self.spike_ms, self.noted_ns) = (other.micros, other.spike_ms, other.noted_ns);
+    }
+
+    /// Takes over what another one has noted.
+    pub(crate) fn absorb(&mut self, other: &mut Slow) {
+        self.commands.append(&mut other.commands);
+        self.spikes.append(&mut other.spikes);
+    }
+
     /// True if every command must be timed by itself, cheap as it may be.
     #[inline]
     pub(crate) fn times_each(&self) -> bool {

@@ -127,9 +127,9 @@ impl Blocked {
     }
 
     /// Takes it out of the queues once it waits no longer. The worker holds nothing and is outside the gate.
-    pub fn forget(&self, worker: &StoreWorker) {
+    pub fn forget(&self, worker: &mut StoreWorker) {
         if let WaitsFor::Keys(waiter) = &self.0 {
-            worker.store().forget(worker, waiter);
+            worker.forget(waiter);
         }
     }
 

@@ -124,6 +124,12 @@ impl Reply {
         self.ceiling_bytes = bytes;
     }
 
+    /// Bytes of its own that may wait to be sent.
+    #[inline]
+    pub fn ceiling(&self) -> usize {
+        self.ceiling_bytes
+    }
+
     /// True if something was lost, because it would have passed the ceiling or because the system had no memory for it. The
     /// replies make no sense to the client any more, whose connection must end. Loops whose length a client chooses ask
     /// this, and stop.

@@ -43,7 +43,7 @@ fn load(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     }
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
-    let until = (!ctx.session.replays()).then(|| Instant::now() + LOAD_TIME);
+    let until = (!ctx.replays).then(|| Instant::now() + LOAD_TIME);
     let (running, kind) = (shared.running(), ScriptKind::Function);
     let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
     let name = shared.functions().load(ctx.args.get(last), replace, &mut host)?;
@@ -122,7 +122,7 @@ fn restore(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     })?;
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
-    let until = (!ctx.session.replays()).then(|| Instant::now() + LOAD_TIME);
+    let until = (!ctx.replays).then(|| Instant::now() + LOAD_TIME);
     let (running, kind) = (shared.running(), ScriptKind::Function);
     let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
     shared.functions().restore(&texts, policy, &mut host)?;

@@ -37,6 +37,7 @@ impl Host for ScriptHost<'_> {
     }
 
     fn tick(&mut self) -> Control {
+        self.calls.tick();
         if self.calls.is_over() {
             return Control::Stop(errors::BEGINS_AGAIN);
         }

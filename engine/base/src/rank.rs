@@ -12,6 +12,9 @@
 //! One thread at a time may take shards in any order: the one that holds the token ([`enter_beside`]). Nobody else waits for
 //! a shard while it holds one, so nobody waits for that thread in a circle.
 //!
+//! A script may rest with the locks that it holds, while its thread does other things ([`set_aside`]): the thread then waits
+//! for none of these, since nobody but itself can let them go.
+//!
 //! The ranks that a thread holds are a stack in thread-local storage. Guards may be dropped in any order. In release builds
 //! (and under loom, whose threads share one real thread) a token has no bytes and no code, and [`RankedMutex`] is as big as
 //! the mutex inside.
@@ -91,6 +94,41 @@ pub fn enter_beside(rank: Rank) -> RankToken {
     }
 }
 
+/// Sets the ranks of this thread aside, which then counts as one that holds nothing: a script that holds locks rests, and the
+/// thread does other things. It may try for any lock meanwhile, and wait for none of these.
+///
+/// # Panics
+/// In debug builds, if ranks are set aside already.
+#[inline]
+pub fn set_aside() {
+    #[cfg(all(debug_assertions, not(loom)))]
+    checked::set_aside();
+}
+
+/// Ends [`set_aside`]: the thread goes on with what held the locks.
+///
+/// # Panics
+/// In debug builds, if the thread holds others.
+#[inline]
+#[track_caller]
+pub fn take_back() {
+    #[cfg(all(debug_assertions, not(loom)))]
+    checked::take_back();
+}
+
+/// Notes that this thread is about to wait for a lock of `rank`.
+///
+/// # Panics
+/// In debug builds, if the rank is set aside: the wait would have no end.
+#[inline]
+#[track_caller]
+pub fn assert_may_wait(rank: Rank) {
+    #[cfg(all(debug_assertions, not(loom)))]
+    checked::assert_not_aside(rank);
+    #[cfg(not(all(debug_assertions, not(loom))))]
+    let _ = rank;
+}
+
 /// Asserts that this thread holds no lock at all: before it parks, or waits for memory or disk. Free in release builds.
 ///
 /// # Panics
@@ -149,6 +187,7 @@ impl<T> RankedMutex<T> {
     #[track_caller]
     pub fn lock(&self) -> RankedGuard<'_, T> {
         let token = self.enter();
+        self.assert_may_wait();
         RankedGuard { guard: self.inner.lock(), _token: token }
     }
 
@@ -164,6 +203,20 @@ impl<T> RankedMutex<T> {
         let rank = Rank::Leaf;
         let token = enter_beside(rank);
         RankedGuard { guard: self.inner.lock_awake(), _token: token }
+    }
+
+    /// Takes the lock of a shard if it is free now, like [`RankedMutex::lock_beside`].
+    ///
+    /// # Panics
+    /// In debug builds, if the thread does not hold the token, or holds this lock.
+    #[track_caller]
+    pub fn try_lock_beside(&self) -> Option<RankedGuard<'_, T>> {
+        #[cfg(all(debug_assertions, not(loom)))]
+        let rank = self.rank;
+        #[cfg(not(all(debug_assertions, not(loom))))]
+        let rank = Rank::Leaf;
+        let token = enter_beside(rank);
+        Some(RankedGuard { guard: self.inner.try_lock()?, _token: token })
     }
 
     /// Takes the lock if it is free now.
@@ -192,6 +245,13 @@ impl<T> RankedMutex<T> {
     #[cfg(not(loom))]
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn assert_may_wait(&self) {
+        #[cfg(all(debug_assertions, not(loom)))]
+        assert_may_wait(self.rank);
     }
 
     #[inline(always)]
@@ -241,6 +301,28 @@ mod checked {
     thread_local! {
         /// Ascending, because only a rank above the last is let in and taking one out keeps the order.
         static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
+        /// The ranks of a script that rests.
+        static ASIDE: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn set_aside() {
+        ASIDE.with_borrow_mut(|aside| {
+            assert!(aside.is_empty(), "lock order: {aside:?} are set aside already");
+            *aside = HELD.take();
+        });
+    }
+
+    #[track_caller]
+    pub(super) fn take_back() {
+        assert_empty();
+        HELD.set(ASIDE.take());
+    }
+
+    #[track_caller]
+    pub(super) fn assert_not_aside(rank: Rank) {
+        ASIDE.with_borrow(|aside| {
+            assert!(!aside.contains(&rank), "lock order: a wait for {rank:?}, held by a script that rests")
+        });
     }
 
     #[track_caller]
@@ -310,6 +392,20 @@ mod tests {
     }
 
     #[test]
+    fn ranks_are_set_aside_and_taken_back() {
+        let held = enter(Rank::Shard(7));
+        set_aside();
+        assert_none_held();
+        let lock = RankedMutex::new(Rank::Shard(5), ());
+        drop(lock.lock());
+        let same = RankedMutex::new(Rank::Shard(7), ());
+        drop(same.try_lock().expect("free, and a try is no wait"));
+        take_back();
+        drop(held);
+        assert_none_held();
+    }
+
+    #[test]
     fn a_ranked_mutex_locks_and_gives_its_rank_back() {
         let mut low = RankedMutex::new(Rank::Shard(1), 10);
         let high = RankedMutex::new(Rank::Shard(2), 20);
@@ -361,6 +457,16 @@ mod tests {
             let _token = enter(Rank::Token);
             let _a = enter_beside(Rank::Shard(4));
             let _b = enter_beside(Rank::Shard(4));
+        }
+
+        #[test]
+        #[should_panic(expected = "a wait for Shard(7), held by a script that rests")]
+        fn a_wait_for_the_shard_of_a_script_that_rests() {
+            // It is not let go of: whoever holds it rests.
+            std::mem::forget(enter(Rank::Shard(7)));
+            set_aside();
+            let lock = RankedMutex::new(Rank::Shard(7), ());
+            let _waits = lock.lock();
         }
 
         #[test]

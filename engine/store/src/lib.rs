@@ -24,7 +24,8 @@ mod state;
 mod steps;
 
 pub use keyspace::gate;
-pub use keyspace::store::{Options, ScriptToken, Store};
+pub use keyspace::store::{Options, Store};
+pub use keyspace::token::{Overview, ScriptToken, Token};
 pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{

@@ -3,22 +3,49 @@
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p varve-store --test loom_shards --release`. Without `--cfg loom` this file is empty.
 //! A command takes all its shards in ascending order by `try_lock`. If one is busy it lets go of all, has done nothing, and is
 //! put back in the queue; the third time it keeps those that it has while it looks for the others a few times more, still
-//! ascending, still before it changes a byte. A script, which has the token, takes shards in any order and waits for each.
+//! ascending, still before it changes a byte. A script, which has the token, takes shards in any order and waits for each; while
+//! it waits, others pass by the shard that it wants. Whoever looks at all shards, waiting for each, has the overview meanwhile.
 
 #![cfg(loom)]
 
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 use varve_base::rank::{Rank, RankedGuard, RankedMutex};
+use varve_store::Token;
 
 const TRIES_MAX: u32 = 2;
 /// How often a command that was put back twice looks for a shard while it keeps others.
 const LOOKS: u32 = 1;
 
-type Shard = RankedMutex<u32>;
+/// The lock of a shard, and the word of a script that waits for it (`ShardCell` of the store).
+struct Shard {
+    lock: RankedMutex<u32>,
+    wanted: AtomicBool,
+}
+
+impl Shard {
+    fn lock(&self) -> RankedGuard<'_, u32> {
+        self.lock.lock()
+    }
+
+    fn try_lock(&self) -> Option<RankedGuard<'_, u32>> {
+        if self.wanted.load(Relaxed) { None } else { self.lock.try_lock() }
+    }
+
+    fn lock_for_script(&self) -> RankedGuard<'_, u32> {
+        self.lock.try_lock_beside().unwrap_or_else(|| {
+            self.wanted.store(true, Relaxed);
+            let guard = self.lock.lock_beside();
+            self.wanted.store(false, Relaxed);
+            guard
+        })
+    }
+}
 
 fn shards(n: u32) -> Arc<Vec<Shard>> {
-    Arc::new((0..n).map(|i| RankedMutex::new(Rank::Shard(i), 0)).collect())
+    let shard = |i| Shard { lock: RankedMutex::new(Rank::Shard(i), 0), wanted: AtomicBool::new(false) };
+    Arc::new((0..n).map(shard).collect())
 }
 
 /// All of `wanted` (ascending), or nothing.
@@ -39,16 +66,26 @@ fn take_all<'s>(shards: &'s [Shard], wanted: &[usize], looks: u32) -> Option<Vec
     wanted.iter().map(take).collect()
 }
 
-/// Runs a script that adds 1 to each of these shards, in this order, once it has the token.
-fn run_script(token: &RankedMutex<()>, shards: &[Shard], order: &[usize]) {
-    let _token = loop {
-        match token.try_lock() {
-            Some(token) => break token,
-            // The worker serves others.
+/// Tries until it succeeds: the worker serves others meanwhile.
+fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    loop {
+        match attempt() {
+            Some(done) => return done,
             None => thread::yield_now(),
         }
-    };
-    let mut held: Vec<_> = order.iter().map(|&i| shards[i].lock_beside()).collect();
+    }
+}
+
+/// Looks at all shards one after the other, waiting for each.
+fn look_at_all(token: &Token, shards: &[Shard]) -> Vec<u32> {
+    let _overview = until(|| token.try_overview());
+    shards.iter().map(|shard| *shard.lock()).collect()
+}
+
+/// Runs a script that adds 1 to each of these shards, in this order, once it has the token.
+fn run_script(token: &Token, shards: &[Shard], order: &[usize]) {
+    let _token = until(|| token.try_script());
+    let mut held: Vec<_> = order.iter().map(|&i| shards[i].lock_for_script()).collect();
     let before = *held[0];
     for shard in &held {
         assert_eq!(**shard, before, "another was seen half done");
@@ -139,7 +176,7 @@ fn a_busy_shard_leaves_the_others_free_and_unchanged() {
 #[test]
 fn a_script_takes_shards_in_any_order_beside_commands() {
     model(3, || {
-        let (token, shards) = (Arc::new(RankedMutex::new(Rank::Token, ())), shards(2));
+        let (token, shards) = (Arc::new(Token::default()), shards(2));
         let other = {
             let shards = shards.clone();
             thread::spawn(move || run(&shards, &[0, 1]))
@@ -153,12 +190,52 @@ fn a_script_takes_shards_in_any_order_beside_commands() {
 #[test]
 fn two_scripts_that_take_shards_in_opposite_orders_go_one_after_the_other() {
     model(3, || {
-        let (token, shards) = (Arc::new(RankedMutex::new(Rank::Token, ())), shards(2));
+        let (token, shards) = (Arc::new(Token::default()), shards(2));
         let other = {
             let (token, shards) = (token.clone(), shards.clone());
             thread::spawn(move || run_script(&token, &shards, &[0, 1]))
         };
         run_script(&token, &shards, &[1, 0]);
+        other.join().unwrap();
+        assert_eq!([*shards[0].lock(), *shards[1].lock()], [2, 2]);
+    });
+}
+
+/// The overview's holder waits for a shard and may hold none: without the token's word, a script would be seen half done.
+#[test]
+fn whoever_looks_at_all_shards_sees_scripts_whole() {
+    model(3, || {
+        let (token, shards) = (Arc::new(Token::default()), shards(2));
+        let script = {
+            let (token, shards) = (token.clone(), shards.clone());
+            thread::spawn(move || run_script(&token, &shards, &[1, 0]))
+        };
+        let seen = look_at_all(&token, &shards);
+        assert_eq!(seen[0], seen[1], "a script was seen half done");
+        script.join().unwrap();
+        assert_eq!(look_at_all(&token, &shards), [1, 1]);
+    });
+}
+
+/// The script rests with shard 1 held, as one does whose slice is over: its thread tries for locks, and waits for none.
+#[test]
+fn a_script_that_rests_waits_for_nobody_and_is_gone_on_with() {
+    model(3, || {
+        let (token, shards) = (Arc::new(Token::default()), shards(2));
+        let other = {
+            let shards = shards.clone();
+            thread::spawn(move || run(&shards, &[0, 1]))
+        };
+        {
+            let _token = token.try_script().expect("nobody else asks");
+            let mut first = shards[1].lock_for_script();
+            // The thread's other part, which serves others in between.
+            assert!(shards[1].try_lock().is_none() && token.try_overview().is_none());
+            drop(shards[0].try_lock());
+            let mut second = shards[0].lock_for_script();
+            *first += 1;
+            *second += 1;
+        }
         other.join().unwrap();
         assert_eq!([*shards[0].lock(), *shards[1].lock()], [2, 2]);
     });

@@ -96,7 +96,7 @@ fn the_cancelled_are_passed_over_and_forgotten() {
     assert_eq!(set(&mut w, 0, b"a"), [2, 3]);
     for waiter in &all {
         assert!(Arc::strong_count(waiter) > 1, "still in the queue of b");
-        store.forget(&w, waiter);
+        w.forget(waiter);
         assert_eq!(Arc::strong_count(waiter), 1);
     }
     with(&mut w, 0, &[b"a", b"b"], |tx| assert!(!tx.any_waiters()));
@@ -143,7 +143,7 @@ fn shards_of_targets_and_of_their_targets() {
         put(tx, b"d");
         let ready = tx.next_ready().expect("somebody waits for d");
         assert!(matches!(tx.next_waiter(&tx.key(b"d")), NextWaiter::Far), "e is not held");
-        tx.regather(ready);
+        assert!(tx.regather(ready), "nobody else holds a shard");
         assert_eq!(take_all(tx), [2]);
     });
 }

@@ -32,8 +32,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
+use varve_exec::batch::ScriptParts;
 use varve_exec::{Command, CommandSet, CommandTable};
-use varve_scripts::Scripts;
+use varve_scripts::{Keeper, Scripts};
 use varve_store::Store;
 
 use crate::config::Live;
@@ -265,6 +266,17 @@ impl ServerState {
     #[inline]
     pub(crate) fn scripts(&self) -> &Arc<Scripts> {
         &self.scripts
+    }
+
+    /// The parts with which worker `index` runs scripts, to be used by its thread.
+    pub(crate) fn script_parts(&self, index: usize) -> ScriptParts {
+        let (worker, table) = (self.store.script_worker(index), Arc::clone(&self.table));
+        ScriptParts { worker, table, keeper: self.keeper(), aside: self.keeper() }
+    }
+
+    /// The state that scripts have of which one thread at a time runs one.
+    pub(crate) fn keeper(&self) -> Box<Keeper> {
+        Box::new(Keeper::new(Arc::clone(&self.scripts)))
     }
 
     /// The slow log, locked. The lock is a leaf.

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use varve_exec::apply::Lane;
-use varve_exec::batch::Batch;
+use varve_exec::batch::{Batch, RestingScript};
 use varve_exec::{Blocked, CommandTable, Served};
 use varve_protocol::Reply;
-use varve_scripts::Keeper;
 use varve_store::StoreWorker;
 
 use super::ask_all_workers::Questions;
@@ -23,6 +22,7 @@ use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
 use crate::features::persist;
 use crate::features::persist::aof::waiting::WaitingForFile;
+use crate::features::persist::shutdown::Ending;
 use crate::features::pubsub::delivery::DeliveryTime;
 use crate::features::pubsub::held_replies::HeldReplies;
 use crate::features::pubsub::listening;
@@ -76,6 +76,8 @@ pub(super) struct Core {
     lane: Option<Box<Lane>>,
     /// Turns in a row that ended because a shard was busy.
     pub(super) busy: u32,
+    /// The script that rests, and its client.
+    pub(super) script: Option<(RestingScript, ConnRef)>,
 }
 
 impl Core {
@@ -83,8 +85,8 @@ impl Core {
     pub(super) fn new(index: usize, state: Arc<ServerState>, links: Links) -> Core {
         let mut batch = Batch::new(Arc::clone(state.workers()[index].commands()));
         let mut store = state.store().worker(index);
+        batch.set_scripts(state.script_parts(index));
         batch.set_events(&mut store, Sink::new(Arc::clone(state.pubsub()), index));
-        batch.set_keeper(Box::new(Keeper::new(Arc::clone(state.scripts()))));
         let mut core = Core {
             index,
             config: state.config().snapshot(),
@@ -109,6 +111,7 @@ impl Core {
             questions: Questions::default(),
             lane: None,
             busy: 0,
+            script: None,
             state,
         };
         core.refresh();
@@ -154,7 +157,7 @@ impl Core {
         let conn = self.conns.remove(id);
         let handle = &self.state.workers()[self.index];
         if conn.waits(WaitReasons::KEYS) {
-            self.blocked.abandon(who.client, &self.store, handle.stats());
+            self.blocked.abandon(who.client, &mut self.store, handle.stats());
         }
         if conn.waits(WaitReasons::PAUSE) {
             self.paused.forget(who, handle.stats());
@@ -288,7 +291,7 @@ impl Core {
     /// gone.
     pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) -> Option<ConnRef> {
         let stats = &self.state.workers()[self.index].stats();
-        let (who, mark) = self.blocked.end(client, &mut self.conns, &self.store, stats, reply)?;
+        let (who, mark) = self.blocked.end(client, &mut self.conns, &mut self.store, stats, reply)?;
         let (conn, until) = (&mut self.conns[who.conn], self.state.pubsub().inbox(self.index).pushed());
         if conn.listens() && !conn.session().tracking().on && self.hub.done() < until {
             let reply = conn.split_output(mark);
@@ -313,8 +316,7 @@ impl Core {
             return false;
         }
         let lane = self.lane.get_or_insert_with(|| {
-            let keeper = Box::new(Keeper::new(Arc::clone(self.state.scripts())));
-            Box::new(Lane::new(self.index, self.state.commands().ids(), Some(keeper), now_ms))
+            Box::new(Lane::new(self.index, self.state.commands().ids(), Some(self.state.keeper()), now_ms))
         });
         let ready = lane.step(applier, &mut self.store, &self.table, now_ms);
         for other in ready.unwrap_or_default().iter().filter(|other| *other != self.index) {
@@ -325,8 +327,14 @@ impl Core {
 
     /// A signal asks for the end of the server.
     pub(super) fn shutdown(&mut self, options: ShutdownOptions) {
-        if !persist::shutdown::end(&self.state, &mut self.store, &self.config, options) {
-            tracing::warn!("A signal asked for the end, but saving failed: the log says why, and the server goes on");
+        match persist::shutdown::end(&self.state, &mut self.store, &self.config, options) {
+            Ending::Ends => {}
+            Ending::Busy => self.handle().send(Message::Shutdown(options)),
+            Ending::Failed => {
+                tracing::warn!(
+                    "A signal asked for the end, but saving failed: the log says why, and the server goes on"
+                );
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //!   |   ready queue: connections with more to do, one turn each                    group.rs
 //!   |   mailbox, behind all sockets: newcomers, questions, a new configuration, stop                   here, ask_all_workers.rs
 //!   |   blocked clients whose time is up                                           core.rs
+//!   |   a slice of the script that rests                                             scripts.rs
 //!   |   tick: timeouts in slices, rates                                            tick.rs
 //!   +-- the store's background steps                                               here
 //! ```
@@ -22,6 +23,7 @@ mod handshakes;
 mod links;
 mod resting;
 mod run;
+mod scripts;
 mod serve;
 mod sums;
 mod tick;
@@ -191,9 +193,10 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         let contexts = Arc::clone(&state);
         let context = Box::new(move || contexts.tls().client());
         let links = Links::new(poll.registry().try_clone()?, Arc::new(resolve), context);
-        let worker = Worker::new(poll, Core::new(index, Arc::clone(&state), links));
-        let name = format!("worker-{index}");
-        threads.push(std::thread::Builder::new().name(name).spawn(move || worker.run())?);
+        let state = Arc::clone(&state);
+        // It is made where it runs: a script that rests is its thread's.
+        let run = move || Worker::new(poll, Core::new(index, state, links)).run();
+        threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
     }
     for greeter in greeters {
         let state = Arc::clone(&state);
@@ -270,6 +273,7 @@ impl Worker {
             self.core.release_filed();
             self.serve_ready();
             self.core.serve_rest();
+            self.go_on_with_script();
             self.core.fan_out();
             self.limit_clients();
             self.core.limit_strangers();
@@ -290,6 +294,7 @@ impl Worker {
             }
             self.core.send_background_changes();
         }
+        self.end_script_at_once();
         self.farewell();
     }
 
@@ -326,6 +331,7 @@ impl Worker {
         let owes = core.conns.any_ready()
             || core.owes_delivery()
             || core.questions.any()
+            || core.script.is_some()
             || core.batch.owes_service(&core.store);
         if owes || !core.may_rest() || !core.may_wait_for_file() {
             return Some(Duration::ZERO);

@@ -169,6 +169,10 @@ impl Core {
                 self.stand_by_link(id);
                 Stop::Waits
             }
+            TurnState::Script(script) => {
+                self.stand_by_script(id, script);
+                Stop::Waits
+            }
             TurnState::Foreign => Stop::Foreign,
             TurnState::Yield
             | TurnState::Exec { .. }

@@ -72,6 +72,16 @@ impl Worker {
         fresh: Range<usize>,
         early: Option<PreparsedTurn>,
     ) -> Result<Stop, Broken> {
+        self.reply(id, |core, (scratch, pool), out| core.execute(id, &mut scratch[fresh], pool, early, out))
+    }
+
+    /// Runs something for a connection and writes the replies.
+    #[inline]
+    pub(super) fn reply(
+        &mut self,
+        id: ConnId,
+        run: impl FnOnce(&mut Core, (&mut [u8], &mut Pool), &mut Reply) -> Stop,
+    ) -> Result<Stop, Broken> {
         let Worker { core, buffers: Buffers { scratch, reply, pool, .. }, .. } = self;
         let conn = &mut core.conns[id];
         let from = conn.output_place(conn.output().len());
@@ -79,7 +89,7 @@ impl Worker {
         let keeps_room = unsent.is_some() && core.state.outputs_kept();
         let out = unsent.as_mut().unwrap_or(reply);
         out.set_ceiling(core.reply_ceiling(id));
-        let stop = core.execute(id, &mut scratch[fresh], pool, early, out);
+        let stop = run(core, (scratch, pool), out);
         let written = match stop {
             Stop::Foreign => Err(core.refuse_foreign(id)),
             // A command that waited for the gate while the last save was written is in no file: it is not answered.

@@ -112,6 +112,7 @@ impl Core {
 fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
     let waits = conn.waits(WaitReasons::KEYS)
         || conn.waits(WaitReasons::LINK)
+        || conn.waits(WaitReasons::SCRIPT)
         || conn.session().is_subscribed()
         || conn.session().is_monitor();
     timeout_s > 0 && !waits && now_ms - conn.session().active_ms() > i64::from(timeout_s) * 1000

@@ -206,8 +206,9 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
         let bytes = ctx.tx.object(&key).map_or(0, |object| object.bytes);
         ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     }
-    if plan.reaches_out() {
-        hold_patterns(ctx, &plan, &key);
+    if plan.reaches_out() && !hold_patterns(ctx, &plan, &key) {
+        // It is put back: this error is no reply.
+        return Err(CommandError::SYNTAX);
     }
     let ty = ctx.tx.type_of(&key);
     let items = load(ctx, &key, ty)?;
@@ -247,17 +248,19 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool
 
 /// Holds the shards of all keys to which the patterns lead, besides those of the arguments. While shards are taken the
 /// elements may change, so they are looked through again until they lead to no other shard. It ends, for the shards only
-/// become more.
-fn hold_patterns(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) {
+/// become more. False if one is busy: the command is put back.
+fn hold_patterns(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool {
     let named = [Some(1), plan.store].into_iter().flatten();
     let mut shards: ShardSet = named.map(|at| ctx.tx.shard_of_bytes(ctx.args.get(at))).collect();
     loop {
         let far = far_shards(ctx, plan, key, &shards);
         if far.is_empty() {
-            return;
+            return true;
         }
         shards.add(far);
-        ctx.tx.hold(&shards);
+        if !ctx.tx.hold_or_put_back(&shards) {
+            return false;
+        }
     }
 }
 

@@ -453,7 +453,7 @@ impl Ongoing for Transfer {
         for moved in self.keys.iter_mut().filter(|moved| matches!(moved.state, State::Frozen(_))) {
             moved.state = State::Done;
             worker.unwatch(&moved.watcher, std::iter::once((self.db, &*moved.name)));
-            worker.store().thaw(worker, std::iter::once(&*moved.name));
+            worker.thaw(std::iter::once(&*moved.name));
         }
     }
 }

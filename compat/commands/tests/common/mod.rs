@@ -317,6 +317,7 @@ impl Server {
                 }
                 TurnState::Busy | TurnState::Paused => panic!("one worker meets no busy shard, and nobody pauses"),
                 TurnState::Linked => panic!("a command that talks to another server needs one"),
+                TurnState::Script(_) => panic!("there are no scripts here"),
             }
             input = &mut input[turn.consumed..];
         }

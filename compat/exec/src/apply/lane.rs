@@ -114,7 +114,7 @@ impl Lane {
             TurnState::Server { command, .. } | TurnState::Exec { command, .. } => {
                 return Err(refused(format!("Command '{}', which changes no data,", command.full_name)));
             }
-            TurnState::Linked => unreachable!("a session that replays takes no late replies"),
+            TurnState::Linked | TurnState::Script(_) => unreachable!("a session that replays takes no late replies"),
             TurnState::Close(_) => return Err(refused("A command that ends the connection".to_owned())),
         }
         Ok((turn.consumed, turn.commands))

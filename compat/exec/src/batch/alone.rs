@@ -1,14 +1,21 @@
 //! The place of a command that names no keys: outside of the gate, inside like others, or alone behind it. And whether a
 //! command runs now at all.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use varve_store::gate::{ExclusiveGate, Gate, InsideGate};
+use varve_store::gate::{ExclusiveGate, InsideGate};
+use varve_store::{Overview, Store};
 
 use super::{Running, Stop};
+use crate::blocking;
 use crate::checks::{self, Denied};
-use crate::command::{Command, Exec, Unresolved};
+use crate::command::{Command, CommandTable, Exec, SessionCtx, Unresolved};
+use crate::errors::CmdResult;
+use crate::invoke::{Observers, WideCall, invoke_wide};
 use crate::pause::Pause;
+use crate::script::{KeeperCtx, ScriptKeeper};
 use crate::session::Session;
 
 /// How long a command that runs alone waits for others to leave the gate, while newcomers are kept out: longer than a batch.
@@ -18,7 +25,7 @@ pub const ALONE_PATIENCE: Duration = Duration::from_millis(2);
 /// Where a command that names no keys runs.
 pub(super) enum Place<'g> {
     Outside,
-    Inside { _gate: InsideGate<'g> },
+    Inside { _gate: InsideGate<'g>, _overview: Overview<'g> },
     Alone { _gate: ExclusiveGate<'g> },
 }
 
@@ -30,20 +37,48 @@ pub fn patience(session: &Session) -> Duration {
 
 impl<'g> Place<'g> {
     /// The place of a command, if it may be taken now. The worker waits for no other one, but for the ends of batches.
-    pub(super) fn take(d: &Command, gate: &'g Gate, worker: usize, patience: Duration) -> Result<Place<'g>, Stop> {
+    pub(super) fn take(d: &Command, store: &'g Store, worker: usize, patience: Duration) -> Result<Place<'g>, Stop> {
+        let gate = store.gate();
         match d.exec {
             Exec::Exclusive(_) if !gate.is_open(worker) => Err(Stop::Shut),
             Exec::Exclusive(_) => match gate.exclusive_within(worker, patience) {
                 Some(alone) => Ok(Place::Alone { _gate: alone }),
                 None => Err(Stop::Busy),
             },
-            Exec::Keyspace(_) => match gate.try_enter(worker) {
-                Some(inside) => Ok(Place::Inside { _gate: inside }),
-                None => Err(Stop::Shut),
-            },
+            Exec::Keyspace(_) => {
+                let Some(_gate) = gate.try_enter(worker) else { return Err(Stop::Shut) };
+                let Some(_overview) = store.try_overview() else { return Err(Stop::Busy) };
+                Ok(Place::Inside { _gate, _overview })
+            }
             _ => Ok(Place::Outside),
         }
     }
+}
+
+/// Runs a command that names no keys to be held.
+pub(super) fn run_unkeyed(
+    d: &'static Command,
+    call: WideCall<'_>,
+    (commands, observers, keeper, denied): (&CommandTable, &mut Observers, Option<&mut ScriptKeeper>, Denied),
+    _place: Place<'_>,
+) -> CmdResult {
+    let WideCall { args, worker, session, out } = call;
+    if let Exec::Keeper(run) = d.exec {
+        let keeper = keeper.expect("a server with commands of scripts has a stage");
+        return run(&mut KeeperCtx { args, out, keeper, busy: denied.busy });
+    }
+    let store = Arc::clone(worker.store());
+    if let Exec::Session(run) = d.exec {
+        let (databases, events) = (store.databases(), observers.events.as_mut());
+        return run(&mut SessionCtx { row: d, args, out, session, commands, databases, events });
+    }
+    let changes = store.database_changes();
+    let result = invoke_wide(d, &store, WideCall { args, worker: &mut *worker, session, out });
+    if changes != store.database_changes() {
+        blocking::recheck(worker, VecDeque::new(), observers);
+        worker.park();
+    }
+    result
 }
 
 /// Why a request does not run now, if it does not: enough was replied, it is held back, or writes wait.

@@ -211,12 +211,17 @@ impl Batch {
             keys.push(KeyArg { arg: at as u32, hash: store.key(session.db(), args.get(at)).hash });
         });
         debug_assert!(named.is_ok(), "the command has run with these keys");
-        let mut tx = Tx::new(store, local, session.db());
+        let mut tx = Tx::new(store, local, session.db()).patient();
         tx.set_overdue(session.overdue(self.pause != Pause::None));
         let (begin, insists) = (Instant::now(), session.busy_tries() >= TRIES_MAX);
         let mut ctx = Ctx::of_owned(command, tx, out, session);
         ctx.set_call(command, args, &keys);
+        let mark = ctx.out.mark();
         let ran = hold(&mut ctx, command, &mut self.shards, insists).then(|| run(&mut ctx));
+        let ran = ran.filter(|_| !ctx.tx.take_put_back());
+        if ran.is_none() {
+            ctx.out.truncate(mark);
+        }
         self.follow_part(ongoing, &mut ctx.tx);
         if ctx.tx.holds_shards() {
             self.observers.stats.holds.record_many_ns(begin.elapsed().as_nanos() as u64, 1);

@@ -28,12 +28,12 @@ use varve_protocol::{Args, Mark, Reply, Resp, Span};
 use varve_store::gate::{ExclusiveGate, InsideGate};
 use varve_store::{ReadyKey, ScriptToken, ShardSet, Store, StoreWorker, Tx, Words};
 
-use super::account::whole_ms;
+use super::Batch;
 use super::alone::patience;
-use super::{Batch, Running, Stop};
+use super::slices::Slices;
 use crate::blocking;
 use crate::checks::{self, Denied, WritesDenied};
-use crate::command::{Command, CommandTable, Exec, KeeperFn, ScriptFn, Unresolved};
+use crate::command::{Command, CommandTable, Exec, ScriptFn, Unresolved};
 use crate::ctx::{Ctx, KeyArg};
 use crate::denials::Origin;
 use crate::errors::{CmdResult, CommandError};
@@ -41,47 +41,15 @@ use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::LargeArguments;
 use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
-use crate::script::{Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper};
+use crate::script::{Beginning, ScriptCalls, ScriptCtx, ScriptKeeper};
 use crate::session::Session;
 
-impl Running<'_> {
-    /// Runs one request that runs a script.
-    #[cold]
-    pub(super) fn script(&mut self, d: &'static Command, run: ScriptFn) -> Option<Stop> {
-        let request = &self.batch.work.requests[self.next];
-        let args = self.batch.work.args(request, self.input, self.outside);
-        let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
-        if let Err(refusal) = checks::admitted(d, args, self.session, denied, denials) {
-            return self.reject(d, refusal);
-        }
-        self.session.begin_request(request.end - request.start);
-        let mark = self.out.mark();
-        let (observers, keeper) = (&mut self.batch.observers, &mut self.batch.keeper);
-        let scripting = Scripting { table: self.table, observers, keeper, denied: self.batch.denied };
-        let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
-        let start = Instant::now();
-        let Some(result) = scripting.run_by_itself((d, run), call) else { return Some(Stop::Busy) };
-        let nanos = start.elapsed().as_nanos() as u64;
-        self.next += 1;
-        self.spent_ns += nanos;
-        let now_ms = self.worker.now_ms();
-        let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
-        self.batch.observers.after(ran, Caller::Client(self.session), None, self.out);
-        self.worker.set_now(self.worker.now_ms() + whole_ms(nanos));
-        None
-    }
-}
-
 impl Batch {
-    /// Sets what the handlers of scripts keep for this worker; without it their commands may not run.
-    pub fn set_keeper(&mut self, keeper: Box<ScriptKeeper>) {
-        self.keeper = Some(keeper);
-    }
-
-    /// The parts that run scripts.
+    /// The parts that run a transaction: the worker's own, but for what the handlers of scripts keep. Its scripts do not rest.
     pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable) -> Scripting<'b> {
-        let Batch { observers, keeper, denied, .. } = self;
-        Scripting { table, observers, keeper, denied: *denied }
+        let Batch { observers, scripts, denied, .. } = self;
+        let keeper = scripts.as_deref_mut().map(|scripts| scripts.keeper());
+        Scripting { table, observers, keeper, denied: *denied, slices: Slices::endless() }
     }
 }
 
@@ -89,34 +57,49 @@ impl Batch {
 pub(super) struct Scripting<'b> {
     pub(super) table: &'b CommandTable,
     pub(super) observers: &'b mut Observers,
-    pub(super) keeper: &'b mut Option<Box<ScriptKeeper>>,
+    /// None: there are no commands that run scripts.
+    pub(super) keeper: Option<&'b mut ScriptKeeper>,
     pub(super) denied: Denied,
+    pub(super) slices: Slices<'b>,
+}
+
+/// Room that a script is lent, for the commands that it has run and for their replies.
+pub(super) struct Room<'b> {
+    pub(super) request: &'b mut Request,
+    pub(super) scratch: &'b mut Reply,
 }
 
 impl Scripting<'_> {
-    /// Runs a script that a client has called outside of a transaction. None, and nothing is done, if its place is taken.
-    fn run_by_itself(mut self, (d, run): (&'static Command, ScriptFn), call: WideCall<'_>) -> Option<CmdResult> {
-        let WideCall { args, worker, session, out } = call;
+    /// Runs a script that a client has called outside of a transaction, on a session of its own. None, and nothing is done, if
+    /// its place is taken; a script that has rested tries until it has its place.
+    pub(super) fn run_by_itself(
+        mut self,
+        command: (&'static Command, ScriptFn),
+        (args, own): (Args<'_>, &mut Session),
+        worker: &mut StoreWorker,
+        out: &mut Reply,
+        room: Room<'_>,
+    ) -> Option<CmdResult> {
         let store = Arc::clone(worker.store());
-        let mut alone = false;
+        let (mut alone, db, resp) = (false, own.db(), own.resp());
+        let Room { request, scratch } = room;
         loop {
             let mark = out.mark();
             let lines = self.observers.monitored.as_ref().map_or(0, Vec::len);
-            let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
-            let (result, end) = self.attempt((d, run), call, &store, Place::Free { alone });
+            let call = WideCall { args, worker: &mut *worker, session: &mut *own, out: &mut *out };
+            let room = Room { request: &mut *request, scratch: &mut *scratch };
+            let (result, end) = self.attempt(command, call, &store, Place::Free { alone }, room);
             match end {
                 End::Ran => return Some(result),
-                End::PutOff => {
-                    out.truncate(mark);
-                    return None;
-                }
-                End::MetWide => {
-                    out.truncate(mark);
-                    if let Some(seen) = &mut self.observers.monitored {
-                        seen.truncate(lines);
-                    }
-                    alone = true;
-                }
+                End::PutOff if !self.slices.has_rested() => return None,
+                End::PutOff => self.slices.rest(),
+                End::MetWide => alone = true,
+            }
+            out.truncate(mark);
+            own.select(db);
+            own.speak(resp);
+            if let Some(seen) = &mut self.observers.monitored {
+                seen.truncate(lines);
             }
         }
     }
@@ -124,56 +107,63 @@ impl Scripting<'_> {
     /// Runs a script inside EXEC, the gate held alone. Keys that it makes ready go to `ready`, and its effects are part of the
     /// transaction's unit.
     pub(super) fn run_in_exec(
-        mut self,
+        &mut self,
         command: (&'static Command, ScriptFn),
         call: WideCall<'_>,
         ready: &mut VecDeque<ReadyKey>,
     ) -> CmdResult {
-        let store = Arc::clone(call.worker.store());
-        let (result, end) = self.attempt(command, call, &store, Place::InExec(ready));
+        let WideCall { args, worker, session, out } = call;
+        let (store, mut own) = (Arc::clone(worker.store()), Session::of_script(session));
+        let (mut request, mut scratch) = (Request::default(), Reply::new());
+        let room = Room { request: &mut request, scratch: &mut scratch };
+        let call = WideCall { args, worker, session: &mut own, out };
+        let (result, end) = self.attempt(command, call, &store, Place::InExec(ready), room);
         assert_eq!(end, End::Ran, "the gate is held alone");
         result
     }
 
-    /// Runs a command about scripts.
-    pub(super) fn run_keeper(self, run: KeeperFn, args: Args<'_>, out: &mut Reply) -> CmdResult {
-        let keeper = self.keeper.as_deref_mut().expect("a server with commands of scripts keeps scripts");
-        run(&mut KeeperCtx { args, out, keeper, busy: self.denied.busy })
+    /// The keeper for a command about scripts.
+    pub(super) fn keeper(&mut self) -> &mut ScriptKeeper {
+        self.keeper.as_deref_mut().expect("a server with commands of scripts has a stage")
     }
 
+    /// `call` has the script's own session.
     fn attempt(
         &mut self,
         (d, run): (&'static Command, ScriptFn),
         call: WideCall<'_>,
         store: &Store,
         place: Place<'_>,
+        room: Room<'_>,
     ) -> (CmdResult, End) {
         let WideCall { args, worker, session, out } = call;
-        let Scripting { table, observers, keeper, denied } = self;
-        let keeper = keeper.as_deref_mut().expect("a server with commands of scripts keeps scripts");
-        let (mut own, mut scratch) = (Session::of_script(session), Reply::new());
-        let patience = patience(session);
+        let replays = session.replays();
+        let Scripting { table, observers, keeper, denied, slices } = self;
+        let keeper = keeper.as_deref_mut().expect("a server with commands of scripts has a stage");
         let mut calls = Calls {
             store,
             table,
             observers,
             denied: *denied,
+            slices,
             command: (d, args),
             place,
-            patience,
+            patience: patience(session),
             at: At::Before(worker),
-            hands: Some(Hands { out: &mut scratch, session: &mut own }),
+            hands: Some(Hands { out: room.scratch, session }),
             out_of_memory: false,
             read_only: false,
             allow_oom: false,
             written: false,
-            request: Request::default(),
+            request: mem::take(room.request),
+            ended: None,
             ready: VecDeque::new(),
             changes: store.database_changes(),
             end: End::Ran,
             met_wide: false,
         };
-        let result = run(&mut ScriptCtx { row: d, args, out, session, keeper, calls: &mut calls });
+        let result = run(&mut ScriptCtx { row: d, args, out, replays, keeper, calls: &mut calls });
+        *room.request = mem::take(&mut calls.request);
         let end = calls.finish();
         (result, end)
     }
@@ -225,6 +215,7 @@ struct Calls<'c> {
     table: &'c CommandTable,
     observers: &'c mut Observers,
     denied: Denied,
+    slices: &'c Slices<'c>,
     /// The command that runs the script, and its request.
     command: (&'static Command, Args<'c>),
     place: Place<'c>,
@@ -239,6 +230,8 @@ struct Calls<'c> {
     /// It has had a command run that may change something.
     written: bool,
     request: Request,
+    /// When the last command ended.
+    ended: Option<Instant>,
     /// Keys that became ready for those who wait for them, where the gate is held alone.
     ready: VecDeque<ReadyKey>,
     /// The state of the database map before it.
@@ -249,7 +242,7 @@ struct Calls<'c> {
 
 /// A command's words one behind the other, its keys and their shards. The buffers stay from one command to the next.
 #[derive(Default)]
-struct Request {
+pub(super) struct Request {
     bytes: Vec<u8>,
     spans: Vec<Span>,
     keys: Vec<KeyArg>,
@@ -260,7 +253,7 @@ struct Request {
 const KEPT_BYTES: usize = 64 << 10;
 
 impl Request {
-    fn set(&mut self, words: &[&[u8]]) {
+    pub(super) fn set<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
         self.spans.clear();
@@ -270,7 +263,7 @@ impl Request {
         }
     }
 
-    fn args(&self) -> Args<'_> {
+    pub(super) fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
     }
 }
@@ -311,13 +304,17 @@ impl ScriptCalls for Calls<'_> {
         debug_assert!(!matches!(self.at, At::Before(_)), "a script begins before it calls");
         out.set_resp(self.session().resp());
         let mut request = mem::take(&mut self.request);
-        request.set(words);
+        request.set(words.iter().copied());
         let mark = out.mark();
         match self.runnable(request.args()) {
             Ok(d) => self.run(d, &mut request, mark, out),
             Err(refusal) => self.observers.stats.refuse(&refusal, mark, out),
         }
         self.request = request;
+        // A command may take long, and the language counts its own instructions only.
+        if let Some(end) = self.ended.take() {
+            self.rest_after(end);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -372,7 +369,7 @@ impl ScriptCalls for Calls<'_> {
 
     fn may_call(&mut self, words: &[&[u8]]) -> Option<bool> {
         let mut request = Request::default();
-        request.set(words);
+        request.set(words.iter().copied());
         let d = self.table.lookup(request.args()).ok()?;
         Some(checks::permitted(d, request.args(), self.session()).is_ok())
     }
@@ -380,10 +377,34 @@ impl ScriptCalls for Calls<'_> {
     fn has_written(&self) -> bool {
         self.written
     }
+
+    fn tick(&mut self) {
+        self.rest_after(Instant::now());
+    }
 }
 
-/// Beginning and end.
+/// Beginning, rests, and end.
 impl<'c> Calls<'c> {
+    /// Rests if the slice is over at this time. What the script holds is still held behind it.
+    fn rest_after(&mut self, now: Instant) {
+        if !self.slices.is_over(now) {
+            return;
+        }
+        let part = match &mut self.at {
+            At::Beside(tx, ..) => {
+                tx.rest();
+                tx.worker()
+            }
+            At::Alone(worker, _) => {
+                worker.park();
+                worker.id()
+            }
+            At::Before(_) | At::Nowhere => return,
+        };
+        self.store.begin_rests(part);
+        self.slices.rest();
+    }
+
     /// Takes the script's place, if it is free; makes room, and opens the unit of its effects.
     fn take_place(&mut self, known_wide: bool, words: &[Box<[u8]>]) -> bool {
         // It may change keys that it does not name: those too that are on their way to another server.
@@ -455,6 +476,9 @@ impl<'c> Calls<'c> {
                 drop(gate);
             }
             At::Before(_) | At::Nowhere => {}
+        }
+        if self.slices.has_rested() {
+            self.store.end_rests();
         }
         self.end
     }
@@ -575,7 +599,9 @@ impl<'c> Calls<'c> {
         let Some(Hands { session, .. }) = &mut self.hands else { unreachable!("one command at a time") };
         let call = WideCall { args, worker, session, out: &mut *out };
         let result = invoke_wide(d, self.store, call);
-        let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), worker.now_ms());
+        let end = Instant::now();
+        self.ended = Some(end);
+        let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), worker.now_ms());
         let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), None, out);
     }
@@ -605,7 +631,9 @@ impl<'c> Calls<'c> {
         }
         let result = invoke(d, ctx, self.table, self.observers);
         ctx.tx.assert_reported();
-        let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), ctx.tx.now_ms());
+        let end = Instant::now();
+        self.ended = Some(end);
+        let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), ctx.tx.now_ms());
         let Ctx { tx, session, out, .. } = ctx;
         let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), Some(tx), out);

@@ -23,14 +23,16 @@ use varve_protocol::{Mark, Reply};
 use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
+use super::script::Scripting;
 use super::{Batch, Running, Stop, TRIES_MAX};
 use crate::command::{Command, CommandTable, Exec, Step};
 use crate::ctx::{Ctx, KeyArg};
 use crate::errors::{CmdResult, CommandError};
-use crate::invoke::{Caller, Ran, WideCall, invoke, invoke_wide};
+use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::try_admit;
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
+use crate::script::KeeperCtx;
 use crate::session::Session;
 use crate::stats::SpikeEvent;
 use crate::{blocking, checks};
@@ -197,17 +199,13 @@ impl Running<'_> {
                 if self.is_shut_out() {
                     return Some(Stop::Shut);
                 }
-                let store = Arc::clone(self.worker.store());
-                let alone = store.gate().exclusive_within(self.worker.id(), super::patience(self.session));
-                let Some(_alone) = alone else { return Some(Stop::Busy) };
-                if writes_frozen(&store, self.session) {
-                    return Some(Stop::Busy);
+                if self.queue_runs_script() && !self.session.replays() {
+                    if let Some(stop) = self.exec_on_stage(d) {
+                        return Some(stop);
+                    }
+                } else if let Some(stop) = self.exec_alone(d) {
+                    return Some(stop);
                 }
-                self.next += 1;
-                let mut t = Transaction::begin(d, self.worker, self.session, self.out);
-                let own = t.run(self.batch, self.worker, self.table, self.session, self.out);
-                assert!(own.is_none(), "a transaction with a command of the server's is the server's");
-                self.spent_ns += t.end(self.batch, self.worker, self.session, self.out);
             }
             Reach::Server => {
                 // A key that is frozen behind this look is watched, and its move ends with an error.
@@ -221,6 +219,22 @@ impl Running<'_> {
             return Some(Stop::Close(mark));
         }
         (db != self.session.db()).then_some(Stop::Selected)
+    }
+
+    /// True if a script is among the commands that are queued.
+    fn queue_runs_script(&self) -> bool {
+        let mut queue = self.session.multi().into_iter().flat_map(|multi| &multi.queue);
+        queue.any(|queued| matches!(self.table.of(queued.row).exec, Exec::Script(_)))
+    }
+
+    /// Runs the transaction, the gate held alone.
+    fn exec_alone(&mut self, d: &'static Command) -> Option<Stop> {
+        let Running { batch, worker, session, out, table, .. } = self;
+        let mut parts = batch.scripting(table);
+        let Some(nanos) = run_alone(d, &mut parts, worker, session, out) else { return Some(Stop::Busy) };
+        self.next += 1;
+        self.spent_ns += nanos;
+        None
     }
 
     /// Runs the transaction with all its shards held.
@@ -254,11 +268,31 @@ impl Running<'_> {
         let touched = compare(&mut tx, session);
         let mut t = Transaction::new(d, touched, session, out);
         tx.keep_held();
-        t.stretch(batch, Held { tx, keys: &keys }, table, session, out);
+        t.stretch(&mut batch.observers, Held { tx, keys: &keys }, table, session, out);
         assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
         *spent_ns += t.end(batch, worker, session, out);
         Ok(())
     }
+}
+
+/// Runs the transaction of a session with the gate held alone. Gives the nanoseconds that it took; None, and nothing is done,
+/// if the gate is not to be had.
+pub(super) fn run_alone(
+    d: &'static Command,
+    parts: &mut Scripting<'_>,
+    worker: &mut StoreWorker,
+    session: &mut Session,
+    out: &mut Reply,
+) -> Option<u64> {
+    let store = Arc::clone(worker.store());
+    let _alone = store.gate().exclusive_within(worker.id(), super::patience(session))?;
+    if writes_frozen(&store, session) {
+        return None;
+    }
+    let mut t = Transaction::begin(d, worker, session, out);
+    let own = t.run_with(parts, worker, session, out);
+    assert!(own.is_none(), "a transaction with a command of the server's is the server's");
+    Some(t.end_with(parts.observers, worker, session, out))
 }
 
 /// True if the queued commands would change a key that is frozen, or may change any. No shard is held.
@@ -404,17 +438,28 @@ impl Transaction {
         session: &mut Session,
         out: &mut Reply,
     ) -> Option<(&'static Command, &Queued)> {
-        let store = Arc::clone(worker.store());
+        self.run_with(&mut batch.scripting(table), worker, session, out)
+    }
+
+    /// Runs commands like [`Transaction::run`], with these parts.
+    fn run_with(
+        &mut self,
+        parts: &mut Scripting<'_>,
+        worker: &mut StoreWorker,
+        session: &mut Session,
+        out: &mut Reply,
+    ) -> Option<(&'static Command, &Queued)> {
+        let (store, table) = (Arc::clone(worker.store()), parts.table);
         loop {
             let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
             let mut tx = Tx::new(&store, worker.parts().1, session.db());
             tx.set_overdue(session.overdue(false));
-            self.stretch(batch, Held { tx, keys: &keys }, table, session, out);
+            self.stretch(parts.observers, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
             let d = table.of(queued.row);
             if let Err(denial) = checks::permitted(d, queued.args(), session) {
-                batch.observers.deny_queued((d, queued.args()), denial, (session, self.muted), out);
+                parts.observers.deny_queued((d, queued.args()), denial, (session, self.muted), out);
                 continue;
             }
             if matches!(d.exec, Exec::Server) {
@@ -422,23 +467,25 @@ impl Transaction {
             }
             let (args, mark, start) = (queued.args(), out.mark(), Instant::now());
             let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
-            let scripting = batch.scripting(table);
             let result = match d.exec {
-                Exec::Script(run) => scripting.run_in_exec((d, run), call, &mut self.ready),
-                Exec::Keeper(run) => scripting.run_keeper(run, call.args, call.out),
+                Exec::Script(run) => parts.run_in_exec((d, run), call, &mut self.ready),
+                Exec::Keeper(run) => {
+                    let busy = parts.denied.busy;
+                    run(&mut KeeperCtx { args, out: call.out, keeper: parts.keeper(), busy })
+                }
                 _ => invoke_wide(d, &store, call),
             };
             let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), worker.now_ms());
             let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
             let caller = Caller::Exec { session: &mut *session, muted: self.muted };
-            batch.after(ran, caller, out);
+            parts.observers.after(ran, caller, None, out);
         }
     }
 
     /// Runs commands on keys and on the session, up to one that is neither.
     fn stretch<'s>(
         &mut self,
-        batch: &mut Batch,
+        observers: &mut Observers,
         held: Held<'s>,
         table: &CommandTable,
         session: &'s mut Session,
@@ -453,7 +500,6 @@ impl Transaction {
             let mark = ctx.out.mark();
             let command = table.of(queued.row);
             if let Err(denial) = checks::permitted(command, queued.args(), ctx.session) {
-                let observers = &mut batch.observers;
                 observers.deny_queued((command, queued.args()), denial, (ctx.session, self.muted), ctx.out);
                 self.next += 1;
                 continue;
@@ -463,7 +509,7 @@ impl Transaction {
                 super::list_shards(&ctx, &mut shards);
                 ctx.tx.hold(&shards);
             }
-            let result = invoke(command, &mut ctx, table, &mut batch.observers);
+            let result = invoke(command, &mut ctx, table, observers);
             ctx.tx.assert_reported();
             self.next += 1;
             // One reading of the clock ends a command and begins the next.
@@ -473,7 +519,7 @@ impl Transaction {
             let Ctx { row, args, tx, session, out, .. } = &mut ctx;
             let ran = Ran { row, args: *args, result, mark, nanos, now_ms, is_pending: false };
             let caller = Caller::Exec { session, muted: self.muted };
-            batch.observers.after(ran, caller, Some(tx), out);
+            observers.after(ran, caller, Some(tx), out);
         }
         let Ctx { mut tx, .. } = ctx;
         if self.alone {
@@ -481,7 +527,7 @@ impl Transaction {
         } else {
             tx.end_unit();
             if tx.has_ready() {
-                blocking::serve_ready(&mut tx, &mut batch.observers);
+                blocking::serve_ready(&mut tx, observers);
             }
         }
         tx.finish();
@@ -489,14 +535,14 @@ impl Transaction {
 
     /// Serves those who wait for keys that the transaction has made ready, as if it were one command. Where all shards
     /// were held, that is done.
-    fn serve_waiters(&mut self, batch: &mut Batch, worker: &mut StoreWorker) {
+    fn serve_waiters(&mut self, observers: &mut Observers, worker: &mut StoreWorker) {
         let store = Arc::clone(worker.store());
         worker.end_unit();
         if !self.alone || self.ready.is_empty() && self.database_changes == store.database_changes() {
             return;
         }
         let ready = std::mem::take(&mut self.ready);
-        blocking::recheck(worker, ready, &mut batch.observers);
+        blocking::recheck(worker, ready, observers);
     }
 
     /// EXEC's own reply is dropped: see [`Caller::Exec`].
@@ -510,16 +556,27 @@ impl Transaction {
     }
 
     /// Ends EXEC: the session is an ordinary one again. Returns the nanoseconds that it took.
-    pub fn end(mut self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) -> u64 {
-        self.serve_waiters(batch, worker);
+    pub fn end(self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) -> u64 {
+        self.end_with(&mut batch.observers, worker, session, out)
+    }
+
+    /// Ends EXEC like [`Transaction::end`].
+    fn end_with(
+        mut self,
+        observers: &mut Observers,
+        worker: &mut StoreWorker,
+        session: &mut Session,
+        out: &mut Reply,
+    ) -> u64 {
+        self.serve_waiters(observers, worker);
         session.end_exec();
         session.end_caching(self.exec);
-        if let Some(seen) = &mut batch.observers.monitored {
+        if let Some(seen) = &mut observers.monitored {
             seen.push(Seen::exec(self.word, session.db()));
         }
         let nanos = self.start.elapsed().as_nanos() as u64;
-        batch.observers.stats.count(self.exec, 1, nanos);
-        batch.observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
+        observers.stats.count(self.exec, 1, nanos);
+        observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         debug_assert!(out.first_since(self.mark) != Some(b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));
         nanos

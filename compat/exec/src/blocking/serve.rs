@@ -61,7 +61,12 @@ pub(crate) fn serve_ready(tx: &mut Tx<'_>, observers: &mut Observers) {
         let key = tx.key(&ready.bytes);
         match serve_key(tx, &key, observers, &mut out, &mut left) {
             Serving::Done => {}
-            Serving::Far => tx.regather(ready),
+            Serving::Far => {
+                if !tx.regather(ready) {
+                    // Busy: later.
+                    observers.put_off.append(&mut tx.take_ready());
+                }
+            }
             Serving::Spent => {
                 observers.put_off.push_back(ready);
                 observers.put_off.append(&mut tx.take_ready());
@@ -76,8 +81,11 @@ pub(crate) fn serve_ready(tx: &mut Tx<'_>, observers: &mut Observers) {
 #[cold]
 pub(crate) fn serve_rest(tx: &mut Tx<'_>, observers: &mut Observers) {
     let ready = std::mem::take(&mut observers.put_off);
-    tx.gather_ready(ready);
-    serve_ready(tx, observers);
+    if tx.gather_ready(ready) {
+        serve_ready(tx, observers);
+    } else {
+        observers.put_off = tx.take_ready();
+    }
 }
 
 /// Serves those who wait for one key as long as it has something, with what is `left` of the hold's waiters and bytes.

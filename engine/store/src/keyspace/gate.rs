@@ -72,6 +72,8 @@ pub struct Gate {
     turn: Mutex<()>,
     bed: Mutex<Bed>,
     wake: Condvar,
+    /// The worker on whose thread a script rests that is inside or alone, from 1; 0 for none.
+    rests_on: AtomicU32,
 }
 
 /// One worker's seat. Two lines, because the neighbour line is fetched with it.
@@ -121,6 +123,7 @@ impl Gate {
             turn: Mutex::new(()),
             bed: Mutex::new(Bed::default()),
             wake: Condvar::new(),
+            rests_on: AtomicU32::new(0),
         }
     }
 
@@ -136,6 +139,7 @@ impl Gate {
     #[inline]
     pub fn enter(&self, worker: usize) -> InsideGate<'_> {
         let token = rank::enter(Rank::Gate);
+        rank::assert_may_wait(Rank::Gate);
         if !self.seat_enter(worker) {
             self.enter_slow(worker);
         }
@@ -166,6 +170,7 @@ impl Gate {
     /// If `worker` is out of range or inside.
     pub fn exclusive(&self, worker: usize) -> ExclusiveGate<'_> {
         let token = rank::enter(Rank::Gate);
+        rank::assert_may_wait(Rank::Gate);
         let state = self.seats[worker].0.load(Ordering::Relaxed);
         assert!(state & IN == 0, "worker {worker} asks to be exclusive while inside");
         let turn = lock(&self.turn);
@@ -177,7 +182,8 @@ impl Gate {
         ExclusiveGate { gate: self, _turn: turn, _token: token }
     }
 
-    /// Like [`Gate::exclusive`], but gives up: at once while another worker is exclusive or waits to be, and when workers
+    /// Like [`Gate::exclusive`], but gives up: at once while another worker is exclusive or waits to be, or a script rests on
+    /// this worker's thread, and when workers
     /// have not left for about `patience`. Newcomers are kept out meanwhile, so a patience longer than their batches get
     /// it, and only a long command inside ends it. The caller has other things to do and tries again.
     ///
@@ -187,6 +193,9 @@ impl Gate {
         let token = rank::enter(Rank::Gate);
         let state = self.seats[worker].0.load(Ordering::Relaxed);
         assert!(state & IN == 0, "worker {worker} asks to be exclusive while inside");
+        if self.rests_on.load(Ordering::Relaxed) == worker as u32 + 1 {
+            return None;
+        }
         let turn = try_lock(&self.turn)?;
         self.let_sleepers_in();
         self.close();
@@ -196,6 +205,12 @@ impl Gate {
         }
         self.open();
         None
+    }
+
+    /// A script rests inside, or alone, on the thread of this worker: the worker waits for nobody to leave meanwhile, since the
+    /// script does not before the thread goes on with it. None: it has ended.
+    pub(crate) fn note_rest(&self, worker: Option<usize>) {
+        self.rests_on.store(worker.map_or(0, |worker| worker as u32 + 1), Ordering::Relaxed);
     }
 
     /// Keeps newcomers out.

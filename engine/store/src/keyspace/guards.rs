@@ -69,14 +69,14 @@ impl<'s> ShardGuards<'s> {
     #[inline(always)]
     pub(crate) fn try_take_one(&mut self, cells: &'s [ShardCell], id: u16) -> bool {
         debug_assert!(self.first.is_none(), "a command never adds a shard to those it holds");
-        let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) else { return false };
+        let Some(guard) = cells[usize::from(id)].try_lock_for(SPINS_MAX) else { return false };
         self.first = Some(One { id, guard });
         true
     }
 
     fn try_take_more(&mut self, cells: &'s [ShardCell], ids: &[u16]) -> bool {
         for &id in ids {
-            let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) else {
+            let Some(guard) = cells[usize::from(id)].try_lock_for(SPINS_MAX) else {
                 self.release();
                 return false;
             };
@@ -93,7 +93,7 @@ impl<'s> ShardGuards<'s> {
         let start = Instant::now();
         for &id in ids {
             let guard = loop {
-                if let Some(guard) = cells[usize::from(id)].lock.try_lock_for(SPINS_MAX) {
+                if let Some(guard) = cells[usize::from(id)].try_lock_for(SPINS_MAX) {
                     break guard;
                 }
                 if start.elapsed() >= within {
@@ -126,8 +126,7 @@ impl<'s> ShardGuards<'s> {
     /// Takes these shards beside those that are held, waiting for each as long as it takes. The thread holds the token.
     pub(crate) fn gather(&mut self, cells: &'s [ShardCell], ids: &[u16]) {
         for &id in ids.iter().filter(|id| !self.has(**id)).collect::<SmallVec<[_; 8]>>() {
-            let cell = &cells[usize::from(id)];
-            let one = One { id, guard: cell.lock.lock_beside() };
+            let one = One { id, guard: cells[usize::from(id)].lock_for_script() };
             match &mut self.first {
                 None => self.first = Some(one),
                 Some(first) if id < first.id => {
@@ -232,5 +231,49 @@ impl<'s> ShardGuards<'s> {
             0 => &mut self.first.as_mut().expect("a position is that of a shard which is held").guard,
             more => &mut self.rest[more - 1].guard,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use crate::{LogGeometry, Options, Store, Tx};
+
+    /// Without that, the commands of one worker on one key would keep a script out for as long as they come.
+    #[test]
+    fn a_shard_that_a_script_waits_for_is_taken_by_nobody_else() {
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let options = Options { workers: 2, shards: 1, geometry, ..Options::default() };
+        let store = Store::new(&options).expect("an address range");
+        let mut worker = store.worker(0);
+        let (store_ref, local) = worker.parts();
+        let mut tx = Tx::new(store_ref, local, 0);
+        assert!(tx.try_hold(&[0]));
+        let has_it = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut script = store.script_worker(1);
+                let token = store.try_token().expect("nobody has it");
+                let (store, local) = script.parts();
+                let mut tx = Tx::new(store, local, 0);
+                tx.gather(&token);
+                tx.hold(&[0]);
+                has_it.store(true, Relaxed);
+                tx.finish();
+            });
+            while !store.cells()[0].is_wanted() {
+                std::thread::yield_now();
+            }
+            // From here on the script is next, however often the shard is free.
+            loop {
+                tx.release();
+                if tx.try_hold(&[0]) {
+                    assert!(has_it.load(Relaxed), "the script was overtaken");
+                    break;
+                }
+            }
+        });
+        tx.finish();
     }
 }

@@ -6,7 +6,8 @@
 //! | `ground` | the part of the store that a shard knows |
 //! | `shard`, `door`, `roots` | the unit of locking, the door of all changes, the roots of big collections |
 //! | `store`, `worker` | what all workers share, what each brings along |
-//! | `guards` | the shards that a command holds |
+//! | `guards`, `token` | the shards that a command holds, who may wait for more of them |
+//! | `owed` | entries of watchers and waiters that go once their shard is free |
 //! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
 //! | `expiry` | the end of a key whose time has come |
 //! | `walk`, `walking`, `long_values` | the keyspace as a whole, the steps of a walk, those over long collections |
@@ -21,10 +22,12 @@ pub(crate) mod ground;
 pub(crate) mod guards;
 mod listing;
 mod long_values;
+mod owed;
 mod report;
 mod roots;
 pub(crate) mod shard;
 pub(crate) mod store;
+pub(crate) mod token;
 mod verify;
 mod waiters;
 pub(crate) mod walk;

@@ -174,6 +174,12 @@ impl StoreWorker {
         std::mem::take(&mut self.local.awaited)
     }
 
+    /// The replies of the commands that run now wait for this position of the journal as well.
+    #[inline]
+    pub fn await_also(&mut self, end: u64) {
+        self.local.follow_journal(end);
+    }
+
     /// Begins a unit of several commands: a transaction.
     pub fn begin_unit(&mut self) {
         self.local.reported.open();
@@ -292,7 +298,7 @@ impl WorkerState {
     }
 
     pub(crate) fn end_unit(&mut self, store: &Store) {
-        let id = self.id();
+        let id = self.home();
         let journal = || store.journal.get().expect("effects are kept for a journal");
         if let Some(end) = self.reported.end_unit(|unit| journal().append(id, unit)) {
             self.appended = end;
@@ -334,7 +340,7 @@ impl Store {
     /// Reports that a database was emptied.
     pub(crate) fn report_emptied(&self, local: &WorkerState) {
         if let Some(observer) = self.observer() {
-            observer.emptied(Author { worker: local.id(), client: local.client });
+            observer.emptied(Author { worker: local.home(), client: local.client });
         }
     }
 }
@@ -344,7 +350,7 @@ impl WorkerState {
     #[inline]
     pub(crate) fn report_changed(&self, store: &Store, key: &[u8]) {
         if let Some(observer) = store.observer() {
-            observer.changed(Author { worker: self.id(), client: self.client }, key);
+            observer.changed(Author { worker: self.home(), client: self.client }, key);
         }
     }
 
@@ -353,7 +359,7 @@ impl WorkerState {
     pub(crate) fn report_gone(&mut self, store: &Store, shard: &Shard, entry: IndexEntry) {
         let object = || shard.open(store.log(), shard.index().get(entry));
         if let Some(observer) = store.observer() {
-            observer.changed(Author { worker: self.id(), client: 0 }, object().key());
+            observer.changed(Author { worker: self.home(), client: 0 }, object().key());
         }
         if let Some(waiters) = shard.waiters()
             && waiters.has(object().key())

@@ -4,16 +4,18 @@
 //! ShardCell (128 bytes apart)
 //!   hint      address and size of the index, readable without the lock, used to prefetch only
 //!   due       lower bound of the next expiry in the wheel, so that idle shards are not locked for it
+//!   wanted    a script waits for the lock
+//!   shown     its counts while a script rests that holds it
 //!   lock ---> Shard { index, access, wheel, counts, roots, waiters }
 //! ```
 //! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token [`Access`]
 //! inside the mutex is what opens a Ref. Not here: what changes an object or ends it (`door.rs`).
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 use varve_base::Ref;
 use varve_base::group::Tag;
-use varve_base::rank::{Rank, RankedMutex};
+use varve_base::rank::{Rank, RankedGuard, RankedMutex};
 use varve_collection::CollectionId;
 use varve_index::{IndexEntry, IndexTable, Rehash};
 use varve_segment::{Access, Log, Object};
@@ -30,6 +32,8 @@ use crate::state::walker::Walking;
 use crate::state::watch::Watched;
 use crate::state::wheel::Wheel;
 
+/// How often a busy shard is looked at before whoever reads its counts asks whether a script shows them.
+const LOOKS: u32 = 150;
 /// How many entries an index that does not move may gain or lose before its size is reported again.
 const REPORT_EVERY: usize = 64;
 /// Bytes of its tables that a shard has as it has its lock, whatever is in them: not counted, so that the limit of a
@@ -44,6 +48,10 @@ pub(crate) struct ShardCell {
     pub(crate) lock: RankedMutex<Shard>,
     pub(crate) hint: varve_index::Hint,
     due: AtomicI64,
+    /// A script waits for the lock: nobody else takes it.
+    wanted: AtomicBool,
+    /// The counts of the shard while a script that holds it rests: whoever counts keys does not wait for it.
+    shown: RankedMutex<Option<Counts>>,
 }
 
 /// The content of a shard, which its lock guards.
@@ -121,7 +129,61 @@ impl ShardCell {
             journal_end: 0,
             was_moving: false,
         };
-        ShardCell { lock: RankedMutex::new(Rank::Shard(id as u32), shard), hint, due: AtomicI64::new(NEVER) }
+        let lock = RankedMutex::new(Rank::Shard(id as u32), shard);
+        ShardCell {
+            lock,
+            hint,
+            due: AtomicI64::new(NEVER),
+            wanted: AtomicBool::new(false),
+            shown: RankedMutex::new(Rank::Leaf, None),
+        }
+    }
+
+    /// Takes the lock for a command if it is free within `looks` looks at it, and no script waits for it: the holders of a shard
+    /// that is asked for all the time would never let a script in.
+    #[inline(always)]
+    pub(crate) fn try_lock_for(&self, looks: u32) -> Option<RankedGuard<'_, Shard>> {
+        if self.wanted.load(Relaxed) { None } else { self.lock.try_lock_for(looks) }
+    }
+
+    /// True while a script waits for the lock.
+    #[cfg(test)]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Relaxed)
+    }
+
+    /// Waits for the lock for a script, which may hold other shards. The thread holds the token.
+    pub(crate) fn lock_for_script(&self) -> RankedGuard<'_, Shard> {
+        self.lock.try_lock_beside().unwrap_or_else(|| {
+            self.wanted.store(true, Relaxed);
+            let guard = self.lock.lock_beside();
+            self.wanted.store(false, Relaxed);
+            guard
+        })
+    }
+
+    /// Reads the counts of the shard: as they are, or as the script that holds it has shown them when it came to rest. It
+    /// waits for other holders.
+    pub(crate) fn read_counts<R>(&self, read: impl Fn(&Counts) -> R) -> R {
+        loop {
+            if let Some(shard) = self.lock.try_lock_for(LOOKS) {
+                return read(&shard.counts);
+            }
+            if let Some(shown) = &*self.shown.lock() {
+                return read(shown);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Shows the counts of the shard, which is held, until [`ShardCell::end_showing`].
+    pub(crate) fn show_counts(&self, held: &Shard) {
+        *self.shown.lock() = Some(held.counts.clone());
+    }
+
+    /// Shows no counts any more. The shard is held.
+    pub(crate) fn end_showing(&self) {
+        *self.shown.lock() = None;
     }
 
     /// Lower bound of the next expiry here, `NEVER` without one.

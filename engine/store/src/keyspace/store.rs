@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use varve_base::hash::{open48, seal48};
 use varve_base::hist::Hist;
-use varve_base::rank::{Rank, RankedGuard, RankedMutex};
+use varve_base::rank::{Rank, RankedMutex};
 use varve_base::shared::{SharedBool, SharedI64, SharedU64};
 use varve_segment::{Log, LogGeometry};
 
@@ -23,6 +23,7 @@ use super::databases::Databases;
 use super::gate::Gate;
 use super::ground::Ground;
 use super::shard::ShardCell;
+use super::token::{Overview, ScriptToken, Token};
 use crate::state::collections::CollectionTable;
 use crate::state::detached::DetachedTables;
 use crate::state::effects::EffectSink;
@@ -36,6 +37,10 @@ use crate::state::reclaim::Reclaimer;
 use crate::state::shapes::Shapes;
 use crate::state::stats::{StoreCounters, StoreTotals};
 use crate::state::walker::Walk;
+
+/// The parts of a worker: one for its connections' commands, the other for the script that it runs, which may rest while the
+/// first one goes on.
+const PARTS: usize = 2;
 
 /// How a store is made.
 #[derive(Clone, Debug)]
@@ -83,8 +88,8 @@ pub struct Store {
     tickets: SharedU64,
     /// Keys that are frozen, in all shards.
     frozen: SharedU64,
-    /// Held by the worker that runs a script, unless it holds the gate alone.
-    token: RankedMutex<()>,
+    /// A script has it that runs beside others; and who looks at all shards.
+    token: Token,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: SharedBool,
     /// A file is being loaded.
@@ -113,18 +118,27 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// The right to take shards in any order and to wait for them while others are held: one thread at a time has it, inside the
-/// gate. Nobody waits for it.
-#[must_use = "the token is held only as long as this lives"]
-#[derive(Debug)]
-pub struct ScriptToken<'s> {
-    _held: RankedGuard<'s, ()>,
-}
-
 impl Store {
-    /// The token of scripts, if nobody has it. The worker is inside the gate and holds no shard.
+    /// The token of scripts, if nobody has it or the overview. The worker is inside the gate and holds no shard.
     pub fn try_token(&self) -> Option<ScriptToken<'_>> {
-        self.token.try_lock().map(|held| ScriptToken { _held: held })
+        self.token.try_script()
+    }
+
+    /// A script on this part of a worker rests from now on, or several times: its worker's other part waits for nobody at the
+    /// gate.
+    pub fn begin_rests(&self, part: usize) {
+        self.gate.note_rest(Some(part - self.workers()));
+    }
+
+    /// The script that rested has ended.
+    pub fn end_rests(&self) {
+        self.gate.note_rest(None);
+    }
+
+    /// The overview, without which nobody waits for shards of keys that it does not name; None while a script runs beside
+    /// others. The thread holds no shard.
+    pub fn try_overview(&self) -> Option<Overview<'_>> {
+        self.token.try_overview()
     }
 }
 
@@ -140,11 +154,12 @@ impl Store {
         };
         assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "shards: a power of two up to 4096");
         let log = Log::new(options.geometry)?;
-        log.expect_appenders(options.workers);
+        // One script appends at a time, beside whatever the workers append.
+        log.expect_appenders(options.workers + 1);
         let cells =
             (0..shards).map(|id| ShardCell::new(id, shards, options.first_buckets, log.access())).collect::<Box<[_]>>();
         Ok(Arc::new(Store {
-            gate: Gate::new(options.workers),
+            gate: Gate::new(options.workers * PARTS),
             ground: Ground::new(log, options.seed, shards),
             shards: cells,
             databases: Databases::new(options.databases),
@@ -159,14 +174,14 @@ impl Store {
             flushes: SharedU64::new(0),
             tickets: SharedU64::new(0),
             frozen: SharedU64::new(0),
-            token: RankedMutex::new(Rank::Token, ()),
+            token: Token::default(),
             active_expire: SharedBool::new(true),
             loading: SharedBool::new(false),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
             still_until: SharedI64::new(0),
             observed: Observed::default(),
-            counters: (0..options.workers).map(|_| Arc::default()).collect(),
+            counters: (0..options.workers * PARTS).map(|_| Arc::default()).collect(),
             process: ReportedMemory::default(),
             slices: Hist::new(),
             rounds: Hist::new(),
@@ -192,7 +207,7 @@ impl Store {
 
     /// Number of workers.
     pub(crate) fn workers(&self) -> usize {
-        self.counters.len()
+        self.counters.len() / PARTS
     }
 
     /// A ticket for a waiter: greater than all before. It is drawn with the shards of the waiter's keys held.
@@ -340,7 +355,7 @@ impl Store {
         open48(self.seed(), sealed)
     }
 
-    /// The counters of a worker.
+    /// The counters of a part of a worker.
     pub(super) fn counters(&self, worker: usize) -> &Arc<StoreCounters> {
         &self.counters[worker]
     }

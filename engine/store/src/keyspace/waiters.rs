@@ -8,7 +8,6 @@ use varve_segment::Log;
 
 use super::shard::Shard;
 use super::store::Store;
-use super::worker::StoreWorker;
 use crate::state::key::{Key, hash_of};
 use crate::state::types::Type;
 use crate::state::waiters::{NextWaiter, Offer, Waiter, Waiters};
@@ -94,34 +93,13 @@ impl Shard {
 }
 
 impl Store {
-    /// True if one of these keys is frozen. The gate is held alone, and no shard.
+    /// True if one of these keys is frozen, or its shard is busy: it may be. The worker holds no shard.
     #[cold]
     pub fn any_frozen<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
         let is_frozen = |key: &[u8]| {
-            let shard = self.cells()[self.shard_of(hash_of(self.seed(), 0, key))].lock.lock();
-            shard.waiters().is_some_and(|waiters| waiters.is_frozen(key))
+            let shard = self.cells()[self.shard_of(hash_of(self.seed(), 0, key))].lock.try_lock();
+            shard.is_none_or(|shard| shard.waiters().is_some_and(|waiters| waiters.is_frozen(key)))
         };
         self.has_frozen() && keys.any(is_frozen)
-    }
-
-    /// Thaws keys whose command ended early. The worker holds nothing and is outside the gate.
-    pub fn thaw<'k>(&self, worker: &StoreWorker, keys: impl Iterator<Item = &'k [u8]>) {
-        let _inside = self.gate().enter(worker.id());
-        for key in keys {
-            let id = self.shard_of(hash_of(self.seed(), 0, key));
-            if self.cells()[id].lock.lock().thaw(key) {
-                self.count_thawed();
-            }
-        }
-    }
-
-    /// Removes the entries of a waiter that waits no longer. The worker holds nothing and is outside the gate.
-    pub fn forget(&self, worker: &StoreWorker, waiter: &Waiter) {
-        debug_assert!(!waiter.is_waiting(), "a client that waits is not forgotten");
-        let _inside = self.gate().enter(worker.id());
-        for key in &waiter.keys {
-            let id = self.shard_of(hash_of(self.seed(), 0, key));
-            self.cells()[id].lock.lock().remove_waiter(key, waiter);
-        }
     }
 }

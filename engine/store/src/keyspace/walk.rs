@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use smallvec::SmallVec;
 use varve_base::Ref;
 
 use super::shard::Shard;
@@ -30,7 +31,7 @@ impl Store {
     /// Number of keys in a logical database, expired ones included until they are removed.
     pub fn len(&self, db: u32) -> u64 {
         let physical = self.database_map().physical(db);
-        self.cells().iter().map(|cell| cell.lock.lock().counts.get(physical).keys).sum()
+        self.cells().iter().map(|cell| cell.read_counts(|counts| counts.get(physical).keys)).sum()
     }
 
     /// True if a logical database holds no key.
@@ -45,7 +46,7 @@ impl Store {
         physical.iter().enumerate().for_each(|(db, &physical)| logical[usize::from(physical)] = Some(db));
         let mut all = vec![(0, 0); physical.len()];
         for cell in self.cells() {
-            for count in cell.lock.lock().counts.iter() {
+            for count in cell.read_counts(|counts| counts.iter().copied().collect::<SmallVec<[_; 4]>>()) {
                 // The keys of a number that is being swept are nobody's.
                 if let Some(&Some(db)) = logical.get(usize::from(count.db)) {
                     let (keys, volatile): &mut (u64, u64) = &mut all[db];

@@ -23,7 +23,6 @@ use varve_segment::Log;
 use super::ground::Ground;
 use super::shard::Shard;
 use super::store::Store;
-use super::worker::StoreWorker;
 use crate::state::clock::is_over;
 use crate::state::key::{Key, database_of, hash_of};
 use crate::state::watch::{Entry, NameWatch, Watched, Watcher};
@@ -186,27 +185,5 @@ impl Store {
     pub fn watched_keys(&self) -> usize {
         let entries = |shard: &Shard| shard.watched.as_ref().map_or(0, |w| w.by_hash.values().map(|e| e.len()).sum());
         self.cells().iter().map(|cell| entries(&cell.lock.lock())).sum()
-    }
-}
-
-impl StoreWorker {
-    /// Ends a round of watching; the keys are given with their logical databases. Holds no more than one shard at a
-    /// time. The caller is not inside the gate.
-    pub fn unwatch<'k>(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
-        let (store, local) = self.parts();
-        let _inside = store.gate().enter(local.id());
-        unwatch_each(store, watcher, keys);
-    }
-
-    /// Ends watching like [`StoreWorker::unwatch`], for a caller that is exclusive behind the gate or inside.
-    pub fn unwatch_inside<'k>(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
-        unwatch_each(&self.store, watcher, keys);
-    }
-}
-
-fn unwatch_each<'k>(store: &Store, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
-    for (db, bytes) in keys {
-        let key = store.key(db, bytes);
-        store.cells()[store.shard_of(key.hash)].lock.lock().unwatch(&key, watcher);
     }
 }

@@ -11,6 +11,7 @@ use super::store::Store;
 use crate::state::background::BackgroundState;
 use crate::state::buffers::Buffers;
 use crate::state::effects::Reported;
+use crate::state::owed::Owed;
 use crate::state::stats::StoreCounters;
 use crate::state::waiters::ReadyKey;
 
@@ -25,6 +26,8 @@ pub struct StoreWorker {
 /// A worker's own things.
 pub struct WorkerState {
     id: usize,
+    /// The number of the worker that it is a part of.
+    home: usize,
     appender: Appender,
     rng: Rng,
     now_ms: i64,
@@ -48,6 +51,8 @@ pub struct WorkerState {
     buffers: Buffers,
     /// Keys that the store has removed by itself and for which somebody waits: who waits for a group of a stream is answered.
     pub(super) gone: VecDeque<ReadyKey>,
+    /// Entries in shards that were held by others when they were to go.
+    pub(super) owed: Owed,
 }
 
 impl std::fmt::Debug for StoreWorker {
@@ -59,15 +64,23 @@ impl std::fmt::Debug for StoreWorker {
 impl Store {
     /// The part of worker `id`, to be used by one thread; each id is asked for once.
     pub fn worker(self: &Arc<Self>, id: usize) -> StoreWorker {
-        StoreWorker::new(Arc::clone(self), id, Arc::clone(self.counters(id)))
+        StoreWorker::new(Arc::clone(self), (id, id))
+    }
+
+    /// The part of worker `id` on which its scripts run, to be used by the same thread; each id is asked for once. A script
+    /// may rest inside the gate while the worker's first part is used.
+    pub fn script_worker(self: &Arc<Self>, id: usize) -> StoreWorker {
+        StoreWorker::new(Arc::clone(self), (self.workers() + id, id))
     }
 }
 
 impl StoreWorker {
-    fn new(store: Arc<Store>, id: usize, counters: Arc<StoreCounters>) -> StoreWorker {
+    fn new(store: Arc<Store>, (id, home): (usize, usize)) -> StoreWorker {
+        let counters = Arc::clone(store.counters(id));
         let rng = Rng::seeded(store.seed() ^ (id as u64 + 1).wrapping_mul(GOLDEN_RATIO));
         let local = WorkerState {
             id,
+            home,
             appender: Appender::new(),
             rng,
             now_ms: 0,
@@ -82,6 +95,7 @@ impl StoreWorker {
             part_ns: None,
             buffers: Buffers::default(),
             gone: VecDeque::new(),
+            owed: Owed::default(),
         };
         StoreWorker { store, local }
     }
@@ -136,10 +150,16 @@ impl StoreWorker {
 }
 
 impl WorkerState {
-    /// The worker's number, from 0.
+    /// The number of this part, from 0: its seat at the gate. Parts for scripts have those behind all workers'.
     #[inline]
     pub fn id(&self) -> usize {
         self.id
+    }
+
+    /// The number of the worker whose part this is: to others, both parts are the same worker.
+    #[inline]
+    pub(crate) fn home(&self) -> usize {
+        self.home
     }
 
     /// Gives the pieces of open segments back: the end of a batch that may have appended.

@@ -18,7 +18,8 @@ use varve_segment::Object;
 
 use crate::keyspace::door::{RootTransfer, Shown};
 use crate::keyspace::guards::ShardGuards;
-use crate::keyspace::store::{ScriptToken, Store};
+use crate::keyspace::store::Store;
+use crate::keyspace::token::ScriptToken;
 use crate::keyspace::worker::WorkerState;
 use crate::state::buffers::Buffers;
 use crate::state::clock::is_over;
@@ -81,6 +82,8 @@ pub struct Tx<'s> {
     atomic: bool,
     /// The token is held: shards are added to those held, in any order, and all are kept to the end.
     gathers: bool,
+    /// The counts of the shards held are shown ([`Tx::rest`]).
+    rested: bool,
     /// Where keys stand whose time has come.
     overdue: Overdue,
     /// Replies wait for the journal.
@@ -132,6 +135,9 @@ struct Changing {
     shown: Shown,
 }
 
+/// How long a command on its way waits for shards that are busy.
+const SOON: Duration = Duration::from_micros(100);
+
 impl<'s> Tx<'s> {
     /// A view on logical database `db`, with no shard held.
     pub fn new(store: &'s Store, local: &'s mut WorkerState, db: u32) -> Tx<'s> {
@@ -145,6 +151,7 @@ impl<'s> Tx<'s> {
             db,
             atomic: false,
             gathers: false,
+            rested: false,
             overdue: Overdue::Removed,
             awaits_journal: store.awaits_journal(),
             patient: false,
@@ -217,6 +224,29 @@ impl<'s> Tx<'s> {
         }
     }
 
+    /// Takes these shards for a command on its way, like [`Tx::hold`] for one that has all others kept out. Where others are
+    /// beside it, it waits for some 100 us at most, since a script may hold a shard for long: false, and nothing is held, if
+    /// that does not do.
+    pub fn hold_soon(&mut self, shards: &[u16]) -> bool {
+        if self.gathers {
+            self.hold(shards);
+            return true;
+        }
+        self.hold_within(shards, SOON)
+    }
+
+    /// Takes these shards like [`Tx::hold_soon`]. If one is busy and the command may be put back, it is, and false is
+    /// returned: it fails at once then, whatever its error. Where it may not be put back, it waits as long as it takes.
+    pub fn hold_or_put_back(&mut self, shards: &[u16]) -> bool {
+        if !self.patient {
+            self.hold(shards);
+            return true;
+        }
+        let held = self.hold_soon(shards);
+        self.put_back |= !held;
+        held
+    }
+
     /// Lets go of all shards, and lends store and worker to `work`, which may wait.
     #[inline]
     pub(crate) fn let_go<R>(&mut self, work: impl FnOnce(&Store, &mut WorkerState) -> R) -> R {
@@ -266,8 +296,22 @@ impl<'s> Tx<'s> {
         (self.atomic, self.gathers) = (true, true);
     }
 
+    /// A script is about to rest with all its shards held: others may count its keys meanwhile, and the pieces of open segments
+    /// are not kept from them.
+    pub fn rest(&mut self) {
+        self.rested = true;
+        self.held
+            .ids()
+            .zip(self.held.iter())
+            .for_each(|(id, shard)| self.store.cells()[usize::from(id)].show_counts(shard));
+        self.local.park(self.store);
+    }
+
     /// Ends the batch: lets go of all shards and gives the appender's pieces back.
     pub fn finish(mut self) {
+        if self.rested {
+            self.held.ids().for_each(|id| self.store.cells()[usize::from(id)].end_showing());
+        }
         debug_assert!(self.ready.is_empty(), "who waits for a key is served before the batch ends");
         debug_assert!(!self.has_effects(), "effects are handed on with their shards held");
         self.held.release();

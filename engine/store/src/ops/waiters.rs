@@ -172,31 +172,37 @@ impl Tx<'_> {
         self.ready.pop_front()
     }
 
-    /// Puts a ready key back, before all others, and holds all shards that serving the ready keys may need, waiting for
-    /// each as long as it takes. What the keys held before may be gone.
+    /// Puts a ready key back, before all others, and holds all shards that serving the ready keys may need. What the keys held
+    /// before may be gone. False if a shard is busy: nothing is held then, and the keys are still the ones that are ready.
     #[cold]
-    pub fn regather(&mut self, ready: ReadyKey) {
+    #[must_use = "nothing may be held"]
+    pub fn regather(&mut self, ready: ReadyKey) -> bool {
         self.ready.push_front(ready);
-        self.hold_for_ready();
+        self.hold_for_ready()
     }
 
-    /// Goes on with keys that were ready before ([`Tx::take_ready`]); holds all shards that serving them may need.
+    /// Goes on with keys that were ready before ([`Tx::take_ready`]); holds all shards that serving them may need. False if
+    /// one is busy, like [`Tx::regather`].
     #[cold]
-    pub fn gather_ready(&mut self, ready: VecDeque<ReadyKey>) {
+    #[must_use = "nothing may be held"]
+    pub fn gather_ready(&mut self, ready: VecDeque<ReadyKey>) -> bool {
         debug_assert!(self.ready.is_empty(), "those that are ready are served before others");
         self.ready = ready;
-        self.hold_for_ready();
+        self.hold_for_ready()
     }
 
-    /// Holds all shards that serving the ready keys may need.
-    fn hold_for_ready(&mut self) {
+    /// Holds all shards that serving the ready keys may need, if they are free soon: a script that holds one may rest on this
+    /// thread.
+    fn hold_for_ready(&mut self) -> bool {
         self.hand_on();
         let mut shards: ShardSet = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
         loop {
-            self.hold(&shards);
+            if !self.hold_soon(&shards) {
+                return false;
+            }
             let keys = self.ready.iter().map(|ready| &*ready.bytes);
             if !self.widen(&mut shards, keys) {
-                return;
+                return true;
             }
         }
     }

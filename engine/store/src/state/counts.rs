@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 /// Keys and volatile keys of each physical database in this shard.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(SmallVec<[DbCount; 2]>);
 
 /// The counts of one database.

@@ -15,7 +15,7 @@
 //! | `buffers` | buffers that a worker keeps from one use to the next |
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
 //! | `readers` | those who read a big collection over several holds of its shard |
-//! | `pending`, `detached` | what the background owes |
+//! | `pending`, `detached`, `owed` | what the background owes |
 
 pub(crate) mod background;
 pub(crate) mod buffers;
@@ -33,6 +33,7 @@ pub(crate) mod link;
 pub(crate) mod listing;
 pub(crate) mod meter;
 pub(crate) mod observe;
+pub(crate) mod owed;
 pub(crate) mod pending;
 pub(crate) mod policy;
 pub(crate) mod process;

@@ -32,6 +32,14 @@ impl StoreWorker {
         self.set_now(now_ms);
         self.set_client(0);
         let (store, worker) = self.parts();
+        let owed = worker.pay_owed(store, now_ms);
+        let planned = self.owed_steps(now_ms, budget);
+        owed.into_iter().chain(planned).min()
+    }
+
+    /// Runs the steps that are owed, like [`StoreWorker::background`].
+    fn owed_steps(&mut self, now_ms: i64, budget: Duration) -> Option<i64> {
+        let (store, worker) = self.parts();
         let due = expiry::check_due(store, worker, now_ms);
         if !due && !owes_any(store) && !room::owes_eviction(store, worker) {
             return worker.background().next_due;

@@ -247,7 +247,7 @@ impl Mixed {
             self.popped.fetch_add(given, Relaxed);
         }
         assert!(post.lock().is_empty(), "served once");
-        Arc::clone(worker.store()).forget(worker, &waiter);
+        worker.forget(&waiter);
         assert_eq!(Arc::strong_count(&waiter), 1, "no queue has it any more");
     }
 

@@ -64,7 +64,7 @@ impl BlockedClients {
         &mut self,
         client: u64,
         conns: &mut Conns,
-        store: &StoreWorker,
+        store: &mut StoreWorker,
         stats: &WorkerStats,
         reply: impl FnOnce(&Blocked, &mut Reply),
     ) -> Option<(ConnRef, Mark)> {
@@ -112,7 +112,7 @@ impl BlockedClients {
     }
 
     /// A connection is about to close: nobody is to serve it any more. What was taken for it already is lost with it.
-    pub(crate) fn abandon(&mut self, client: u64, store: &StoreWorker, stats: &WorkerStats) {
+    pub(crate) fn abandon(&mut self, client: u64, store: &mut StoreWorker, stats: &WorkerStats) {
         let Some(wait) = self.remove(client, stats) else { return };
         let _ = wait.blocked.cancel();
         wait.blocked.forget(store);

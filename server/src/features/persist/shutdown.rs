@@ -7,8 +7,10 @@
 //! goes on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use varve_catalog::{Flags, Group, Row, one_of, word};
+use varve_exec::checks::busy;
 use varve_exec::{CmdResult, CommandError};
 use varve_store::StoreWorker;
 
@@ -43,10 +45,15 @@ fn shutdown(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     tracing::warn!("User requested shutdown...");
     let options = ShutdownOptions { save: save.then_some(true).or(no_save.then_some(false)), force };
-    if !end(ctx.state, ctx.store, ctx.config, options) {
-        return Err(errors::SHUTDOWN_FAILED);
+    let running = ctx.state.scripts().running().busy_for(ctx.config.script_busy_ms);
+    if let Some(kind) = running.filter(|_| !no_save) {
+        return Err(busy(kind));
     }
-    Ok(After::Close)
+    match end(ctx.state, ctx.store, ctx.config, options) {
+        Ending::Ends => Ok(After::Close),
+        Ending::Busy => Ok(After::Busy),
+        Ending::Failed => Err(errors::SHUTDOWN_FAILED),
+    }
 }
 
 const SHUTDOWN: ServerCommand = ServerCommand::new(
@@ -63,33 +70,46 @@ const SHUTDOWN: ServerCommand = ServerCommand::new(
         ]),
 );
 
-/// Ends the server, after a save if one is asked for; false if that failed, and the server goes on. The worker is outside
-/// the gate.
+/// How an attempt to end the server has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The server ends.
+    Ends,
+    /// Others are inside the gate for long, like a script: to be tried again.
+    Busy,
+    /// The save has failed, and the server goes on.
+    Failed,
+}
+
+/// How long the last save waits for others to leave the gate before its worker serves others for a turn.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Ends the server, after a save if one is asked for. The worker is outside the gate.
 pub(crate) fn end(
     state: &Arc<ServerState>,
     worker: &mut StoreWorker,
     config: &Config,
     options: ShutdownOptions,
-) -> bool {
+) -> Ending {
     // A file that is being loaded holds all there is.
     let saves = options.save.unwrap_or(!config.save.points.is_empty()) && !state.persist().loading.is_on();
     if !saves {
         save::cancel(state, u64::MAX);
         state.stop();
-        return true;
+        return Ending::Ends;
     }
-    worker.exclusive(|worker| {
-        tracing::info!("Saving the final RDB snapshot before exiting.");
-        let saved = save::save_alone(state, worker);
-        if !saved && !options.force {
-            tracing::warn!("Error trying to save the DB, can't exit.");
-            return false;
-        }
-        if !saved {
-            tracing::warn!("Error trying to save the DB, exiting anyway.");
-        }
-        // Before the others go on: they answer nothing more.
-        state.stop();
-        true
-    })
+    let store = Arc::clone(worker.store());
+    let Some(_alone) = store.gate().exclusive_within(worker.id(), PATIENCE) else { return Ending::Busy };
+    tracing::info!("Saving the final RDB snapshot before exiting.");
+    let saved = save::save_alone(state, worker);
+    if !saved && !options.force {
+        tracing::warn!("Error trying to save the DB, can't exit.");
+        return Ending::Failed;
+    }
+    if !saved {
+        tracing::warn!("Error trying to save the DB, exiting anyway.");
+    }
+    // Before the others go on: they answer nothing more.
+    state.stop();
+    Ending::Ends
 }

@@ -12,6 +12,7 @@
 //! | SAVE | SAVE | the file is on disk, or could not be written |
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
 //! | LINK | its command waits for another server | something has come of the link, or it has failed |
+//! | SCRIPT | its script has run for a while, and rests | the script has ended |
 //! | CLOSING | QUIT, a protocol error, CLIENT KILL of itself | never: it is closed when its output is written |
 //!
 //! Requests are executed while the set is empty. Where a whole request waits here, each reason but OUTPUT also holds back
@@ -43,6 +44,8 @@ impl WaitReasons {
     pub(crate) const SAVE: WaitReasons = WaitReasons(1 << 8);
     /// Its command waits for another server.
     pub(crate) const LINK: WaitReasons = WaitReasons(1 << 9);
+    /// Its script rests.
+    pub(crate) const SCRIPT: WaitReasons = WaitReasons(1 << 10);
 
     /// True if nothing holds requests back.
     #[inline]
@@ -93,7 +96,8 @@ impl WaitReasons {
 mod tests {
     use super::*;
 
-    const ALL: [WaitReasons; 10] = [
+    const ALL: [WaitReasons; 11] = [
+        WaitReasons::SCRIPT,
         WaitReasons::LINK,
         WaitReasons::OUTPUT,
         WaitReasons::PAUSE,

@@ -102,9 +102,10 @@ fn a_function_that_takes_too_long_is_shown_and_ended() {
     runner.ask(&["FUNCTION", "LOAD", code], "$3\r\nlib\r\n");
     runner.send(&request(&["FCALL", "endless", "1", "key"]));
     wait_until("the function runs for too long", || server.state().scripts().running().busy_for(20).is_some());
-    let mut other = other_worker(
-        &server,
-        "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
+    let mut other = server.connect();
+    other.ask(
+        &["GET", "a"],
+        "-BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.\r\n",
     );
     other.send(&request(&["FUNCTION", "STATS"]));
     let shown: Vec<String> = (0..17).map(|_| other.line()).collect();
@@ -118,16 +119,4 @@ fn a_function_that_takes_too_long_is_shown_and_ended() {
     other.ask(&["FUNCTION", "KILL"], "+OK\r\n");
     assert!(runner.line().starts_with("-ERR Script killed by user with FUNCTION KILL."));
     other.ask(&["FUNCTION", "KILL"], "-NOTBUSY No scripts in execution right now.\r\n");
-}
-
-/// A connection to the worker that runs no script: it answers GET with this error.
-fn other_worker(server: &Server, error: &str) -> Client {
-    let mut others: Vec<Client> = (0..6).map(|_| server.connect()).collect();
-    others.iter_mut().for_each(|other| other.send(&request(&["GET", "a"])));
-    let timeout = Some(std::time::Duration::from_millis(500));
-    others.iter().for_each(|other| other.stream.set_read_timeout(timeout).expect("a socket"));
-    let mut other =
-        others.into_iter().find(|other| other.stream.peek(&mut [0]).is_ok()).expect("one of the other worker");
-    assert_eq!(other.line(), error);
-    other
 }

@@ -1,7 +1,5 @@
 //! Scripts over real sockets: their effects are one, they are beside others or alone, and they end when they are told to.
 
-use std::time::Duration;
-
 use super::{Client, Server, request, wait_until};
 
 /// The number of calls of this command, as INFO counts them.
@@ -109,21 +107,211 @@ fn scripts_of_several_workers_and_transactions_add_up() {
 }
 
 #[test]
-fn a_script_that_takes_too_long_is_ended_from_another_worker() {
+fn a_script_that_takes_too_long_is_ended_from_either_worker() {
     let server = Server::start(2, "busy-reply-threshold 20");
     let mut runner = server.connect();
     runner.send(&request(&["EVAL", "while true do pcall(redis.call, 'GET', 'a') end", "0"]));
     wait_until("the script runs for too long", || server.state().scripts().running().busy_for(20).is_some());
-    // A connection of the other worker: it answers.
+    // Connections of both workers.
     let mut others: Vec<Client> = (0..6).map(|_| server.connect()).collect();
-    others.iter_mut().for_each(|other| other.send(&request(&["GET", "a"])));
-    let timeout = Some(Duration::from_millis(500));
-    others.iter().for_each(|other| other.stream.set_read_timeout(timeout).unwrap());
-    let mut other =
-        others.into_iter().find(|other| other.stream.peek(&mut [0]).is_ok()).expect("one of the other worker");
-    assert_eq!(other.line(), "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.");
+    let busy = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+    others.iter_mut().for_each(|other| other.ask(&["GET", "a"], busy));
+    let other = &mut others[0];
     other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
     assert!(runner.line().starts_with("-ERR Script killed by user"));
     other.ask(&["SCRIPT", "KILL"], "-NOTBUSY No scripts in execution right now.\r\n");
     other.ask(&["GET", "a"], "$-1\r\n");
+}
+
+/// A loop that SCRIPT KILL alone ends.
+const ENDLESS: &str = "while true do end";
+
+/// Starts a script that does not end by itself, and waits until it has rested once.
+fn start_endless(server: &Server, body: &str, keys: &[&str]) -> Client {
+    let mut runner = server.connect();
+    let count = keys.len().to_string();
+    runner.send(&request(&[&["EVAL", body, &count], keys].concat()));
+    wait_until("the script runs", || server.state().scripts().running().busy_for(1).is_some());
+    runner
+}
+
+#[test]
+fn the_only_worker_serves_others_beside_an_endless_script_and_takes_the_kill() {
+    let server = Server::start(1, "");
+    let mut other = server.connect();
+    other.ask(&["SET", "free", "1"], "+OK\r\n");
+    other.ask(&["SET", "held", "1"], "+OK\r\n");
+    let mut runner = start_endless(&server, &format!("redis.call('GET', KEYS[1]) {ENDLESS}"), &["held"]);
+    // Long before the threshold: everything but the shard of its key.
+    other.ask(&["PING"], "+PONG\r\n");
+    other.ask(&["GET", "free"], "$1\r\n1\r\n");
+    other.ask(&["INCR", "free"], ":2\r\n");
+    assert!(other.bulk(&["INFO", "keyspace"]).contains("db0:keys=2"), "counts are shown while it holds a shard");
+    // Newcomers as well.
+    let mut late = server.connect();
+    late.ask(&["GET", "free"], "$1\r\n2\r\n");
+    late.send(&request(&["GET", "held"]));
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    late.expect(b"$1\r\n1\r\n");
+    other.ask(&["SCRIPT", "KILL"], "-NOTBUSY No scripts in execution right now.\r\n");
+    runner.ask(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "held"], "$1\r\n1\r\n");
+}
+
+#[test]
+fn behind_the_threshold_the_only_worker_answers_that_it_is_busy() {
+    let server = Server::start(1, "busy-reply-threshold 20");
+    let mut other = server.connect();
+    let mut runner = start_endless(&server, ENDLESS, &[]);
+    wait_until("the script runs for too long", || server.state().scripts().running().busy_for(20).is_some());
+    let busy = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
+    other.ask(&["GET", "a"], busy);
+    other.ask(&["PING"], busy);
+    other.ask(&["EVAL", "return 1", "0"], busy);
+    other.ask(&["SCRIPT", "LOAD", "return 1"], busy);
+    other.ask(&["SHUTDOWN", "SAVE"], busy);
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    other.ask(&["GET", "a"], "$-1\r\n");
+}
+
+#[test]
+fn a_script_that_has_written_ends_with_the_server_alone() {
+    let server = Server::start(1, "busy-reply-threshold 20");
+    let mut other = server.connect();
+    let runner = start_endless(&server, &format!("redis.call('SET', KEYS[1], 1) {ENDLESS}"), &["a"]);
+    wait_until("the script runs for too long", || server.state().scripts().running().busy_for(20).is_some());
+    other.send(&request(&["SCRIPT", "KILL"]));
+    assert!(other.line().starts_with("-UNKILLABLE"));
+    other.send(&request(&["SHUTDOWN", "NOSAVE"]));
+    assert!(other.is_closed());
+    drop(runner);
+}
+
+/// Waiters, watchers and closed connections have entries in the shard that the script holds, on the same thread: nobody may
+/// wait for it.
+#[test]
+fn connections_that_end_leave_nothing_behind_in_a_shard_that_a_script_holds() {
+    let server = Server::start(1, "");
+    let mut other = server.connect();
+    let mut watcher = server.connect();
+    watcher.ask(&["WATCH", "held"], "+OK\r\n");
+    let mut waiter = server.connect();
+    waiter.send(&request(&["BLPOP", "held", "0"]));
+    wait_until("a client blocks", || server.state().total(|stats| &stats.blocked) == 1);
+    let mut timed = server.connect();
+    let mut runner = start_endless(&server, &format!("redis.call('EXISTS', KEYS[1]) {ENDLESS}"), &["held"]);
+    watcher.ask(&["UNWATCH"], "+OK\r\n");
+    watcher.ask(&["MULTI"], "+OK\r\n");
+    drop(waiter);
+    wait_until("the waiter is gone", || server.state().total(|stats| &stats.blocked) == 0);
+    // A client of the script's own shard that gives up.
+    timed.send(&request(&["GET", "held"]));
+    drop(timed);
+    other.ask(&["PING"], "+PONG\r\n");
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    wait_until("the entries are gone", || server.state().store().watched_keys() == 0);
+    other.ask(&["RPUSH", "held", "x"], ":1\r\n");
+    other.ask(&["LLEN", "held"], ":1\r\n");
+}
+
+#[test]
+fn a_script_goes_on_without_its_client() {
+    let server = Server::start(1, "");
+    let mut other = server.connect();
+    let body = "for i = 1, 3000000 do end redis.call('SET', KEYS[1], 'done') return 1";
+    let mut runner = server.connect();
+    runner.send(&request(&["EVAL", body, "1", "a"]));
+    wait_until("the script runs", || server.state().scripts().running().busy_for(1).is_some());
+    drop(runner);
+    wait_until("the script has ended", || server.state().scripts().running().busy_for(1).is_none());
+    other.ask(&["GET", "a"], "$4\r\ndone\r\n");
+}
+
+#[test]
+fn requests_behind_a_script_that_rests_run_behind_it() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let body = "for i = 1, 3000000 do end return redis.call('INCR', KEYS[1])";
+    let one = request(&["EVAL", body, "1", "a"]);
+    client.send(
+        &[request(&["SET", "a", "5"]), one.clone(), request(&["GET", "a"]), one, request(&["GET", "a"])].concat(),
+    );
+    client.expect(b"+OK\r\n:6\r\n$1\r\n6\r\n:7\r\n$1\r\n7\r\n");
+    assert_eq!(calls(&mut client, "eval"), 2);
+    assert_eq!(calls(&mut client, "incr"), 2);
+}
+
+#[test]
+fn a_script_alone_behind_the_gate_rests_as_well() {
+    let server = Server::start(2, "busy-reply-threshold 20");
+    let mut others: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    let mut runner = start_endless(&server, &format!("redis.call('DBSIZE') {ENDLESS}"), &[]);
+    wait_until("the script runs for too long", || server.state().scripts().running().busy_for(20).is_some());
+    for other in &mut others {
+        other.send(&request(&["GET", "a"]));
+        assert!(other.line().starts_with("-BUSY"));
+    }
+    others[0].ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    others[1].ask(&["DBSIZE"], ":0\r\n");
+}
+
+#[test]
+fn a_script_inside_exec_rests_and_takes_the_kill() {
+    let server = Server::start(1, "busy-reply-threshold 20");
+    let mut other = server.connect();
+    let mut runner = server.connect();
+    runner.ask(&["WATCH", "a"], "+OK\r\n");
+    runner.ask(&["MULTI"], "+OK\r\n");
+    runner.ask(&["SELECT", "3"], "+QUEUED\r\n");
+    runner.ask(&["EVAL", ENDLESS, "0"], "+QUEUED\r\n");
+    runner.ask(&["SET", "a", "1"], "+QUEUED\r\n");
+    runner.send(&[request(&["EXEC"]), request(&["GET", "a"])].concat());
+    wait_until("the script runs for too long", || server.state().scripts().running().busy_for(20).is_some());
+    other.send(&request(&["GET", "a"]));
+    assert!(other.line().starts_with("-BUSY"));
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    runner.expect(b"*3\r\n+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    // The transaction goes on behind it, and the session is as it has left it.
+    runner.expect(b"+OK\r\n$1\r\n1\r\n");
+    other.ask(&["GET", "a"], "$-1\r\n");
+}
+
+/// CLIENT KILL finds the session that stands in for one whose transaction runs.
+#[test]
+fn a_client_is_killed_while_its_transaction_rests() {
+    let server = Server::start(1, "");
+    let mut other = server.connect();
+    let mut runner = server.connect();
+    runner.ask(&["CLIENT", "SETNAME", "runner"], "+OK\r\n");
+    runner.send(&[&["MULTI"][..], &["EVAL", ENDLESS, "0"], &["EXEC"]].map(request).concat());
+    wait_until("the script runs", || server.state().scripts().running().busy_for(1).is_some());
+    let list = other.bulk(&["CLIENT", "LIST"]);
+    let line = list.lines().find(|line| line.contains("name=runner")).expect("it is there").to_owned();
+    let id = line.split(['=', ' ']).nth(1).expect("its number").to_owned();
+    other.ask(&["CLIENT", "KILL", "ID", &id], ":1\r\n");
+    runner.expect(b"+OK\r\n+QUEUED\r\n");
+    assert!(runner.is_closed());
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    wait_until("the script has ended", || server.state().scripts().running().busy_for(1).is_none());
+    other.ask(&["GET", "a"], "$-1\r\n");
+}
+
+/// To trackers, and to the append-only file, a script is its worker's: its part of the store has a number of its own.
+#[test]
+fn what_a_script_changes_is_reported_as_its_workers() {
+    for workers in [1, 2] {
+        let server = Server::start(workers, "");
+        let mut reader = server.connect();
+        reader.send(&[request(&["HELLO", "3"]), request(&["PING"])].concat());
+        while reader.line() != "+PONG" {}
+        reader.ask(&["CLIENT", "TRACKING", "ON"], "+OK\r\n");
+        reader.ask(&["GET", "a"], "_\r\n");
+        let mut writers: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+        writers[3].ask(&["EVAL", "redis.call('SET', KEYS[1], 1) return 1", "1", "a"], ":1\r\n");
+        reader.expect(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n");
+    }
 }

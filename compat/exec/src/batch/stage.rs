@@ -1,0 +1,434 @@
+//! Scripts run on a stack of their own, in slices: a worker serves its other connections between two slices.
+//!
+//! ```text
+//!   request --> the stage: a copy of it, a session, the worker's part for scripts --> a stack of its own
+//!                 it ends in its first slice:   its reply stands behind those before it, like any command's
+//!                 it does not: it rests         the connection waits, the turn ends and hands the script to the caller
+//!                                  ^   |        (TurnState::Script), on whose thread it stays
+//!                                  |   v
+//!                                one slice in each turn of the worker's loop (RestingScript::go_on)
+//!                                      |
+//!                                      v ends: Batch::end_script
+//! ```
+//! A script that rests keeps what it holds: its place at the gate, the token, its shards. So it shares nothing with the worker
+//! that serves others meanwhile, and whatever it leaves behind (messages to waiters, lines for monitors, positions of the
+//! journal) is taken over at its end. Nothing that the worker does meanwhile waits for what the script holds: only this
+//! thread can go on with it (`varve_base::rank::set_aside`).
+//!
+//! One script of a worker is under way at a time. The scripts of a stream that is applied run on no stage: nobody else is to
+//! be served before them. Not here: where a script runs, and its commands (script.rs).
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+use varve_base::rank;
+use varve_protocol::{Args, Reply};
+use varve_store::StoreWorker;
+
+use super::account::whole_ms;
+use super::script::{Request, Room, Scripting};
+use super::slices::Slices;
+use super::transaction::run_alone;
+use super::{Batch, Running, Stop};
+use crate::checks::{self, Denied};
+use crate::command::{Command, CommandTable, ScriptFn};
+use crate::errors::{CmdResult, CommandError};
+use crate::invoke::{Caller, Observers, Ran};
+use crate::notify::{Events, Publisher};
+use crate::script::ScriptKeeper;
+use crate::session::Session;
+
+/// Memory for the stack of a script, of which it has the pages that it touches: Lua nests 200 calls of functions that keep
+/// buffers of 8 KB.
+const STACK_BYTES: usize = 8 << 20;
+/// Memory that the buffer of a script's reply keeps.
+const REPLY_KEEP_BYTES: usize = 64 << 10;
+/// Bytes of a script's reply that are copied behind those of other commands; chunks of a longer one change hands.
+const COPIED_BYTES: usize = 16 << 10;
+
+/// The parts with which a worker runs scripts.
+pub struct ScriptParts {
+    /// The worker's part of the store for scripts ([`varve_store::Store::script_worker`]).
+    pub worker: StoreWorker,
+    /// All commands.
+    pub table: Arc<CommandTable>,
+    /// The state that the handlers of scripts keep for this worker.
+    pub keeper: Box<ScriptKeeper>,
+    /// The keeper that commands about scripts use while a script rests that has the other one.
+    pub aside: Box<ScriptKeeper>,
+}
+
+/// A worker's scripts.
+pub(super) struct Scripts {
+    /// None while a script has it that rests, and where scripts run on none.
+    stage: Option<Box<Stage>>,
+    /// The keeper where the stage has none to lend.
+    aside: Box<ScriptKeeper>,
+    /// The stack, while no script has it and once there is one.
+    stack: Option<DefaultStack>,
+}
+
+/// A script on its stack.
+type Act = Coroutine<(), (), Box<Stage>>;
+
+/// A script that rests: its stack, and all that it holds. It stays on the thread on which it has begun, and is gone on with to
+/// its end: a script that is dropped half way aborts the process.
+pub struct RestingScript(Act);
+
+/// A script that has rested and ended, to be settled by [`Batch::end_script`].
+pub struct EndedScript {
+    stage: Box<Stage>,
+    stack: DefaultStack,
+}
+
+impl fmt::Debug for RestingScript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RestingScript").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for EndedScript {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EndedScript").finish_non_exhaustive()
+    }
+}
+
+impl RestingScript {
+    /// Goes on with the script for a slice, on a worker that holds nothing.
+    ///
+    /// # Errors
+    /// It rests again.
+    pub fn go_on(self) -> Result<EndedScript, RestingScript> {
+        let mut act = self.0;
+        rank::take_back();
+        match act.resume(()) {
+            CoroutineResult::Yield(()) => {
+                rank::set_aside();
+                Err(RestingScript(act))
+            }
+            CoroutineResult::Return(stage) => Ok(EndedScript { stage, stack: act.into_stack() }),
+        }
+    }
+}
+
+/// The parts that a script is given, and what it leaves behind.
+pub(super) struct Stage {
+    worker: StoreWorker,
+    table: Arc<CommandTable>,
+    observers: Observers,
+    keeper: Box<ScriptKeeper>,
+    /// The request that runs the script.
+    request: Request,
+    /// Room for the commands that the script has run.
+    called: Request,
+    /// Room for their replies.
+    scratch: Reply,
+    /// The reply of the script.
+    out: Reply,
+    part: Option<Part>,
+}
+
+/// The work that is done on the stage.
+#[derive(Clone, Copy)]
+pub(super) enum Job {
+    /// A script.
+    Script(ScriptFn),
+    /// EXEC of a transaction that has scripts in it.
+    Exec,
+}
+
+/// The script that is under way, or the transaction with scripts.
+struct Part {
+    row: &'static Command,
+    job: Job,
+    /// Of a script, its own; of a transaction, the client's.
+    session: Session,
+    denied: Denied,
+    begun: Instant,
+    /// None if its place was not to be had.
+    result: Option<CmdResult>,
+}
+
+impl Running<'_> {
+    /// Runs one request that runs a script.
+    #[cold]
+    pub(super) fn script(&mut self, d: &'static Command, run: ScriptFn) -> Option<Stop> {
+        let request = &self.batch.work.requests[self.next];
+        let args = self.batch.work.args(request, self.input, self.outside);
+        let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
+        if let Err(refusal) = checks::admitted(d, args, self.session, denied, denials) {
+            return self.reject(d, refusal);
+        }
+        let bytes = request.end - request.start;
+        if self.session.replays() {
+            self.session.begin_request(bytes);
+            return self.script_off_stage(d, run);
+        }
+        match self.batch.prepare_stage() {
+            Ok(true) => {}
+            Ok(false) => return Some(Stop::Busy),
+            Err(refusal) => return self.reject(d, refusal),
+        }
+        self.session.begin_request(bytes);
+        let own = Session::of_script(self.session);
+        self.on_stage(d, Job::Script(run), own).err()
+    }
+
+    /// Runs a script of a stream that is applied, to its end.
+    fn script_off_stage(&mut self, d: &'static Command, run: ScriptFn) -> Option<Stop> {
+        let Running { batch, worker, table, session, input, outside, out, next, .. } = self;
+        let Batch { work, observers, scripts, denied, .. } = &mut **batch;
+        let args = work.args(&work.requests[*next], input, outside);
+        let keeper = scripts.as_deref_mut().map(Scripts::keeper);
+        let parts = Scripting { table, observers, keeper, denied: *denied, slices: Slices::endless() };
+        let (mut own, mut called, mut scratch) = (Session::of_script(session), Request::default(), Reply::new());
+        let room = Room { request: &mut called, scratch: &mut scratch };
+        let (begun, mark) = (Instant::now(), out.mark());
+        let Some(result) = parts.run_by_itself((d, run), (args, &mut own), worker, out, room) else {
+            out.truncate(mark);
+            return Some(Stop::Busy);
+        };
+        let (nanos, now_ms) = (begun.elapsed().as_nanos() as u64, worker.now_ms());
+        *next += 1;
+        self.spent_ns += nanos;
+        let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        observers.after(ran, Caller::Client(session), None, out);
+        worker.set_now(worker.now_ms() + whole_ms(nanos));
+        None
+    }
+
+    /// Runs a transaction that has scripts in it: on its own session, for which another one stands in meanwhile.
+    pub(super) fn exec_on_stage(&mut self, d: &'static Command) -> Option<Stop> {
+        match self.batch.prepare_stage() {
+            Ok(true) => {}
+            Ok(false) => return Some(Stop::Busy),
+            Err(refusal) => {
+                self.session.leave_transaction(self.worker);
+                return self.reject(d, CommandError::exec_abort(&refusal));
+            }
+        }
+        let stand_in = self.session.stand_in();
+        let session = mem::replace(self.session, stand_in);
+        self.on_stage(d, Job::Exec, session).err()
+    }
+
+    /// Runs the first slice of something on the stage, which is prepared.
+    ///
+    /// # Errors
+    /// It rests; or its place is not to be had, and nothing is done.
+    fn on_stage(&mut self, row: &'static Command, job: Job, session: Session) -> Result<(), Stop> {
+        let Running { batch, worker, input, out, outside, next, spent_ns, .. } = self;
+        let scripts = batch.scripts.as_deref_mut().expect("it is prepared");
+        let mut stage = scripts.stage.take().expect("it is prepared");
+        let stack = scripts.stack.take().expect("it is prepared");
+        let args = batch.work.args(&batch.work.requests[*next], input, outside);
+        let (worker_now, observers, denied) = (&**worker, &batch.observers, batch.denied);
+        stage.set(Cue { row, job, args, session, denied, worker: worker_now, observers, out });
+        let act = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| stage.perform(yielder));
+        let ended = RestingScript(act).go_on().map_err(|script| {
+            *next += 1;
+            self.session.note_command(row);
+            Stop::Script(script)
+        })?;
+        let nanos = batch.settle(ended, worker, self.session, out).ok_or(Stop::Busy)?;
+        *next += 1;
+        *spent_ns += nanos;
+        worker.set_now(worker.now_ms() + whole_ms(nanos));
+        Ok(())
+    }
+}
+
+impl Batch {
+    /// Sets the parts with which scripts run; without them their commands may not run.
+    pub fn set_scripts(&mut self, parts: ScriptParts) {
+        let ScriptParts { worker, table, keeper, aside } = parts;
+        let stage = Box::new(Stage {
+            worker,
+            table,
+            observers: Observers::new(Arc::clone(&self.observers.stats)),
+            keeper,
+            request: Request::default(),
+            called: Request::default(),
+            scratch: Reply::new(),
+            out: Reply::new(),
+            part: None,
+        });
+        self.scripts = Some(Box::new(Scripts { stage: Some(stage), aside, stack: None }));
+    }
+
+    /// Sets the keeper of scripts that a stream brings which is applied: they run on no stage. Without it, or
+    /// [`Batch::set_scripts`], their commands may not run.
+    pub(crate) fn set_keeper(&mut self, keeper: Box<ScriptKeeper>) {
+        self.scripts = Some(Box::new(Scripts { stage: None, aside: keeper, stack: None }));
+    }
+
+    /// Settles a script that has rested: its reply goes to the `client`, if that is still there.
+    pub fn end_script(
+        &mut self,
+        ended: EndedScript,
+        worker: &mut StoreWorker,
+        client: Option<&mut Session>,
+        out: &mut Reply,
+    ) {
+        let mut gone = None;
+        let client = client.unwrap_or_else(|| gone.insert(Session::of_replay(0)));
+        let ran = self.settle(ended, worker, client, out);
+        debug_assert!(ran.is_some(), "a script that has rested waits for its place");
+    }
+
+    /// Settles a script that has ended: the stage is free again. Gives the nanoseconds that its command took; None, and nothing
+    /// is done, if its place was not to be had.
+    fn settle(
+        &mut self,
+        ended: EndedScript,
+        worker: &mut StoreWorker,
+        client: &mut Session,
+        out: &mut Reply,
+    ) -> Option<u64> {
+        let EndedScript { mut stage, stack } = ended;
+        stage.settle(worker, &mut self.observers);
+        let took = stage.finish(worker, &mut self.observers, client, out);
+        let scripts = self.scripts.as_deref_mut().expect("it was taken from there");
+        debug_assert!(scripts.stage.is_none(), "a worker has one stage");
+        (scripts.stage, scripts.stack) = (Some(stage), Some(stack));
+        took
+    }
+
+    /// Sees to it that the stage has a stack. False while another script of this worker has both.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    fn prepare_stage(&mut self) -> CmdResult<bool> {
+        let scripts = self.scripts.as_deref_mut().expect("a server with commands of scripts has a stage");
+        if scripts.stage.is_none() {
+            return Ok(false);
+        }
+        if scripts.stack.is_none() {
+            scripts.stack = Some(new_stack(STACK_BYTES)?);
+        }
+        Ok(true)
+    }
+}
+
+/// Address space for a stack. The system gives its pages when they are touched.
+fn new_stack(bytes: usize) -> CmdResult<DefaultStack> {
+    DefaultStack::new(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)
+}
+
+impl Scripts {
+    /// Sets who publishes the events and messages of scripts.
+    pub(super) fn set_events(&mut self, events: impl Events + Clone + Send + 'static) {
+        let Some(stage) = &mut self.stage else { return };
+        stage.worker.set_event_sink(Box::new(Publisher::new(events.clone())));
+        stage.observers.events = Some(Box::new(events));
+    }
+
+    /// The keeper for a command about scripts, or for a script that runs on no stage.
+    pub(super) fn keeper(&mut self) -> &mut ScriptKeeper {
+        match &mut self.stage {
+            Some(stage) => &mut *stage.keeper,
+            None => &mut *self.aside,
+        }
+    }
+}
+
+/// The request of a script, with what it runs under.
+pub(super) struct Cue<'c> {
+    pub(super) row: &'static Command,
+    pub(super) job: Job,
+    pub(super) args: Args<'c>,
+    /// The session on which it runs.
+    pub(super) session: Session,
+    pub(super) denied: Denied,
+    /// The worker's other part.
+    pub(super) worker: &'c StoreWorker,
+    /// Of the worker's other part.
+    pub(super) observers: &'c Observers,
+    pub(super) out: &'c Reply,
+}
+
+impl Stage {
+    /// Sets a script up.
+    pub(super) fn set(&mut self, cue: Cue<'_>) {
+        let Cue { row, job, args, session, denied, worker, observers, out } = cue;
+        self.request.set(args.iter());
+        self.worker.set_now(worker.now_ms());
+        self.worker.set_client(session.id());
+        self.worker.set_no_touch(session.is_no_touch());
+        self.observers.follow(observers);
+        self.out.set_resp(out.resp());
+        self.out.set_ceiling(out.ceiling());
+        self.part = Some(Part { row, job, session, denied, begun: Instant::now(), result: None });
+    }
+
+    /// Runs the script, from its first slice to its last.
+    fn perform(mut self: Box<Stage>, yielder: &Yielder<(), ()>) -> Box<Stage> {
+        let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
+        let Part { row, job, session, denied, begun, result } = part.as_mut().expect("a script was set up");
+        let slices = Slices::begin(yielder, *begun);
+        let mut parts = Scripting { table, observers, keeper: Some(&mut **keeper), denied: *denied, slices };
+        *result = match *job {
+            Job::Script(run) => {
+                let room = Room { request: called, scratch };
+                parts.run_by_itself((row, run), (request.args(), session), worker, out, room)
+            }
+            Job::Exec => run_alone(row, &mut parts, worker, session, out).map(|_| Ok(())),
+        };
+        self
+    }
+
+    /// Hands on what the script has left behind.
+    pub(super) fn settle(&mut self, worker: &mut StoreWorker, observers: &mut Observers) {
+        worker.await_also(self.worker.take_awaited());
+        observers.put_off.append(&mut self.worker.take_gone());
+        observers.absorb(&mut self.observers);
+    }
+
+    /// Ends the command that ran the script: its reply is written. Gives the nanoseconds from its beginning; None, and nothing
+    /// is done, if its place was not to be had.
+    pub(super) fn finish(
+        &mut self,
+        worker: &mut StoreWorker,
+        observers: &mut Observers,
+        client: &mut Session,
+        out: &mut Reply,
+    ) -> Option<u64> {
+        let Part { row, job, session, begun, result, .. } = self.part.take().expect("a script has ended");
+        if let Job::Exec = job {
+            client.come_back(session);
+        }
+        let result = result?;
+        let mark = out.mark();
+        if self.out.len() > COPIED_BYTES || self.out.is_overflown() {
+            out.append(mem::take(&mut self.out));
+        } else {
+            self.out.parts().for_each(|part| out.raw(part));
+            self.out.clear(REPLY_KEEP_BYTES);
+        }
+        let (nanos, now_ms) = (begun.elapsed().as_nanos() as u64, worker.now_ms());
+        if let Job::Exec = job {
+            // The transaction has counted itself.
+            return Some(nanos);
+        }
+        let args = self.request.args();
+        let ran = Ran { row, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
+        observers.after(ran, Caller::Client(client), None, out);
+        Some(nanos)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_room_for_a_stack_a_script_is_refused() {
+        assert!(new_stack(STACK_BYTES).is_ok());
+        let refused = new_stack(1 << 60).err().expect("more than any address space");
+        assert_eq!(refused.text(), CommandError::OUT_OF_MEMORY.text());
+    }
+}

@@ -61,7 +61,7 @@ fn list(out: &mut Reply, segments: &[SegmentInfo]) {
             ("pins", info.pins.into()),
         ];
         out.map(figures.len() + 2);
-        for (name, text) in [("state", state(info.state)), ("class", class(info.class))] {
+        for (name, text) in [("state", state_name(info.state)), ("class", class_name(info.class))] {
             out.bulk(name.as_bytes());
             out.bulk(text.as_bytes());
         }
@@ -72,7 +72,8 @@ fn list(out: &mut Reply, segments: &[SegmentInfo]) {
     }
 }
 
-fn state(state: State) -> &'static str {
+/// A state's name, as SEGMENTS lists it.
+pub fn state_name(state: State) -> &'static str {
     match state {
         State::Free => "free",
         State::Open => "open",
@@ -84,7 +85,8 @@ fn state(state: State) -> &'static str {
     }
 }
 
-fn class(class: SegmentClass) -> &'static str {
+/// A class's name, as SEGMENTS lists it.
+pub fn class_name(class: SegmentClass) -> &'static str {
     match class {
         SegmentClass::Ordinary => "ordinary",
         SegmentClass::Volatile => "volatile",

@@ -224,6 +224,12 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
     },
+    /// Opens a report in Chromium, and fails if one of its figures or entries is missing
+    #[command(hide = true)]
+    Look {
+        /// The report.html
+        report: std::path::PathBuf,
+    },
     /// The floor: a server that parses nothing and answers +OK whenever it has got the bytes of one request
     #[command(hide = true)]
     Floor {
@@ -245,6 +251,7 @@ fn main() -> ExitCode {
             all::run(&all::Plan { size, only, into, again })
         }
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
+        Experiment::Look { report } => report::look(&report).map_err(io::Error::other),
         one => run(one).and_then(|findings| {
             report::show(&findings);
             let folder = varve_testkit::server::target_dir().join("bench");
@@ -284,6 +291,8 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Tls { quick, part } => tls::run(quick, part.as_deref()),
         Experiment::Publish { quick, turns } => publish::run(quick, turns),
         Experiment::Misses { quick } => misses::run(quick),
-        Experiment::All { .. } | Experiment::Floor { .. } => Err(io::Error::other("not one experiment")),
+        Experiment::All { .. } | Experiment::Floor { .. } | Experiment::Look { .. } => {
+            Err(io::Error::other("not one experiment"))
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
 //! replica what a server sends to its replicas: the stream of write commands
 //! watch   waiting for what a server does by itself, and the figures of INFO
+//! browser a page in Chromium: its tree, and what its console says
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! ```
 //!
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod client;
 pub mod linear;
 pub mod process;

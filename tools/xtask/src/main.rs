@@ -20,7 +20,6 @@
 #![forbid(unsafe_code)]
 
 mod all;
-mod browser;
 mod lanes;
 mod licences;
 mod long;

@@ -144,7 +144,8 @@ fn counted(state: &ServerState) -> StatFacts {
     }
 }
 
-fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFacts {
+/// Saving and loading as they stand.
+pub(super) fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFacts {
     let loading = &state.persist().loading;
     let now = loading.is_on().then(|| {
         let (began_s, done) = (loading.began_s.load(Relaxed), loading.done_bytes.load(Relaxed));
@@ -230,7 +231,8 @@ fn errors(state: &ServerState) -> Vec<ErrorFacts> {
     all.into_iter().map(|(word, count)| ErrorFacts { word, count }).collect()
 }
 
-fn databases(state: &ServerState) -> Vec<DatabaseFacts> {
+/// The databases that are not empty.
+pub(super) fn databases(state: &ServerState) -> Vec<DatabaseFacts> {
     let counts = state.store().counts_of_all();
     let of = |(number, (keys, volatile_keys))| DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean: 0 };
     (0..).zip(counts).map(of).filter(|database| database.keys > 0).collect()

@@ -11,12 +11,14 @@
 
 mod chart;
 mod files;
+mod look;
 mod page;
 mod print;
 mod rows;
 mod verdict;
 
 pub(crate) use files::{FORM, read, write};
+pub(crate) use look::look;
 pub(crate) use page::{About, write as write_page};
 pub(crate) use print::show;
 pub(crate) use rows::{Row, Table, figures};

@@ -23,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Request {
     /// Without the query.
     pub(super) path: String,
+    /// Behind the question mark; empty without one.
+    pub(super) query: String,
     /// Of the header of this name, with its port; empty without one.
     pub(super) host: String,
 }
@@ -43,6 +45,12 @@ impl Answer {
 }
 
 impl Request {
+    /// The number that the query gives under this name; None if it gives none.
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
+        let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok())
+    }
+
     /// Whether the request names this machine by a loopback name or address, or by none as HTTP/1.0 may.
     pub(super) fn is_for_loopback(&self) -> bool {
         let host = self.host.as_str();
@@ -94,10 +102,12 @@ pub(super) fn parse(head: &[u8]) -> Result<Option<Request>, Answer> {
     if request.method != Some("GET") {
         return Err(Answer::text(405, "Method Not Allowed", "Figures are read by GET.\n"));
     }
-    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
+    let target = request.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let (path, query) = (path.to_owned(), query.to_owned());
     let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
     let host = host.map(|header| String::from_utf8_lossy(header.value).trim().to_owned()).unwrap_or_default();
-    Ok(Some(Request { path, host }))
+    Ok(Some(Request { path, query, host }))
 }
 
 /// Writes an answer and ends the connection.

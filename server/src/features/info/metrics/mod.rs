@@ -1,9 +1,10 @@
-//! Metrics and health over HTTP, on a port of its own (`metrics-port`), on the loopback interface.
+//! Metrics, health and the page over HTTP, on a port of its own (`metrics-port`), on the loopback interface.
 //!
 //! ```text
 //!   a thread accepts ──▶ a thread a connection, four at most ──▶ one request, one answer, closed
 //!                                        │
 //!        GET /metrics                    ├── INFO's figures under the names of redis_exporter (`names`), and Varve's own
+//!        GET /, GET *.json               ├── the page and its figures (`page`)
 //!        GET /healthz                    ├── 200 while the process answers
 //!        GET /readyz                     └── 200 when commands are answered, 503 while a file is being loaded
 //! ```
@@ -15,6 +16,7 @@
 
 mod http;
 mod names;
+mod page;
 mod text;
 
 #[cfg(test)]
@@ -27,6 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Answer, Request};
+use page::Page;
 use socket2::SockRef;
 
 use crate::state::ServerState;
@@ -58,55 +61,71 @@ pub(crate) fn listen(port: u16) -> io::Result<Vec<TcpListener>> {
 /// # Errors
 /// When the system gives no thread.
 pub(crate) fn serve(sockets: Vec<TcpListener>, state: &Arc<ServerState>) -> io::Result<()> {
-    let open = Arc::new(AtomicUsize::new(0));
+    let port = Arc::new(Port { state: Arc::clone(state), page: Page::default(), open: AtomicUsize::new(0) });
     for socket in sockets {
-        let (state, open) = (Arc::clone(state), Arc::clone(&open));
-        std::thread::Builder::new().name("metrics".into()).spawn(move || accept(&socket, &state, &open))?;
+        let port = Arc::clone(&port);
+        std::thread::Builder::new().name("metrics".into()).spawn(move || port.accept(&socket))?;
     }
     Ok(())
 }
 
-fn accept(socket: &TcpListener, state: &Arc<ServerState>, open: &Arc<AtomicUsize>) {
-    while !state.is_stopping() {
-        let Ok((stream, _)) = socket.accept() else {
-            // Nothing came, or the system gives no descriptor: either way it is looked at again.
-            std::thread::sleep(Duration::from_millis(1));
-            continue;
-        };
-        // Relaxed: a bound on threads, which no other data depends on.
-        if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-            open.fetch_sub(1, Ordering::Relaxed);
-            continue;
-        }
-        let (state, count) = (Arc::clone(state), Arc::clone(open));
-        let work = move || {
-            answer(&stream, &state);
-            count.fetch_sub(1, Ordering::Relaxed);
-        };
-        if std::thread::Builder::new().name("scrape".into()).spawn(work).is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
+/// The port, as its threads share it.
+struct Port {
+    state: Arc<ServerState>,
+    page: Page,
+    /// Connections that are open.
+    open: AtomicUsize,
 }
 
-/// Reads one request and writes its answer. A connection that fails is closed: nobody is there to be told.
-fn answer(stream: &TcpStream, state: &ServerState) {
-    let answer = match http::read(stream) {
-        Ok(request) => route(&request, state),
-        Err(refusal) => refusal,
-    };
-    let _ = http::write(stream, &answer);
-}
-
-fn route(request: &Request, state: &ServerState) -> Answer {
-    if !request.is_for_loopback() {
-        return Answer::text(403, "Forbidden", "This name is not one of this machine's loopback names.\n");
+impl Port {
+    fn accept(self: &Arc<Port>, socket: &TcpListener) {
+        while !self.state.is_stopping() {
+            let came = socket.accept();
+            self.page.follow(&self.state);
+            let Ok((stream, _)) = came else {
+                // Nothing came, or the system gives no descriptor: either way it is looked at again.
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            };
+            // Relaxed: a bound on threads, which no other data depends on.
+            if self.open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                self.open.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let port = Arc::clone(self);
+            let work = move || {
+                port.answer(&stream);
+                port.open.fetch_sub(1, Ordering::Relaxed);
+            };
+            if std::thread::Builder::new().name("scrape".into()).spawn(work).is_err() {
+                self.open.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
-    match request.path.as_str() {
-        "/metrics" => Answer { kind: text::CONTENT_TYPE, ..Answer::text(200, "OK", text::all(state)) },
-        "/healthz" => Answer::text(200, "OK", "ok\n"),
-        "/readyz" if state.persist().loading.is_on() => Answer::text(503, "Service Unavailable", "loading\n"),
-        "/readyz" => Answer::text(200, "OK", "ok\n"),
-        _ => Answer::text(404, "Not Found", "There are /metrics, /healthz and /readyz.\n"),
+
+    /// Reads one request and writes its answer. A connection that fails is closed: nobody is there to be told.
+    fn answer(&self, stream: &TcpStream) {
+        let answer = match http::read(stream) {
+            Ok(request) => self.route(&request),
+            Err(refusal) => refusal,
+        };
+        let _ = http::write(stream, &answer);
+    }
+
+    fn route(&self, request: &Request) -> Answer {
+        if !request.is_for_loopback() {
+            return Answer::text(403, "Forbidden", "This name is not one of this machine's loopback names.\n");
+        }
+        let state = &self.state;
+        match request.path.as_str() {
+            "/metrics" => Answer { kind: text::CONTENT_TYPE, ..Answer::text(200, "OK", text::all(state)) },
+            "/healthz" => Answer::text(200, "OK", "ok\n"),
+            "/readyz" if state.persist().loading.is_on() => Answer::text(503, "Service Unavailable", "loading\n"),
+            "/readyz" => Answer::text(200, "OK", "ok\n"),
+            _ => self
+                .page
+                .answer(request, state)
+                .unwrap_or_else(|| Answer::text(404, "Not Found", "There are /, /metrics, /healthz and /readyz.\n")),
+        }
     }
 }

@@ -17,9 +17,9 @@ fn a_request_is_read_when_its_head_is_whole() {
     for end in 0..whole.len() {
         assert_eq!(request(&whole[..end]), Ok(None), "{end} bytes");
     }
-    let expected = Request { path: "/metrics".into(), host: "localhost:9121".into() };
+    let expected = Request { path: "/metrics".into(), query: "x=1".into(), host: "localhost:9121".into() };
     assert_eq!(request(whole), Ok(Some(expected)));
-    let none = Request { path: "/".into(), host: String::new() };
+    let none = Request { path: "/".into(), query: String::new(), host: String::new() };
     assert_eq!(request("GET / HTTP/1.0\r\n\r\n"), Ok(Some(none)));
 }
 
@@ -35,8 +35,22 @@ fn what_is_no_short_get_is_refused() {
 }
 
 #[test]
+fn a_query_gives_numbers_by_name() {
+    let number = |query: &str| {
+        let request = Request { path: "/now.json".into(), query: query.into(), host: String::new() };
+        request.number("since")
+    };
+    assert_eq!(number("since=17"), Some(17));
+    assert_eq!(number("x=1&since=0"), Some(0));
+    for query in ["", "since", "since=", "since=-1", "since=99999999999999999999999", "Since=1", "resince=1"] {
+        assert_eq!(number(query), None, "{query}");
+    }
+}
+
+#[test]
 fn only_names_of_the_loopback_are_answered() {
-    let is_for_loopback = |host: &str| Request { path: String::new(), host: host.into() }.is_for_loopback();
+    let is_for_loopback =
+        |host: &str| Request { path: String::new(), query: String::new(), host: host.into() }.is_for_loopback();
     for host in ["", "localhost", "LOCALHOST:9121", "127.0.0.1:80", "127.8.9.1", "[::1]:9121", "[::1]"] {
         assert!(is_for_loopback(host), "{host}");
     }

@@ -142,10 +142,10 @@ mod tests {
         assert!(visit.sleep(1) && visit.sleep(1) && !visits.lets_go(Some(&visit)));
         assert_eq!(visits.end(0, 7), [1], "once");
         assert!(!visit.sleep(1) && !visits.lets_go(Some(&visit)));
-        assert_eq!(visits.end(0, 9), [], "it has ended");
+        assert_eq!(visits.end(0, 9), [0_usize; 0], "it has ended");
         assert_eq!(visit.until(), Some(7));
         let next = visits.current(0).expect("items wait");
-        assert_eq!(visits.end(0, 0), []);
+        assert_eq!(visits.end(0, 0), [0_usize; 0]);
         assert!(visits.lets_go(Some(&next)), "it has touched nothing that is not synced");
     }
 

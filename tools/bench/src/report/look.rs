@@ -6,20 +6,20 @@
 //!   a copy with a line of script that measures, as narrow as a telephone: nothing sticks out at the side
 //! ```
 
-use crate::shell::{command, output};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-/// Seconds that the browser may take.
-const PATIENCE_S: &str = "120";
+use varve_testkit::browser;
+
 /// The page's rule that nothing is fetched, as its file has it.
 const POLICY: &str =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">";
 /// Writes into the title by how many pixels the page is wider than its window.
 const MEASURE: &str = "<script>const root = document.documentElement; \
                        document.title = 'over ' + (root.scrollWidth - root.clientWidth)</script>";
+/// Milliseconds that a page runs: it shows itself at once.
+const CLOCK_MS: u32 = 100;
 
 /// Looks at a report.
 ///
@@ -27,56 +27,29 @@ const MEASURE: &str = "<script>const root = document.documentElement; \
 /// Everything that is wrong with it, or a browser that does not start.
 pub(crate) fn look(report: &Path) -> Result<(), String> {
     let page = fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
-    let folder = report.parent().unwrap_or(Path::new("."));
-    let profile = folder.join("browser");
-    let (console, narrow) = (profile.join("console"), folder.join("narrow.html"));
-    fs::create_dir_all(&profile).map_err(|error| error.to_string())?;
+    let narrow = report.with_file_name("narrow.html");
     let mut faults = Vec::new();
-    let tree = open(report, &profile, 1200, &console)?;
-    faults.extend(faults_of(&tree));
-    let said = fs::read_to_string(&console).unwrap_or_default();
-    faults.extend(said.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_string));
+    let shown = open(report, 1200)?;
+    faults.extend(faults_of(&shown.tree));
+    faults.extend(shown.console);
     if !page.contains(POLICY) {
         faults.push("the page does not forbid requests".into());
     }
     let measured = page.replace(POLICY, "").replace("</main>", &format!("</main>{MEASURE}"));
     fs::write(&narrow, measured).map_err(|error| error.to_string())?;
-    let tree = open(&narrow, &profile, 500, &console)?;
+    let tree = open(&narrow, 500)?.tree;
     if !tree.contains("<title>over 0</title>") {
         let title = tree.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or("no title");
         faults.push(format!("the page is wider than a narrow window: {title}"));
     }
-    let _ = fs::remove_dir_all(&profile);
     let _ = fs::remove_file(&narrow);
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
-/// The page's tree after it has been shown; standard error goes to a file.
-fn open(page: &Path, profile: &Path, width: u32, console: &Path) -> Result<String, String> {
-    let page = page.canonicalize().map_err(|error| error.to_string())?;
-    let mut browser: Command = command(
-        "timeout",
-        &[
-            PATIENCE_S,
-            "chromium",
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            // The browser's own wishes stay on this machine too.
-            "--host-resolver-rules=MAP * ~NOTFOUND",
-            "--enable-logging=stderr",
-            "--dump-dom",
-        ],
-    );
-    browser.arg(format!("--user-data-dir={}", profile.display())).arg(format!("--window-size={width},900"));
-    browser.arg(format!("file://{}", page.display()));
-    browser.stderr(fs::File::create(console).map_err(|error| error.to_string())?);
-    output(&mut browser)
+fn open(page: &Path, width: u32) -> Result<browser::Opened, String> {
+    let path = page.canonicalize().map_err(|error| error.to_string())?;
+    let folder = path.with_file_name("browser");
+    browser::open(&format!("file://{}", path.display()), width, CLOCK_MS, &folder).map_err(|error| error.to_string())
 }
 
 /// Entries of the contents without a place, figures without an entry, and figures without a chart.

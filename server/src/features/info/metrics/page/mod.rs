@@ -1,0 +1,91 @@
+//! The page: one file of HTML that shows what the server does, and the figures that it asks for.
+//!
+//! ```text
+//!   GET /                    page.html, which is in the program
+//!   GET /now.json?since=N    each second: the samples from number N on (history), keys, work under way
+//!   GET /detail.json         each five seconds: commands with their latencies, slow commands, waits, settings
+//!   GET /segments.json       each five seconds, while the map is in view: the segments (tiles)
+//! ```
+//! Nothing on the page changes data, and no worker takes part. The page asks for nothing while nobody looks at it: a page
+//! that is left open costs the server less than a thousandth of a core. Names and arguments are text wherever they are
+//! shown, whatever they contain.
+
+mod detail;
+mod history;
+mod tiles;
+
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::http::{Answer, Request};
+use crate::features::info::gather::{databases, persistence};
+use crate::state::ServerState;
+use history::History;
+
+/// The page.
+const PAGE: &str = include_str!("page.html");
+
+/// The state that the page's figures need.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    history: Mutex<History>,
+}
+
+impl Page {
+    /// Takes a sample if one is due.
+    pub(super) fn follow(&self, state: &ServerState) {
+        self.history.lock().follow(state, Instant::now());
+    }
+
+    /// The answer to a request that is the page's; None for others'.
+    pub(super) fn answer(&self, request: &Request, state: &ServerState) -> Option<Answer> {
+        let figures = match request.path.as_str() {
+            "/" => return Some(Answer { kind: "text/html; charset=utf-8", ..Answer::text(200, "OK", PAGE) }),
+            "/now.json" => self.now(request, state),
+            "/detail.json" => detail::detail(state),
+            "/segments.json" => tiles::tiles(state),
+            _ => return None,
+        };
+        Some(Answer { kind: "application/json", ..Answer::text(200, "OK", figures.to_string()) })
+    }
+
+    fn now(&self, request: &Request, state: &ServerState) -> Value {
+        let since = request.number("since").unwrap_or(0);
+        let config = state.config().snapshot();
+        let databases = databases(state);
+        let mut shown = self.history.lock().since(since);
+        shown["uptime_s"] = json!(state.uptime_ms() / 1000);
+        shown["run_id"] = json!(state.run_id());
+        shown["version"] = json!(env!("CARGO_PKG_VERSION"));
+        shown["port"] = json!(config.port);
+        shown["maxmemory"] = json!(state.store().limit_bytes());
+        shown["keys"] = json!(databases.iter().map(|database| database.keys).sum::<u64>());
+        shown["volatile_keys"] = json!(databases.iter().map(|database| database.volatile_keys).sum::<u64>());
+        shown["work"] = work(state);
+        shown
+    }
+}
+
+/// The long work under way: how much is done, of how much, and the seconds that are left where they are known.
+fn work(state: &ServerState) -> Value {
+    let facts = persistence(state, state.persist().facts());
+    let mut all = Vec::new();
+    if let Some(loading) = &facts.loading {
+        all.push(json!({
+            "name": "loading the file", "unit": "bytes", "done": loading.done_bytes, "total": loading.total_bytes,
+            "left_s": loading.eta_s,
+        }));
+    }
+    let save = &facts.save;
+    if let Some(running_s) = save.running_s {
+        let name = if facts.aof.is_rewriting { "rewriting the append-only file" } else { "saving" };
+        let left_s =
+            (save.keys_done > 0).then(|| running_s * save.keys_total.saturating_sub(save.keys_done) / save.keys_done);
+        all.push(json!({
+            "name": name, "unit": "keys", "done": save.keys_done, "total": save.keys_total, "left_s": left_s,
+        }));
+    }
+    json!(all)
+}

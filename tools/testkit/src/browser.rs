@@ -1,0 +1,51 @@
+//! A browser without a window: Debian's Chromium shows a page, and its tree and its console are read.
+//!
+//! ```text
+//!   address --chromium--> the tree as HTML, once the page has run for some time of its own clock
+//!                    \--> the console's lines
+//! ```
+//! The browser resolves no name: a page that asks for something of another machine fails, which its console names. Its own
+//! clock runs as fast as the page lets it, so a page that works each second is seen at work without waiting for it.
+
+use std::path::Path;
+use std::process::Command;
+use std::{fs, io};
+
+/// Seconds that the browser may take.
+const PATIENCE_S: &str = "120";
+
+/// A page as the browser has it.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its tree, as HTML.
+    pub tree: String,
+    /// The lines of its console.
+    pub console: Vec<String>,
+}
+
+/// Shows a page in a window that is `width` pixels wide, until `clock_ms` of the page's own clock have passed. The browser keeps
+/// its files in `folder`, which is made, and removed again.
+///
+/// # Errors
+/// The browser does not start, or ends badly.
+pub fn open(address: &str, width: u32, clock_ms: u32, folder: &Path) -> io::Result<Opened> {
+    fs::create_dir_all(folder)?;
+    let console = folder.join("console");
+    let mut browser = Command::new("timeout");
+    browser.args([PATIENCE_S, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+    browser.args(["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    // The browser's own wishes stay on this machine too.
+    browser.arg("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1");
+    browser.args(["--enable-logging=stderr", "--dump-dom"]);
+    browser.arg(format!("--user-data-dir={}", folder.display())).arg(format!("--window-size={width},900"));
+    browser.arg(format!("--virtual-time-budget={clock_ms}")).arg(address);
+    let output = browser.stderr(fs::File::create(&console)?).output()?;
+    let said = fs::read(&console).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    if !output.status.success() {
+        return Err(io::Error::other(format!("chromium: {}\n{said}", output.status)));
+    }
+    let lines = said.lines().filter(|line| line.contains(":CONSOLE")).map(str::to_owned).collect();
+    let _ = fs::remove_dir_all(folder);
+    Ok(Opened { tree: String::from_utf8_lossy(&output.stdout).into_owned(), console: lines })
+}

@@ -36,9 +36,11 @@ use varve_exec::CommandSet;
 
 use config::{LoadError, Loaded, Loader};
 use process::cli::{self, Invocation, Request};
-use process::start;
+use process::{machine, start};
 use system::version;
 
+/// The settings of the server, for documents.
+pub use config::{Changeable, Setting, settings};
 /// The program's allocator.
 pub use system::sys::last_resort::LastResort;
 
@@ -53,6 +55,7 @@ pub fn run(arguments: &[Vec<u8>]) -> ExitCode {
     match cli::parse(arguments) {
         Request::Version => say(&version::line()),
         Request::Help => say(cli::USAGE.trim_end()),
+        Request::CheckSystem => machine::check(),
         Request::Unavailable(option) => fail(&format!("{option} is not available")),
         Request::Serve(invocation) => match load(&invocation) {
             Err(error) => fail(error.to_string().trim_end()),

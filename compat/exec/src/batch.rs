@@ -35,7 +35,7 @@ use crate::pause::Pause;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
 use crate::waiting::{Blocked, Served};
-use crate::{checks, tracking};
+use crate::{checks, last_command, tracking};
 
 mod account;
 mod alone;
@@ -502,7 +502,7 @@ impl Running<'_> {
                 stop = Some(Stop::Busy);
                 break;
             }
-            (self.next, ctx.row) = (self.next + 1, d);
+            (self.next, ctx.row) = (self.next + 1, last_command::note(d));
             let apart = d.timed || each;
             if apart {
                 clock.settle(&observers.stats);

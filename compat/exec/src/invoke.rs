@@ -26,8 +26,8 @@ use crate::monitor::Seen;
 use crate::notify::Events;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow};
-use crate::tracking;
 use crate::waiting::Served;
+use crate::{last_command, tracking};
 
 /// The origin of a command. To come: a replica's master.
 #[derive(Debug)]
@@ -89,6 +89,7 @@ pub(crate) fn invoke(
     commands: &CommandTable,
     observers: &mut Observers,
 ) -> CmdResult {
+    last_command::note(ctx.row);
     match command.exec {
         Exec::Keys(run) => run(ctx),
         Exec::Session(run) => {
@@ -114,6 +115,7 @@ pub(crate) fn invoke_wide(command: &'static Command, store: &Store, ctx: WideCal
         unreachable!("{} does not run on the whole keyspace", command.full_name);
     };
     let WideCall { args, worker, session, out } = ctx;
+    last_command::note(command);
     let result = run(&mut WideCtx { row: command, args, store, worker: &mut *worker, out, session: &mut *session });
     // Its reported effects are handed on while the gate is still held.
     worker.end_command(session.db(), &|words| args.iter().for_each(|arg| _ = words.add(arg)));

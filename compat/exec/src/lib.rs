@@ -24,6 +24,7 @@ pub mod command;
 pub mod denials;
 pub mod journal;
 pub mod large_arguments;
+pub mod last_command;
 pub mod link;
 pub mod monitor;
 pub mod notify;

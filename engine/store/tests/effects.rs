@@ -106,6 +106,28 @@ fn expiry_in_the_background_is_handed_on_with_the_shard_held() {
     assert!(seen.iter().all(|(_, got)| !got), "no shard was free meanwhile: {seen:?}");
 }
 
+/// A round of the background removes more keys with more effort.
+#[test]
+fn rounds_of_expiry_follow_the_effort() {
+    let rounds = |effort: u32| {
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let store = Store::new(&Options { shards: 1, geometry, ..Options::default() }).expect("an address range");
+        store.set_expire_effort(effort);
+        let mut worker = store.worker(0);
+        worker.set_now(NOW);
+        (0..2000).for_each(|n| set(&mut worker, format!("key:{n}").as_bytes(), b"1", Ttl::At(NOW + 10)));
+        let now = NOW + 1000;
+        let mut count = 0;
+        while store.totals().expired < 2000 {
+            worker.background(now, Duration::ZERO);
+            count += 1;
+        }
+        count
+    };
+    let (least, most) = (rounds(1), rounds(10));
+    assert!(most * 2 < least, "{most} rounds with all effort, {least} with the least");
+}
+
 #[test]
 fn eviction_is_handed_on_with_the_shard_held() {
     let (mut worker, _other, probe) = probe();

@@ -20,6 +20,7 @@ use varve_exec::{CommandSet, CommandTable};
 use varve_protocol::words;
 use zeroize::Zeroizing;
 
+use super::guide::no_effect;
 use super::table::{self, DIRECTIVES, Role, SECRET_DIRECTIVES, Values};
 use super::{Config, grammar};
 use crate::system::error_text;
@@ -208,7 +209,8 @@ fn shown(line: &[u8]) -> String {
 }
 
 fn accepted(name: &str) -> String {
-    format!("{name} is accepted for compatibility and has no effect")
+    let reason = no_effect(name).unwrap_or_default();
+    format!("{name} is accepted for compatibility and has no effect: {}", reason.trim_end_matches('.'))
 }
 
 enum Problem {

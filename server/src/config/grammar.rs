@@ -19,6 +19,15 @@ pub(crate) fn strict_i64(text: &[u8]) -> Option<i64> {
     (number.to_string().as_bytes() == text).then_some(number)
 }
 
+/// A decimal integer within bounds.
+pub(crate) fn integer(argument: &[u8], min: i64, max: i64) -> Result<i64, Refusal> {
+    let number = strict_i64(argument).ok_or("argument couldn't be parsed into an integer")?;
+    if number < min || number > max {
+        return Err(format!("argument must be between {min} and {max} inclusive").into());
+    }
+    Ok(number)
+}
+
 /// A number of bytes. No digits at all mean 0, and a number beyond 64 bits means the greatest one, as in Redis; a
 /// product beyond 64 bits is refused, where Redis wraps around.
 pub(crate) fn memory(text: &[u8]) -> Option<u64> {

@@ -3,8 +3,8 @@
 //! Messages of `Kind::parse` are seen by clients and must be those of Redis 7.0.15. Kinds with a grammar of their own
 //! are in `special.rs`.
 
-use super::grammar::{Refusal, memory, not_one_of, strict_i64};
-use super::special::Special;
+use super::grammar::{Refusal, integer, memory, not_one_of, strict_i64};
+use super::special::{Special, backquoted};
 
 /// The kind of a directive's value. Bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,24 @@ impl Kind {
         }
     }
 
+    /// The values in words, for documents. A bound that is that of a machine's number is left out.
+    pub(super) fn in_words(self) -> String {
+        let open = |max: i64| [i64::from(i32::MAX), i64::from(u32::MAX), i64::MAX].contains(&max);
+        match self {
+            Kind::Bool => backquoted(&["yes", "no"]),
+            Kind::Int { min, .. } if min == i64::from(i32::MIN) => "a number".into(),
+            Kind::Int { min, max } if open(max) => format!("a number from {min}"),
+            Kind::Int { min, max } | Kind::Clipped { to: (min, max), .. } => format!("a number from {min} to {max}"),
+            Kind::Octal { max } => format!("an octal number up to {max:o}"),
+            Kind::Memory { min: 0 | 1, .. } => "bytes, as in `100mb`".into(),
+            Kind::Memory { min, .. } => format!("bytes, as in `100mb`, {min} at least"),
+            Kind::MemoryOrPercent => "bytes, as in `100mb`, or `5%`".into(),
+            Kind::Enum(words) => backquoted(words),
+            Kind::Text => "text".into(),
+            Kind::Special(special) => special.in_words(),
+        }
+    }
+
     /// Whether the value of a line or of CONFIG SET is a list of words.
     pub(crate) fn takes_many(self) -> bool {
         matches!(self, Kind::Special(special) if special.takes_many())
@@ -70,14 +88,6 @@ fn one_of(words: &[&str], argument: &[u8]) -> Option<Vec<u8>> {
 
 fn as_text(number: i64) -> Vec<u8> {
     number.to_string().into_bytes()
-}
-
-fn integer(argument: &[u8], min: i64, max: i64) -> Result<i64, Refusal> {
-    let number = strict_i64(argument).ok_or("argument couldn't be parsed into an integer")?;
-    if number < min || number > max {
-        return Err(format!("argument must be between {min} and {max} inclusive").into());
-    }
-    Ok(number)
 }
 
 fn within(number: u64, min: u64, max: u64) -> Result<Vec<u8>, Refusal> {

@@ -16,27 +16,34 @@
 mod appending;
 mod file;
 mod grammar;
+mod guide;
 mod kind;
 mod live;
+mod process;
 mod rewrite;
 mod saving;
 mod special;
 mod table;
+mod title;
 mod tls;
 
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 pub(crate) use appending::{AppendConfig, Fsync};
 pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use grammar::{memory, path_of};
+pub use guide::{Changeable, Setting, settings};
 pub(crate) use live::{Effects, Ineffective, Live};
+pub(crate) use process::{OomScore, ProcessSettings};
 pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};
 pub(crate) use special::OutputLimit;
 pub(crate) use table::{SECRET_DIRECTIVES, Values};
+pub(crate) use title::{TitleFacts, title};
 pub(crate) use tls::{CertificateUser, ClientCertificates, Identity, TlsSettings};
 use varve_store::{Policy, Removal, Store, Type};
 use zeroize::Zeroize;
@@ -94,6 +101,10 @@ pub(crate) struct Config {
     pub(crate) unix_socket_mode: u32,
     /// Length of the queue of connections not yet accepted.
     pub(crate) tcp_backlog: i32,
+    /// Mark of listening sockets, 0 for none.
+    pub(crate) socket_mark: u32,
+    /// Local address of connections to other servers. A text that is no address is passed over, as in redis-server.
+    pub(crate) source_address: Option<IpAddr>,
     /// Seconds between TCP keepalive probes, 0 for none.
     pub(crate) tcp_keepalive_s: u32,
     /// Seconds after which an idle client is closed, 0 for never.
@@ -145,6 +156,8 @@ pub(crate) struct Config {
     pub(crate) reclaim: varve_store::Formula,
     /// Whether the background reclaims earlier than by itself.
     pub(crate) defrag: Option<varve_store::Defrag>,
+    /// How much of a background step goes to expiry, 1 to 10.
+    pub(crate) expire_effort: u32,
     /// How eviction looks at keys.
     pub(crate) eviction: varve_store::Eviction,
     /// Commands slower than this go to the slow log, in microseconds; negative for none.
@@ -187,6 +200,8 @@ pub(crate) struct Config {
     /// Saving and loading.
     pub(crate) save: SaveSettings,
     pub(crate) tls: TlsSettings,
+    /// The process as the system sees it.
+    pub(crate) process: ProcessSettings,
 }
 
 /// The value of `maxmemory-clients`.
@@ -206,6 +221,8 @@ impl Config {
             unix_socket: values.path("unixsocket"),
             unix_socket_mode: u32::from_str_radix(&values.text("unixsocketperm"), 8).expect("the table holds octal"),
             tcp_backlog: values.number("tcp-backlog"),
+            socket_mark: values.number("socket-mark-id"),
+            source_address: values.text("bind-source-addr").parse().ok(),
             tcp_keepalive_s: values.number("tcp-keepalive"),
             timeout_s: values.number("timeout"),
             metrics_port: values.number("metrics-port"),
@@ -232,6 +249,7 @@ impl Config {
             shapes: shapes(values),
             reclaim: varve_store::Formula::named(&values.text("reclaim-policy")).expect("the table holds names"),
             defrag: values.yes("activedefrag").then(|| defrag(values)),
+            expire_effort: values.number("active-expire-effort"),
             eviction: varve_store::Eviction {
                 samples: values.number("maxmemory-samples"),
                 lfu_log_factor: values.number("lfu-log-factor"),
@@ -260,6 +278,7 @@ impl Config {
             tracked_keys_max: values.number("tracking-table-max-keys"),
             save: SaveSettings::of(values),
             tls: TlsSettings::of(values),
+            process: ProcessSettings::of(values),
         }
     }
 }
@@ -271,6 +290,7 @@ impl Config {
         store.set_eviction(&self.eviction);
         store.set_reclaim(self.reclaim, self.defrag);
         store.set_event_mask(self.event_mask);
+        store.set_expire_effort(self.expire_effort);
         store.shapes().set(&self.shapes);
         self.lazy_removals.into_iter().for_each(|(removal, lazy)| store.lazyfree().set(removal, lazy));
     }

@@ -3,7 +3,7 @@
 //! Messages are seen by clients and are those of Redis 7.0.15, except where they speak of something that Varve does not
 //! have.
 
-use super::grammar::{Refusal, bytes_of, memory, not_one_of, path_of, strict_i64};
+use super::grammar::{Refusal, bytes_of, integer, memory, not_one_of, path_of, strict_i64};
 use crate::system::error_text;
 
 /// One class of `client-output-buffer-limit`: a client is closed when its pending replies pass the hard limit, or stay
@@ -26,6 +26,8 @@ pub(crate) enum Special {
     OutputLimits,
     /// Several of the shutdown options.
     ShutdownOptions,
+    /// Whether and how the system's weight of the process is set.
+    OomScore,
     /// Three integers.
     OomValues,
     /// Numbers from 0 to 100.
@@ -44,6 +46,8 @@ pub(crate) enum Special {
     Policy,
     /// A number of which only 0 or a power of two makes sense.
     PowerOfTwo { max: u64 },
+    /// A number of milliseconds, 0 for never; below `least` it is that.
+    Period { least: i64 },
     /// A template of the process title.
     Title,
 }
@@ -75,6 +79,28 @@ impl Special {
         )
     }
 
+    /// The values in words, for documents.
+    pub(super) fn in_words(self) -> String {
+        match self {
+            Special::Save => "pairs of seconds and changes, or `\"\"`".into(),
+            Special::Bind => "up to 16 addresses".into(),
+            Special::OutputLimits => "class, hard limit, soft limit, seconds; several may follow".into(),
+            Special::ShutdownOptions => format!("words of {}", backquoted(&SHUTDOWN)),
+            Special::OomScore => "`no`, `yes`, `relative` or `absolute`".into(),
+            Special::OomValues => "three numbers".into(),
+            Special::Percentiles => "numbers from 0 to 100".into(),
+            Special::KeyspaceEvents => "letters of classes".into(),
+            Special::Master => "host and port, or `no one`".into(),
+            Special::FileName { .. } => "a name without a slash".into(),
+            Special::Directory => "an existing folder".into(),
+            Special::HostName => "a host's name".into(),
+            Special::Policy => backquoted(&POLICIES),
+            Special::PowerOfTwo { max } => format!("0 or a power of two up to {max}"),
+            Special::Period { least } => format!("0, or a number from {least}"),
+            Special::Title => "a template".into(),
+        }
+    }
+
     /// See `Kind::parse`.
     pub(crate) fn parse(self, arguments: &[Vec<u8>], current: &[u8]) -> Result<Vec<u8>, Refusal> {
         if self.takes_many() && arguments.iter().flatten().any(u8::is_ascii_control) {
@@ -103,6 +129,8 @@ impl Special {
             Special::HostName => host_name(argument),
             Special::Policy => policy(argument),
             Special::PowerOfTwo { max } => power_of_two(argument, max),
+            Special::OomScore => oom_score(argument),
+            Special::Period { least } => period(argument, least),
             Special::Title => title(argument),
             _ => unreachable!("the list kinds are handled by parse"),
         }
@@ -136,6 +164,11 @@ fn bind(arguments: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
         return Err("Too many bind addresses specified.".into());
     }
     Ok(joined(arguments))
+}
+
+/// Words as a document lists them.
+pub(super) fn backquoted(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
@@ -202,6 +235,13 @@ fn oom_values(arguments: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
     let fine = |word: &Vec<u8>| strict_i64(word).is_some_and(|n| (-2000..=2000).contains(&n));
     if !arguments.iter().all(fine) {
         return Err("Invalid oom-score-adj-values, elements must be between -2000 and 2000.".into());
+    }
+    let of = |word: &Vec<u8>| strict_i64(word).unwrap_or_default();
+    if arguments.windows(2).any(|pair| of(&pair[0]) > of(&pair[1])) {
+        tracing::warn!(
+            "The oom-score-adj-values configuration may not work for non-privileged processes! \
+             Please consult the documentation."
+        );
     }
     Ok(joined(arguments))
 }
@@ -299,16 +339,23 @@ fn power_of_two(argument: &[u8], max: u64) -> Result<Vec<u8>, Refusal> {
 }
 
 fn title(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
-    const NAMES: [&str; 7] = ["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
-    let text = String::from_utf8_lossy(argument);
-    let mut rest = text.as_ref();
-    while let Some(open) = rest.find('{') {
-        let Some(length) = rest[open..].find('}') else { break };
-        let name = &rest[open + 1..open + length];
-        if !NAMES.contains(&name) {
-            return Err("template format is invalid or contains unknown variables".into());
-        }
-        rest = &rest[open + length..];
+    if !std::str::from_utf8(argument).is_ok_and(super::title::is_fine) {
+        return Err("template format is invalid or contains unknown variables".into());
     }
     Ok(argument.to_vec())
+}
+
+/// `relative` is another word for `yes`, which is the one that is answered.
+fn oom_score(argument: &[u8]) -> Result<Vec<u8>, Refusal> {
+    const WORDS: [&str; 4] = ["no", "yes", "relative", "absolute"];
+    match WORDS.iter().find(|word| word.as_bytes().eq_ignore_ascii_case(argument)) {
+        Some(&"relative") => Ok(b"yes".to_vec()),
+        Some(word) => Ok(word.as_bytes().to_vec()),
+        None => Err(not_one_of(&WORDS)),
+    }
+}
+
+fn period(argument: &[u8], least: i64) -> Result<Vec<u8>, Refusal> {
+    let number = integer(argument, 0, i64::from(i32::MAX))?;
+    Ok((if number == 0 { 0 } else { number.max(least) }).to_string().into_bytes())
 }

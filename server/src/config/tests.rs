@@ -252,7 +252,9 @@ fn commands_are_renamed_and_taken_away() {
 #[test]
 fn settings_without_effect_are_remarked_once() {
     let remarks = load("appendonly yes\nrdb-del-sync-files yes\nrdb-del-sync-files yes\nport 1").unwrap().remarks;
-    assert_eq!(remarks, ["rdb-del-sync-files is accepted for compatibility and has no effect"]);
+    let remark =
+        "rdb-del-sync-files is accepted for compatibility and has no effect: files of a full sync are not kept";
+    assert_eq!(remarks, [remark]);
 }
 
 #[test]

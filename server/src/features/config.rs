@@ -9,6 +9,7 @@
 //! Not here: values and their grammar (`config`), CONFIG RESETSTAT (info).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, Secret, arg, block};
 use varve_exec::{CmdResult, CommandError};
@@ -17,13 +18,14 @@ use crate::config::{Config, Effects, Ineffective, SECRET_DIRECTIVES};
 use crate::features::persist::aof;
 use crate::net::sockets::Sockets;
 use crate::net::tls::{self, Contexts};
-use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 use crate::state::mail::Message;
+use crate::state::{ServerState, identity, watchdog};
 use crate::system::error_text;
 use crate::system::logging;
 use crate::system::open_files::allow_clients;
+use crate::system::sys::crash;
 
 /// The subcommands of CONFIG in this matter.
 pub(super) const CONFIG: ServerRows = &[GET, HELP, REWRITE, SET];
@@ -116,7 +118,7 @@ const HELP: ServerCommand = ServerCommand::new(
         .behaviour(Behaviour::CONSTANT_TIME),
 );
 
-struct Running<'s>(&'s ServerState);
+struct Running<'s>(&'s Arc<ServerState>);
 
 impl Effects for Running<'_> {
     fn is_loading(&self) -> bool {
@@ -127,10 +129,11 @@ impl Effects for Running<'_> {
         enter(&old.dir, &new.dir)?;
         let rest = if new.max_clients > old.max_clients { allow(new.max_clients, new.workers) } else { Ok(()) };
         let rest = rest.and_then(|()| begin_file(old, new));
+        let rest = rest.and_then(|()| weigh(old, new));
         let rest = rest.and_then(|()| speak(self.0.tls(), self.0.sockets(), old, new));
         rest.inspect_err(|_| {
-            if let Err(error) = enter(&new.dir, &old.dir) {
-                tracing::warn!("Going back to the working directory: {}", error.reason);
+            if let Err(error) = enter(&new.dir, &old.dir).and(weigh(new, old)) {
+                tracing::warn!("Going back to the settings before: {}", error.reason);
             }
         })?;
         // The last step, which cannot fail.
@@ -144,6 +147,9 @@ impl Effects for Running<'_> {
     fn publish(&self) {
         let config = self.0.config().snapshot();
         logging::set_level(config.log_level);
+        identity::show(&config);
+        crash::watch(config.process.reports_crashes, config.process.exits_on_panic);
+        watchdog::follow_config(self.0);
         config.apply_to(self.0.store());
         aof::follow_config(self.0, &config);
         self.0.send_all(|| Message::Refresh);
@@ -157,6 +163,15 @@ fn allow(clients: u32, workers: usize) -> Result<(), Ineffective> {
     }
     let what = "The operating system is not able to handle the specified number of clients, try with";
     Err(Ineffective { directive: "maxclients", reason: format!("{what} {possible}") })
+}
+
+/// Goes from one weight for the system's killer to another.
+fn weigh(old: &Config, new: &Config) -> Result<(), Ineffective> {
+    if new.process.oom_score == old.process.oom_score {
+        return Ok(());
+    }
+    let reason = "Failed to apply new oom_score_adj configuration, check server logs.";
+    identity::weigh(new).map_err(|_| Ineffective { directive: "oom-score-adj*", reason: reason.to_owned() })
 }
 
 /// A file that is to be kept from now on has a folder.

@@ -29,7 +29,7 @@ pub(crate) mod tracking;
 use std::sync::LazyLock;
 
 use varve_catalog::{Flags, Group, Row};
-use varve_exec::{CmdResult, Command, CommandSet, FileRows};
+use varve_exec::{CmdResult, Command, CommandSet, FileRows, last_command};
 
 use crate::config::Guard;
 use crate::errors;
@@ -72,6 +72,7 @@ pub(crate) fn run(descriptor: &'static Command, ctx: &mut ServerCtx<'_>) -> CmdR
     if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
         return Err(errors::DEBUG_REFUSED);
     }
+    last_command::note(descriptor);
     let handler =
         ALL.handlers[usize::from(descriptor.id)].expect("a Server row comes from a ServerCommand: see the test");
     handler(ctx)

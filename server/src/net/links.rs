@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -79,8 +79,17 @@ pub(crate) enum Resolved {
 /// Has a thread's result come back to [`Links::resolved`].
 pub(crate) type Resolve = dyn Fn(Arc<Link>, Resolved) + Send + Sync;
 
-/// The context of links by TLS at present; None while links are not by TLS.
-pub(crate) type LinkContext = dyn Fn() -> Option<Arc<ClientConfig>> + Send + Sync;
+/// The settings with which connections to other servers are made.
+#[derive(Debug)]
+pub(crate) struct LinkSettings {
+    /// The context of links by TLS; None while links are not by TLS.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    /// The local address; None leaves it to the system.
+    pub(crate) source: Option<IpAddr>,
+}
+
+/// The settings of the moment.
+pub(crate) type LinkContext = dyn Fn() -> LinkSettings + Send + Sync;
 
 /// See the module's picture.
 pub(crate) struct Links {
@@ -198,7 +207,7 @@ impl Links {
 
     /// A socket that is kept for the server of a link.
     fn kept_for(&self, link: &Link) -> Option<usize> {
-        let by_tls = (self.context)().is_some();
+        let by_tls = (self.context)().tls.is_some();
         let fits = |outbound: &Outbound| match &outbound.stage {
             Stage::Kept(stream, _) => {
                 stream.is_tls() == by_tls && outbound.host == link.host() && outbound.port == link.port()
@@ -231,8 +240,8 @@ impl Links {
         let (link, host, port) = (Arc::clone(&user.link), user.link.host().to_owned(), user.link.port());
         let stage = Stage::Resolving(user);
         let at = self.all.insert(Outbound { host: host.clone(), port, since: now, awaited: true, stage, place });
-        let context = (self.context)();
-        if let (Ok(address), None) = (host.parse(), &context) {
+        let LinkSettings { tls, source } = (self.context)();
+        if let (Ok(address), None) = (host.parse(), &tls) {
             self.connect(at, vec![SocketAddr::new(address, port)]);
             return self.work(at, conns, now);
         }
@@ -241,9 +250,9 @@ impl Links {
         let work = move || {
             let addresses: Vec<SocketAddr> =
                 (host.as_str(), port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-            let resolved = match context {
+            let resolved = match tls {
                 None => Resolved::Addresses(addresses),
-                Some(context) => connect_tls(&addresses, until, &context),
+                Some(context) => connect_tls(&addresses, source, until, &context),
             };
             resolve(link, resolved);
         };
@@ -282,10 +291,11 @@ impl Links {
     /// Tries the addresses one after the other; the stage stays `Resolving` if none is left.
     fn connect(&mut self, at: usize, addresses: Vec<SocketAddr>) {
         let mut left = addresses.into_iter();
+        let source = (self.context)().source;
         let user = self.all[at].stage.user().expect("somebody waits for it").clone();
         self.all[at].stage = Stage::Resolving(user.clone());
         while let Some(address) = left.next() {
-            let Ok(mut stream) = Outgoing::begin(address) else { continue };
+            let Ok(mut stream) = Outgoing::begin(address, source) else { continue };
             _ = stream.socket().set_nodelay(true);
             if stream.register(&self.registry, Token(TOKENS + at)).is_ok() {
                 self.all[at].stage = Stage::Connecting(user, stream, left.collect());
@@ -437,10 +447,15 @@ fn idle_max(link: &Link) -> Duration {
 }
 
 /// Connects to the first of the addresses that answers.
-fn connect_tls(addresses: &[SocketAddr], until: Instant, context: &Arc<ClientConfig>) -> Resolved {
+fn connect_tls(
+    addresses: &[SocketAddr],
+    source: Option<IpAddr>,
+    until: Instant,
+    context: &Arc<ClientConfig>,
+) -> Resolved {
     let mut fault = LinkFault::Refused;
     for &address in addresses {
-        match Outgoing::connect_tls(address, until, Arc::clone(context)) {
+        match Outgoing::connect_tls(address, source, until, Arc::clone(context)) {
             Ok(stream) => return Resolved::Connected(stream),
             Err(error) => {
                 tracing::warn!("Connecting to {address} by TLS: {error}");

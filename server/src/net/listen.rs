@@ -98,7 +98,7 @@ pub(crate) fn tcp(config: &Config, door: Door) -> Result<Vec<Listener>, String> 
     }
     for text in bind {
         let wanted = parse_bind(text)?;
-        match bind_tcp(SocketAddr::new(wanted.address, port), config.tcp_backlog) {
+        match bind_tcp(SocketAddr::new(wanted.address, port), config) {
             Ok(listener) => listeners.push(Listener::Tcp(listener, door)),
             Err(error) if wanted.optional && is_absent(&error) => {}
             Err(error) => {
@@ -157,14 +157,20 @@ fn resolve(name: &str) -> Option<IpAddr> {
     (name, 0).to_socket_addrs().ok()?.next().map(|found| found.ip())
 }
 
-fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<mio::net::TcpListener> {
+fn bind_tcp(address: SocketAddr, config: &Config) -> io::Result<mio::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_address(true)?;
+    if config.socket_mark > 0
+        && let Err(error) = socket.set_mark(config.socket_mark)
+    {
+        // As in redis-server: it is served without the mark.
+        tracing::warn!("Unable to set the mark of a listening socket: {}", error_text(&error));
+    }
     socket.bind(&address.into())?;
-    socket.listen(backlog)?;
+    socket.listen(config.tcp_backlog)?;
     socket.set_nonblocking(true)?;
     Ok(mio::net::TcpListener::from_std(socket.into()))
 }

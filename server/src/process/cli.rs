@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   varve-server [/path/to/file] [-] [--name word ... [--name word ...]] [-]
-//!   varve-server --version | -v | --help | -h
+//!   varve-server --version | -v | --help | -h | --check-system
 //! ```
 //! `-` as the first or the last argument reads standard input. File, standard input and options are read in this order,
 //! the last word counts. Each option becomes a line of configuration: `--port 7000`, or `"--port 7000"` in one argument.
@@ -21,6 +21,8 @@ pub(crate) enum Request {
     Version,
     /// Print the usage.
     Help,
+    /// Look at the machine.
+    CheckSystem,
     /// An option of redis-server that there is not.
     Unavailable(&'static str),
 }
@@ -41,7 +43,7 @@ pub(crate) fn parse(arguments: &[Vec<u8>]) -> Request {
         Some(b"-v" | b"--version") => return Request::Version,
         Some(b"-h" | b"--help") => return Request::Help,
         Some(b"--test-memory") => return Request::Unavailable("--test-memory"),
-        Some(b"--check-system") => return Request::Unavailable("--check-system"),
+        Some(b"--check-system") => return Request::CheckSystem,
         _ => {}
     }
     let mut invocation = Invocation::default();
@@ -106,6 +108,7 @@ Usage: varve-server [/path/to/varve.conf] [options] [-]
        varve-server -                   take the configuration from standard input
        varve-server -v | --version
        varve-server -h | --help
+       varve-server --check-system      look at the machine, and say what may hinder the server
 
 Every directive of the configuration file is an option too:
        varve-server --port 7777 --maxmemory 1gb --save \"\"
@@ -159,7 +162,13 @@ mod tests {
 
     #[test]
     fn questions_come_before_all_else() {
-        for (argument, expected) in [("-v", Request::Version), ("--version", Request::Version), ("-h", Request::Help)] {
+        let questions = [
+            ("-v", Request::Version),
+            ("--version", Request::Version),
+            ("-h", Request::Help),
+            ("--check-system", Request::CheckSystem),
+        ];
+        for (argument, expected) in questions {
             assert_eq!(parse(&[argument.as_bytes().to_vec(), b"--port".to_vec()]), expected);
         }
     }

@@ -2,5 +2,6 @@
 
 pub(crate) mod cli;
 mod daemon;
+pub(crate) mod machine;
 mod signals;
 pub(crate) mod start;

@@ -10,9 +10,11 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use varve_exec::last_command;
 use varve_store::{LogGeometry, Store};
 
 use super::daemon::{PidFile, Supervisor};
+use super::machine;
 use super::signals::{self, Asked};
 use crate::config::{Config, Live, Loaded};
 use crate::features::info::{self, metrics};
@@ -20,9 +22,11 @@ use crate::features::persist;
 use crate::net::listen::{self, Door, Listener};
 use crate::net::tls;
 use crate::state::mail::Message;
+use crate::state::{identity, watchdog};
 use crate::system::error_text;
 use crate::system::open_files::allow_clients;
-use crate::system::{logging, sys, version};
+use crate::system::syslog::Syslog;
+use crate::system::{cpus, logging, sys, version};
 use crate::worker;
 
 /// The server could not start; the log says why.
@@ -44,11 +48,17 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
     }
     std::env::set_current_dir(&config.dir)
         .map_err(|error| complain(&format!("Can't chdir to '{}': {}", config.dir.display(), error_text(&error))))?;
-    logging::start(config.log_level, config.log_file.as_deref())
+    let syslog = config.process.syslog.as_ref().map(|syslog| Syslog::new(&syslog.ident, syslog.facility));
+    logging::start(config.log_level, config.log_file.as_deref(), syslog)
         .map_err(|error| complain(&format!("Can't open the log file: {}", error_text(&error))))?;
     let log_file = config.log_file.as_deref().and_then(|path| std::path::absolute(path).ok());
     sys::last_resort::watch_panics(log_file.as_deref());
+    sys::crash::name_commands(last_command::name);
+    sys::crash::watch(config.process.reports_crashes, config.process.exits_on_panic);
     greet(file.as_deref());
+    // Threads that are started from now on inherit these processors.
+    cpus::keep_thread_on(&config.process.cpus.workers);
+    identity::start(&config, file.as_deref());
     remarks.iter().for_each(|remark| tracing::info!("{remark}"));
     let supervisor = Supervisor::find(config.supervised);
     let mut values = values;
@@ -60,6 +70,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
     })?;
     let listeners = listen(&config)?;
     announce(&config);
+    machine::warn(&config);
     let metrics = metrics::listen(config.metrics_port).map_err(|error| {
         tracing::warn!("Failed listening on metrics-port {}: {}", config.metrics_port, error_text(&error));
         Failed
@@ -93,6 +104,10 @@ fn run(
     if let Err(error) = metrics::serve(metrics, &running.state) {
         tracing::warn!("Can't serve metrics: {}", error_text(&error));
     }
+    if let Err(error) = info::inform_crashes(&running.state) {
+        tracing::warn!("Reports of crashes will have no INFO: {}", error_text(&error));
+    }
+    watchdog::follow_config(&running.state);
     let state = Arc::clone(&running.state);
     let shutdown = move |asked| {
         let name = match asked {

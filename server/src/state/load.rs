@@ -68,9 +68,14 @@ impl Load {
         self.busy_permille.load(Relaxed)
     }
 
+    /// When the worker began to work, milliseconds of Unix time; 0 while it waits in its poll.
+    pub(crate) fn awake_since_ms(&self) -> i64 {
+        self.awake_ms.load(Relaxed)
+    }
+
     /// True if the worker runs a long command.
     pub(crate) fn is_stuck(&self, now_ms: i64) -> bool {
-        let awake_ms = self.awake_ms.load(Relaxed);
+        let awake_ms = self.awake_since_ms();
         awake_ms != 0 && now_ms - awake_ms > STUCK_MS
     }
 

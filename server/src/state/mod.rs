@@ -15,10 +15,12 @@ pub(crate) mod ask_all_workers;
 pub(crate) mod command;
 pub(crate) mod ctx;
 pub(crate) mod handshakes;
+pub(crate) mod identity;
 mod load;
 pub(crate) mod mail;
 mod now;
 mod rates;
+pub(crate) mod watchdog;
 mod worker_handle;
 
 pub(crate) use load::Load;
@@ -33,6 +35,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
 use varve_exec::batch::ScriptParts;
+use varve_exec::pause::Pause;
 use varve_exec::{Command, CommandSet, CommandTable};
 use varve_scripts::{Keeper, Scripts};
 use varve_store::Store;
@@ -342,6 +345,14 @@ impl ServerState {
     /// The counts of whoever accepts.
     pub(crate) fn accepting(&self) -> &AcceptStats {
         &self.accepting
+    }
+
+    /// Nothing expires or is evicted while clients are paused. A pause goes by the steady clock and expiry by the wall clock, so
+    /// this is said anew at each tick.
+    pub(crate) fn hold_expiry(&self, now: Now) {
+        let held = self.pauses().now(now.steady_ms) != Pause::None;
+        let left_ms = self.pauses().until_ms().saturating_sub(now.steady_ms);
+        self.store().stand_still_until(if held { now.unix_ms.saturating_add(left_ms) } else { 0 });
     }
 
     /// The worker to which the next connection is to be given, at this time in milliseconds of Unix time.

@@ -1,7 +1,7 @@
 //! How others reach a worker, and what they may read of it: its mailbox and its counters.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 use varve_exec::CommandSet;
 use varve_exec::stats::CommandStats;
@@ -9,6 +9,7 @@ use varve_exec::stats::CommandStats;
 use super::load::Load;
 use super::mail::{Mailbox, Message};
 use crate::features::clients::state::weights::Weights;
+use crate::system::sys;
 use varve_base::counter::Counter;
 
 /// The counters of a worker. Their cache lines are its own: it writes some of them with every visit.
@@ -56,6 +57,8 @@ pub(crate) struct WorkerHandle {
     commands: Arc<CommandStats>,
     weights: Weights,
     load: Load,
+    /// The system's number of its thread, 0 before it runs.
+    thread: AtomicI32,
     /// It has been asked to evict clients, and has not begun.
     asked_to_evict: AtomicBool,
     /// Connections that were given to this worker and are not closed, those still in the mailbox included.
@@ -71,6 +74,7 @@ impl WorkerHandle {
             commands: CommandStats::new(commands.ids()),
             weights: Weights::default(),
             load: Load::default(),
+            thread: AtomicI32::new(0),
             asked_to_evict: AtomicBool::new(false),
             assigned: AtomicU64::new(0),
         }
@@ -101,6 +105,16 @@ impl WorkerHandle {
     #[inline]
     pub(crate) fn weights(&self) -> &Weights {
         &self.weights
+    }
+
+    /// The calling thread is the worker's.
+    pub(crate) fn runs_here(&self) {
+        self.thread.store(sys::thread_id(), Ordering::Relaxed);
+    }
+
+    /// The system's number of the worker's thread.
+    pub(crate) fn thread_id(&self) -> i32 {
+        self.thread.load(Ordering::Relaxed)
     }
 
     /// How much it has to do.

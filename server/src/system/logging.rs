@@ -1,4 +1,4 @@
-//! The log: `tracing` events as lines of Redis's form, to standard output or a file.
+//! The log: `tracing` events as lines of Redis's form, to standard output or a file, and to the system's log.
 //!
 //! ```text
 //!   4711:M 21 Nov 2026 02:29:54.140 * Ready to accept connections
@@ -20,6 +20,7 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use super::sys::{LocalTime, local_time};
+use super::syslog::{Severity, Syslog};
 
 /// How much is written to the log; each level includes the later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,14 +34,14 @@ pub(crate) enum LogLevel {
 /// The level in force, as the discriminant of `LogLevel`: CONFIG SET changes it while every thread logs.
 static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Notice as u8);
 
-/// Starts the log of this process; once. The file's directory must be there.
-pub(crate) fn start(level: LogLevel, file: Option<&Path>) -> std::io::Result<()> {
+/// Starts the log of this process; once. The file's directory must be there. Lines go to `syslog` as well.
+pub(crate) fn start(level: LogLevel, file: Option<&Path>, syslog: Option<Syslog>) -> std::io::Result<()> {
     set_level(level);
     let file = file.map(std::path::absolute).transpose()?;
     if let Some(path) = &file {
         OpenOptions::new().append(true).create(true).open(path)?;
     }
-    tracing::subscriber::set_global_default(Log { file }).map_err(std::io::Error::other)
+    tracing::subscriber::set_global_default(Log { file, syslog }).map_err(std::io::Error::other)
 }
 
 /// Changes how much is logged.
@@ -50,6 +51,7 @@ pub(crate) fn set_level(level: LogLevel) {
 
 struct Log {
     file: Option<PathBuf>,
+    syslog: Option<Syslog>,
 }
 
 fn level_of(level: Level) -> LogLevel {
@@ -87,6 +89,9 @@ impl Subscriber for Log {
                 .open(path)
                 .and_then(|mut file| file.write_all(line.as_bytes())),
         };
+        if let Some(syslog) = &self.syslog {
+            syslog.send(severity(level), &system_date(now.as_secs()), &message.0);
+        }
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
@@ -121,9 +126,25 @@ fn line(pid: u32, unix_ms: u64, level: LogLevel, message: &str) -> String {
     format!("{pid}:M {} {sign} {message}\n", date(unix_ms))
 }
 
+fn severity(level: LogLevel) -> Severity {
+    match level {
+        LogLevel::Debug => Severity::Debug,
+        LogLevel::Verbose => Severity::Info,
+        LogLevel::Notice => Severity::Notice,
+        LogLevel::Warning => Severity::Warning,
+    }
+}
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// `Nov 21 02:29:54` of a time in seconds since 1970, as the system's log wants it: a day below 10 has a blank before it.
+fn system_date(unix_s: u64) -> String {
+    let LocalTime { month, day, hour, minute, second, .. } = local_time(unix_s as i64);
+    format!("{} {day:2} {hour:02}:{minute:02}:{second:02}", MONTHS[usize::from(month)])
+}
+
 /// `21 Nov 2026 02:29:54.140` of a time in milliseconds since 1970, in the time zone of the process.
 fn date(unix_ms: u64) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let LocalTime { year, month, day, hour, minute, second } = local_time((unix_ms / 1000) as i64);
     let ms = unix_ms % 1000;
     format!("{day:02} {} {year} {hour:02}:{minute:02}:{second:02}.{ms:03}", MONTHS[usize::from(month)])
@@ -131,7 +152,7 @@ fn date(unix_ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LogLevel, date, line};
+    use super::{LogLevel, date, line, system_date};
 
     /// The zone of the test's process is not known: it is a whole number of minutes away.
     #[test]
@@ -141,6 +162,9 @@ mod tests {
         assert!(["20", "21"].contains(&day), "{text}");
         assert!(rest.len() == 12 && rest.ends_with(":54.140"), "{text}");
         assert!(date(951_782_400_001).contains(" 2000 "));
+        let text = system_date(1_794_018_594);
+        assert!(["Nov  7 ", "Nov  6 ", "Nov  8 "].iter().any(|day| text.starts_with(day)), "{text}");
+        assert!(text.ends_with(":54"), "{text}");
     }
 
     #[test]

@@ -26,6 +26,7 @@ use crate::net::stream::Stream;
 use crate::net::tls::Got;
 use crate::state::ServerState;
 use crate::state::handshakes::Handshakes;
+use crate::system::cpus;
 
 /// Time that a handshake may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
@@ -72,6 +73,7 @@ impl Greeter {
 
     /// Does handshakes until the server ends.
     pub(super) fn run(mut self, state: &Arc<ServerState>) {
+        cpus::keep_thread_on(&state.config().snapshot().process.cpus.helpers);
         let mut events = Events::with_capacity(256);
         while !state.is_stopping() {
             let timeout = self.due.front().map(|(.., due)| due.saturating_duration_since(Instant::now()));

@@ -58,7 +58,7 @@ use crate::features::persist::state::aof::Aof;
 use crate::features::pubsub::state::{ConnId, ConnRef, Home};
 use crate::features::pubsub::state::{Inbox, Registry};
 use crate::net::conn::{Conn, Newcomer, Pool};
-use crate::net::links::Links;
+use crate::net::links::{LinkSettings, Links};
 use crate::net::listen::Listener;
 use crate::net::tls::Context;
 use crate::net::tls::Contexts;
@@ -191,7 +191,10 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         let resolver = Arc::clone(&state);
         let resolve = move |link, resolved| resolver.workers()[index].send(Message::Resolved { link, resolved });
         let contexts = Arc::clone(&state);
-        let context = Box::new(move || contexts.tls().client());
+        let context = Box::new(move || LinkSettings {
+            tls: contexts.tls().client(),
+            source: contexts.config().snapshot().source_address,
+        });
         let links = Links::new(poll.registry().try_clone()?, Arc::new(resolve), context);
         let state = Arc::clone(&state);
         // It is made where it runs: a script that rests is its thread's.
@@ -248,6 +251,7 @@ impl Worker {
     fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS);
         let mut background_due_ms = Some(0);
+        self.core.handle().runs_here();
         self.sum_clients();
         while !self.stopping {
             let timeout = self.timeout(background_due_ms);
@@ -260,7 +264,7 @@ impl Worker {
             }
             self.core.now = Now::read();
             let woken = self.core.now.instant;
-            self.core.handle().load().wake(self.core.now.unix_ms);
+            self.core.handle().load().wake(self.core.now.steady_ms);
             self.core.delivery_time.begin_turn();
             self.core.follow_config();
             let mut mail_came = false;
@@ -345,7 +349,7 @@ impl Worker {
             core.links.due_in(core.now.instant),
             core.publishers.due_in(),
             core.resting.due_in(core.now.instant),
-            core.paused.due_in(core.state.pauses().until_ms(), core.now.unix_ms),
+            core.paused.due_in(core.state.pauses().until_ms(), core.now.steady_ms),
             background,
             self.sums.due_in(core.now.instant, core.stats().buffer_bytes.get()),
         ];
@@ -435,7 +439,7 @@ impl Worker {
         let id = core.conns.next_id();
         let default = Arc::clone(core.state.acl().users().default_user());
         let names = newcomer.names.take();
-        let mut conn = Conn::new(id, newcomer, &core.config, default, core.now.unix_ms);
+        let mut conn = Conn::new(id, newcomer, &core.config, default, core.now.steady_ms);
         let registered = conn.register(self.poll.registry(), Token(id.0));
         core.state.pubsub().arrive(conn.session().id(), Home { worker: core.index, conn: id });
         core.conns.add(conn);

@@ -66,6 +66,7 @@ impl Worker {
         }
         if core.index == 0 {
             core.state.sample_rates();
+            core.state.hold_expiry(core.now);
             info::report_memory(core.state.store(), &core.state.scripts().memory());
             persist::tick(&core.state, &mut core.store, &core.config);
         }
@@ -95,10 +96,10 @@ impl Core {
             self.conns.enqueue(id);
         }
         let (timeout_s, stranger_timeout_s) = (self.config.timeout_s, self.config.unauthenticated_timeout_s);
-        if is_idle(&self.conns[id], timeout_s, self.now.unix_ms) {
+        if is_idle(&self.conns[id], timeout_s, self.now.steady_ms) {
             tracing::debug!("Closing idle client");
             self.close(id);
-        } else if strangers::is_late(&mut self.conns[id], stranger_timeout_s, self.now.unix_ms) {
+        } else if strangers::is_late(&mut self.conns[id], stranger_timeout_s, self.now.steady_ms) {
             tracing::debug!("Closing a client that has not authenticated in {stranger_timeout_s} s");
             self.close(id);
         } else if self.over_output(id) {

@@ -24,6 +24,7 @@ const CRATES: &[&str] = &[
     "varve-commands",
     "varve-server",
     "varve-check",
+    "varve-docs",
     "varve-testkit",
     "varve-loops",
     "varve-bench",
@@ -212,6 +213,13 @@ fn sanitized(sanitizer: &str, crates: &[&str]) -> Tally {
     tests.env("RUST_TEST_THREADS", "1").env("VARVE_SANITIZER", sanitizer).env("CARGO_PROFILE_DEV_DEBUG", "full");
     tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
     cargo_test(sanitizer, &mut tests)
+}
+
+/// The documents that are made of the server's tables.
+pub(crate) fn docs() -> Tally {
+    let folder = workspace().join("docs");
+    let mut program = cargo(&["run", "--quiet", "-p", "varve-docs", "--", "pages"]);
+    Tally::one("docs", run(program.arg(folder)))
 }
 
 /// A program of the workspace with arguments of its own, in release.

@@ -5,6 +5,7 @@
 //! licences  licences, sources and advisories of the dependencies; no network
 //! tidy      the house rules that a program can check
 //! test      everything, on a fresh machine: installs what is missing, builds, runs all tests, prints one summary line
+//! docs      writes the documents that are made of the tables: docs/configuration.md, docs/commands.md
 //! diff      the differential test with a number of commands and a seed
 //! peer      the peer's own Tcl suite
 //! redis-py  redis-py's own test suite
@@ -60,6 +61,8 @@ enum Task {
         #[arg(long, default_value_t = 20)]
         stress_seconds: u64,
     },
+    /// Writes docs/configuration.md and docs/commands.md of the server's tables
+    Docs,
     /// The differential test: --commands N --seed S --resp 2|3
     #[command(trailing_var_arg = true)]
     Diff {
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         Task::Licences => licences::check(),
         Task::Tidy => tidy::run(&workspace()),
         Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
+        Task::Docs => all::docs(),
         Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),
         Task::Peer { units, no_skips, tls } => {
             let over = if tls { peer::Over::Tls } else { peer::Over::Tcp };

@@ -14,6 +14,7 @@ use crate::checks::{self, Denied};
 use crate::command::{Command, CommandTable, Exec, SessionCtx, Unresolved};
 use crate::errors::CmdResult;
 use crate::invoke::{Observers, WideCall, invoke_wide};
+use crate::last_command;
 use crate::pause::Pause;
 use crate::script::{KeeperCtx, ScriptKeeper};
 use crate::session::Session;
@@ -62,6 +63,7 @@ pub(super) fn run_unkeyed(
     (commands, observers, keeper, denied): (&CommandTable, &mut Observers, Option<&mut ScriptKeeper>, Denied),
     _place: Place<'_>,
 ) -> CmdResult {
+    last_command::note(d);
     let WideCall { args, worker, session, out } = call;
     if let Exec::Keeper(run) = d.exec {
         let keeper = keeper.expect("a server with commands of scripts has a stage");

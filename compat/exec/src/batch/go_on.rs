@@ -15,7 +15,7 @@ use crate::errors::{CmdResult, CommandError};
 use crate::ongoing::{OngoingCommand, Progress};
 use crate::pause::Pause;
 use crate::session::Session;
-use crate::{blocking, checks};
+use crate::{blocking, checks, last_command};
 
 /// How often a command begins anew until it runs whole.
 const ANEW_MAX: u32 = 2;
@@ -204,6 +204,7 @@ impl Batch {
         out: &mut Reply,
     ) -> Option<CmdResult> {
         let Exec::Keys(run) = command.exec else { unreachable!("a command on keys goes on") };
+        last_command::note(command);
         let (store, local) = worker.parts();
         let _inside = store.gate().try_enter(local.id())?;
         let (args, mut keys) = (ongoing.args.args(), SmallVec::<[KeyArg; 8]>::new());

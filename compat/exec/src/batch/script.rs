@@ -39,6 +39,7 @@ use crate::denials::Origin;
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::LargeArguments;
+use crate::last_command;
 use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
 use crate::script::{Beginning, ScriptCalls, ScriptCtx, ScriptKeeper};
@@ -162,6 +163,7 @@ impl Scripting<'_> {
             end: End::Ran,
             met_wide: false,
         };
+        last_command::note(d);
         let result = run(&mut ScriptCtx { row: d, args, out, replays, keeper, calls: &mut calls });
         *room.request = mem::take(&mut calls.request);
         let end = calls.finish();

@@ -42,6 +42,9 @@ use crate::state::walker::Walk;
 /// first one goes on.
 const PARTS: usize = 2;
 
+/// The greatest degree of [`Store::set_expire_effort`].
+pub(crate) const EXPIRE_EFFORT_MAX: u32 = 10;
+
 /// How a store is made.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -92,6 +95,8 @@ pub struct Store {
     token: Token,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: SharedBool,
+    /// How much of a round goes to expiry, 1 to [`EXPIRE_EFFORT_MAX`].
+    expire_effort: AtomicU32,
     /// A file is being loaded.
     loading: SharedBool,
     /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
@@ -176,6 +181,7 @@ impl Store {
             frozen: SharedU64::new(0),
             token: Token::default(),
             active_expire: SharedBool::new(true),
+            expire_effort: AtomicU32::new(1),
             loading: SharedBool::new(false),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
@@ -454,6 +460,17 @@ impl Store {
     /// Lets the wheels remove expired keys by themselves, or not (DEBUG SET-ACTIVE-EXPIRE).
     pub fn set_active_expire(&self, on: bool) {
         self.active_expire.store(on, Relaxed);
+    }
+
+    /// How much of each round of background steps goes to keys whose time has come, 1 to [`EXPIRE_EFFORT_MAX`].
+    pub fn set_expire_effort(&self, effort: u32) {
+        assert!((1..=EXPIRE_EFFORT_MAX).contains(&effort), "degrees of effort are 1 to 10");
+        self.expire_effort.store(effort, Relaxed);
+    }
+
+    /// See [`Store::set_expire_effort`].
+    pub(crate) fn expire_effort(&self) -> u32 {
+        self.expire_effort.load(Relaxed)
     }
 
     /// The segment log, for what reports on it.

@@ -11,12 +11,12 @@ use smallvec::SmallVec;
 use super::{Step, debt, page_cache, rest};
 use crate::keyspace::expiry::FieldsLeft;
 use crate::keyspace::shard::{NEVER, Shard};
-use crate::keyspace::store::Store;
+use crate::keyspace::store::{EXPIRE_EFFORT_MAX, Store};
 use crate::keyspace::worker::WorkerState;
 use crate::state::clock::is_over;
 use crate::state::key::{database_of, hash_of, wheel_bits};
 
-/// Fired entries looked up before the clock is read again.
+/// Fired entries of a step at the least effort, looked up before the clock is read again.
 const EXPIRY_ENTRIES: usize = 32;
 /// How often the due times of the home shards are looked through, ms.
 const DUE_CHECK_MS: i64 = 8;
@@ -71,7 +71,7 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
     }
     let mut due = std::mem::take(&mut worker.background_mut().due);
     due.clear();
-    let more = shard.fire_wheel(now, EXPIRY_ENTRIES, &mut due);
+    let more = shard.fire_wheel(now, entries_of(store.expire_effort()), &mut due);
     for &bits in &due {
         shard.index().prefetch(hash_with_bits(id, bits));
     }
@@ -84,6 +84,12 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
     }
     shard.follow_index(store.ground(), id);
     Step::More
+}
+
+/// A quarter more for each degree of effort, as the peer looks at more keys: 104 at the greatest, some 50 us.
+fn entries_of(effort: u32) -> usize {
+    assert!((1..=EXPIRE_EFFORT_MAX).contains(&effort), "degrees of effort are 1 to 10");
+    EXPIRY_ENTRIES + EXPIRY_ENTRIES / 4 * (effort as usize - 1)
 }
 
 /// Removes the keys behind a fired entry whose time has come, and files again those whose time is to come: they were

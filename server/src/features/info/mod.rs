@@ -8,6 +8,7 @@
 //! starts the counts that INFO shows. The same figures are there over HTTP (`metrics`).
 
 mod about;
+mod crash;
 mod facts;
 mod gather;
 pub(crate) mod metrics;
@@ -18,6 +19,7 @@ mod sections;
 mod tests;
 
 pub(crate) use about::{report_memory, start, startup_bytes};
+pub(crate) use crash::inform_crashes;
 use facts::Facts;
 use gather::facts;
 

@@ -15,7 +15,7 @@ pub(super) fn server(facts: &Facts, out: &mut Lines) {
     out.put("varve_version", version::VERSION);
     out.put("redis_git_sha1", version::GIT_SHA);
     out.put("redis_git_dirty", 0);
-    out.put("redis_build_id", version::build_id());
+    out.put("redis_build_id", version::Build);
     out.put("redis_mode", "standalone");
     out.put("os", system());
     out.put("arch_bits", usize::BITS);

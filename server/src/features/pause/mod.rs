@@ -33,10 +33,10 @@ fn pause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if ms < 0 {
         return Err(CommandError::TIMEOUT_NEGATIVE);
     }
-    let now_ms = ctx.now.unix_ms;
+    let now_ms = ctx.now.steady_ms;
     // As with redis-server, a time beyond all times is one in the past.
-    let until_ms = ctx.state.pauses().begin(kind, now_ms.wrapping_add(ms), now_ms);
-    ctx.state.store().stand_still_until(until_ms);
+    ctx.state.pauses().begin(kind, now_ms.wrapping_add(ms), now_ms);
+    ctx.state.hold_expiry(ctx.now);
     Ok(After::Ask(Question::Paused))
 }
 

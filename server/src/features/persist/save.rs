@@ -26,7 +26,7 @@ use super::state::{Outcome, UnderWay, Waiter};
 use crate::config::Config;
 use crate::state::ServerState;
 use crate::state::mail::Message;
-use crate::system::{error_text, version};
+use crate::system::{cpus, error_text, version};
 
 /// How often a save that is slowed down looks whether it is over.
 const DELAY_STEP: Duration = Duration::from_millis(10);
@@ -114,7 +114,11 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
     let job = Job { snapshot, counts, libraries, version, used_bytes: store.used_memory(), config, base };
     let saver = Arc::clone(state);
-    let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || save(&saver, place, &job));
+    let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || {
+        let cpus = &job.config.process.cpus;
+        cpus::keep_thread_on(if is_rewrite { &cpus.rewrite } else { &cpus.save });
+        save(&saver, place, &job)
+    });
     thread.map_err(|error| {
         tracing::warn!("Can't save in background: {}", error_text(&error));
         cancel(state, u64::MAX);

@@ -8,7 +8,7 @@
 //! by TLS waits, and is done by a thread of its own (net/links.rs). Not here: whom to connect to, and what is said.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use mio::event::Source;
 use mio::{Interest, Registry, Token};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
+use socket2::{Domain, Protocol, Socket, Type};
 
 /// See the module's picture.
 #[derive(Debug)]
@@ -26,20 +27,41 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Begins to connect; nothing waits.
+    /// Begins to connect, from the address `source` if this machine has it; nothing waits.
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn begin(address: SocketAddr) -> io::Result<Outgoing> {
-        Ok(Outgoing { stream: mio::net::TcpStream::connect(address)?, tls: None })
+    pub(crate) fn begin(address: SocketAddr, source: Option<IpAddr>) -> io::Result<Outgoing> {
+        let stream = match bound(address, source) {
+            None => mio::net::TcpStream::connect(address)?,
+            Some(socket) => {
+                socket.set_nonblocking(true)?;
+                match socket.connect(&address.into()) {
+                    Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
+                    _ => mio::net::TcpStream::from_std(socket.into()),
+                }
+            }
+        };
+        Ok(Outgoing { stream, tls: None })
     }
 
     /// Connects and does the handshake, all of which has to be done by `until`.
     ///
     /// # Errors
     /// Nobody answers in time, or the other is not whom our authorities know.
-    pub(crate) fn connect_tls(address: SocketAddr, until: Instant, context: Arc<ClientConfig>) -> io::Result<Outgoing> {
-        let mut stream = std::net::TcpStream::connect_timeout(&address, left(until)?)?;
+    pub(crate) fn connect_tls(
+        address: SocketAddr,
+        source: Option<IpAddr>,
+        until: Instant,
+        context: Arc<ClientConfig>,
+    ) -> io::Result<Outgoing> {
+        let mut stream = match bound(address, source) {
+            None => std::net::TcpStream::connect_timeout(&address, left(until)?)?,
+            Some(socket) => {
+                socket.connect_timeout(&address.into(), left(until)?)?;
+                socket.into()
+            }
+        };
         stream.set_nodelay(true)?;
         let mut tls = ClientConnection::new(context, ServerName::from(address.ip())).map_err(io::Error::other)?;
         while tls.is_handshaking() || tls.wants_write() {
@@ -134,6 +156,15 @@ impl Outgoing {
         }
         Ok(())
     }
+}
+
+/// A socket bound to `source`, to connect to `address`. None where there is no source, and where the source cannot be had: the
+/// system chooses then, as for redis-server.
+fn bound(address: SocketAddr, source: Option<IpAddr>) -> Option<Socket> {
+    let source = SocketAddr::new(source?, 0);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).ok()?;
+    socket.bind(&source.into()).ok()?;
+    Some(socket)
 }
 
 /// The time until then.

@@ -5,7 +5,11 @@
 //! (signal-hook), memory (varve-base).
 #![allow(unsafe_code, reason = "libc calls without a safe face; each block says why it is sound")]
 
+pub(crate) mod crash;
 pub(crate) mod last_resort;
+mod report;
+pub(crate) mod stack;
+pub(crate) mod title;
 
 use std::io;
 
@@ -166,9 +170,39 @@ fn fork() -> io::Result<Side> {
     }
 }
 
+/// Keeps the calling thread on these processors, below 1024 each.
+pub(crate) fn keep_thread_on(cpus: &[usize]) -> io::Result<()> {
+    assert!(cpus.iter().all(|&cpu| cpu < libc::CPU_SETSIZE as usize), "a set has a bit for each");
+    // SAFETY: a set of processors is plain bits, for which all zero bytes are a valid value: none.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &cpu in cpus {
+        // SAFETY: the number was checked above; only the set is written.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
+    // SAFETY: 0 is the calling thread; the set is live, and only read.
+    let code = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+    if code != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Number of threads of this process, 1 where the system does not say.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(1, |tasks| tasks.count())
+}
+
+/// The system's number of the calling thread.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: gettid touches no memory.
+    unsafe { libc::gettid() }
+}
+
+/// Sleeps where a signal came: the library's own sleep may not be called there.
+fn nap_ms(ms: u32) {
+    let time = libc::timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 };
+    // SAFETY: the time is live for the call, and nothing is written back.
+    unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
 }
 
 /// Ends the process by a real segmentation fault (DEBUG SEGFAULT): handlers and core dumps see what they would see.

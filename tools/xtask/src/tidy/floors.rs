@@ -63,7 +63,18 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "compat/exec",
         &[
-            &["denials", "errors", "journal", "large_arguments", "link", "monitor", "multi", "notify", "tracking"],
+            &[
+                "denials",
+                "errors",
+                "journal",
+                "large_arguments",
+                "last_command",
+                "link",
+                "monitor",
+                "multi",
+                "notify",
+                "tracking",
+            ],
             &["ongoing", "stats"],
             &["waiting"],
             &["session"],

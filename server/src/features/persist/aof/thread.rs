@@ -29,7 +29,7 @@ use crate::config::{Config, Fsync};
 use crate::features::latency::state as latency;
 use crate::state::Now;
 use crate::state::ServerState;
-use crate::system::error_text;
+use crate::system::{cpus, error_text};
 
 /// Time between two syncs under `everysec`.
 const SECOND: Duration = Duration::from_secs(1);
@@ -90,6 +90,7 @@ pub(super) fn spawn(state: &Arc<ServerState>, folder: PathBuf, begins: Begins) -
     let (sender, orders) = channel();
     let (keeper, before, waits) = (Arc::clone(state), aof.take_thread(), matches!(begins, Begins::Waiting { .. }));
     let thread = std::thread::Builder::new().name("aof".to_owned()).spawn(move || {
+        cpus::keep_thread_on(&keeper.config().snapshot().process.cpus.helpers);
         if let Some(before) = before {
             before.join().expect("the thread of the file ends by returning");
         }

@@ -1,0 +1,205 @@
+//! The process as the machine sees it: title, processors, weight for the system's killer, and the end that nobody asked for.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use varve_testkit::{Client, Launch, RespValue, Server};
+
+fn launch() -> Launch {
+    Launch::binary(env!("CARGO_BIN_EXE_varve-server"))
+}
+
+fn proc(server: &Server, file: &str) -> String {
+    fs::read_to_string(format!("/proc/{}/{file}", server.pid())).expect("Linux")
+}
+
+/// Waits for a text in the log.
+fn logged(server: &Server, text: &str) -> String {
+    let until = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < until {
+        let log = server.log();
+        if log.contains(text) {
+            return log;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("no {text} in {}", server.log());
+}
+
+fn ok(client: &mut Client, words: &[&str]) {
+    assert_eq!(client.call(words).expect("a reply"), RespValue::Simple("OK".into()), "{words:?}");
+}
+
+#[test]
+fn the_title_follows_its_template() {
+    let server =
+        launch().config("proc-title-template \"T {title} {listen-addr}|{unixsocket}\"").start().expect("it starts");
+    let title = || proc(&server, "cmdline").trim_end_matches('\0').to_owned();
+    assert!(title().starts_with("T ") && title().contains("varve-server"), "{}", title());
+    assert!(title().ends_with(&format!("127.0.0.1:{}|", server.port())), "{}", title());
+    ok(&mut server.client(), &["CONFIG", "SET", "proc-title-template", "short {port}"]);
+    assert_eq!(title(), format!("short {}", server.port()));
+    let plain = launch().config("set-proc-title no").start().expect("it starts");
+    assert!(proc(&plain, "cmdline").contains("\0"), "the command line has stayed");
+}
+
+#[test]
+fn threads_stay_on_their_processors() {
+    let first = proc_self_cpu();
+    let server = launch()
+        .config(format!("server_cpulist {first}"))
+        .config(format!("bio_cpulist {first}"))
+        .config("bgsave_cpulist nonsense")
+        .start()
+        .expect("it starts");
+    for task in fs::read_dir(format!("/proc/{}/task", server.pid())).expect("Linux").flatten() {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).map(str::trim);
+        assert!(allowed.is_none_or(|list| list == first), "{status}");
+    }
+    ok(&mut server.client(), &["SET", "key", "value"]);
+    assert!(!server.client().cmd("BGSAVE").is_error());
+    logged(&server, "'nonsense' is no list of processors");
+}
+
+/// A processor that this process may use.
+fn proc_self_cpu() -> String {
+    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
+    list.trim().split(['-', ',']).next().expect("one at least").to_owned()
+}
+
+#[test]
+fn the_weight_for_the_killer_follows_the_settings() {
+    let server = launch().start().expect("it starts");
+    let mut client = server.client();
+    let weight = || proc(&server, "oom_score_adj").trim().parse::<i32>().expect("a number");
+    let before = weight();
+    ok(&mut client, &["CONFIG", "SET", "oom-score-adj-values", "10 20 30"]);
+    assert_eq!(weight(), before, "it is off");
+    ok(&mut client, &["CONFIG", "SET", "oom-score-adj", "relative"]);
+    assert_eq!(weight(), (before + 10).min(1000));
+    ok(&mut client, &["CONFIG", "SET", "oom-score-adj-values", "15 20 30"]);
+    assert_eq!(weight(), (before + 15).min(1000));
+    let yes = client.cmd("CONFIG GET oom-score-adj");
+    assert_eq!(yes, RespValue::Array(["oom-score-adj", "yes"].map(|word| RespValue::Bulk(word.into())).to_vec()));
+}
+
+#[test]
+fn connections_to_others_come_from_the_address_that_is_set() {
+    let (ours, other) =
+        (launch().start().expect("it starts"), launch().config("bind 127.0.0.1").start().expect("it starts"));
+    let mut client = ours.client();
+    ok(&mut client, &["CONFIG", "SET", "bind-source-addr", "127.0.0.2"]);
+    ok(&mut client, &["SET", "key", "value"]);
+    let port = other.port().to_string();
+    ok(&mut client, &["MIGRATE", "127.0.0.1", &port, "key", "0", "5000"]);
+    let list = other.client().cmd("CLIENT LIST");
+    assert!(format!("{list:?}").contains("addr=127.0.0.2:"), "{list:?}");
+    // An address that this machine does not have is passed over.
+    ok(&mut client, &["CONFIG", "SET", "bind-source-addr", "192.0.2.1"]);
+    ok(&mut client, &["SET", "key", "value"]);
+    ok(&mut client, &["MIGRATE", "127.0.0.1", &port, "key", "0", "5000", "REPLACE"]);
+}
+
+/// The report of a server that ended by this command.
+fn report_of(server: &mut Server, words: &[&str]) -> String {
+    let mut client = server.client();
+    ok(&mut client, &["SET", "secret-key", "secret-value"]);
+    client.queue(words);
+    client.flush().expect("sent");
+    assert_eq!(server.wait(Duration::from_secs(60)), Some(false), "it has not ended in order");
+    server.log()
+}
+
+fn assert_is_report(log: &str) {
+    for part in [
+        "=== VARVE BUG REPORT START",
+        "build=",
+        "------ STACK TRACE ------",
+        "features::debug::debug",
+        "\ndebug\n",
+        "# Server",
+        "redis_version:",
+        "# Keyspace",
+        "=== VARVE BUG REPORT END ===",
+    ] {
+        assert!(log.contains(part), "no {part} in {log}");
+    }
+    assert!(!log.contains("secret-"), "a report has no data: {log}");
+}
+
+#[test]
+fn a_crash_is_reported_and_ends_by_its_signal() {
+    let mut server = launch().config("enable-debug-command yes").start().expect("it starts");
+    let log = report_of(&mut server, &["DEBUG", "SEGFAULT"]);
+    assert!(log.contains("Varve crashed by signal: 11 (SIGSEGV)"), "{log}");
+    assert_is_report(&log);
+}
+
+#[test]
+fn a_panic_is_reported() {
+    let mut server =
+        launch().config("enable-debug-command yes").config("use-exit-on-panic yes").start().expect("it starts");
+    let log = report_of(&mut server, &["DEBUG", "PANIC"]);
+    assert!(log.contains("=== VARVE PANIC: ") && log.contains("called by DEBUG PANIC"), "{log}");
+    assert_is_report(&log);
+}
+
+#[test]
+fn reports_go_to_the_log_file_and_can_be_turned_off() {
+    let file = std::env::temp_dir().join(format!("varve-crash-{}", std::process::id()));
+    for (reports, setting) in [(true, "crash-log-enabled yes"), (false, "crash-log-enabled no")] {
+        let _ = fs::remove_file(&file);
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_varve-server"))
+            .args(["--port", "0", "--unixsocket"])
+            .arg(file.with_extension("sock"))
+            .args(["--save", "", "--logfile"])
+            .arg(&file)
+            .args(
+                setting
+                    .split(' ')
+                    .enumerate()
+                    .map(|(at, word)| if at == 0 { format!("--{word}") } else { word.into() }),
+            )
+            .spawn()
+            .expect("it starts");
+        let until = Instant::now() + Duration::from_secs(60);
+        while !fs::read_to_string(&file).is_ok_and(|log| log.contains("Ready to accept")) {
+            assert!(Instant::now() < until, "it does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let killed = std::process::Command::new("kill").args(["-ABRT", &child.id().to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        assert!(!child.wait().expect("it ends").success());
+        let log = fs::read_to_string(&file).expect("a log");
+        assert_eq!(log.contains("STACK TRACE"), reports, "{setting}: {log}");
+        assert_eq!(log.contains("Killed by PID:"), reports, "{setting}: {log}");
+    }
+    let _ = fs::remove_file(&file);
+}
+
+#[test]
+fn the_watchdog_shows_where_a_worker_stands_still() {
+    let server = launch().config("enable-debug-command yes").config("io-threads 1").start().expect("it starts");
+    let mut client = server.client();
+    ok(&mut client, &["CONFIG", "SET", "watchdog-period", "1"]);
+    let period = client.cmd("CONFIG GET watchdog-period");
+    assert!(format!("{period:?}").contains("200"), "the least period: {period:?}");
+    ok(&mut client, &["DEBUG", "SLEEP", "1"]);
+    let log = logged(&server, "------\n");
+    assert!(log.contains("--- WATCHDOG TIMER EXPIRED ---") && log.contains("features::debug::"), "{log}");
+    ok(&mut client, &["CONFIG", "SET", "watchdog-period", "0"]);
+    ok(&mut client, &["SET", "key", "it goes on"]);
+}
+
+#[test]
+fn the_machine_is_looked_at() {
+    let output =
+        std::process::Command::new(env!("CARGO_BIN_EXE_varve-server")).arg("--check-system").output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    for name in ["overcommit", "max-map-count", "backlog", "open-files", "huge-pages", "clock", "swap"] {
+        assert!(said.contains(&format!("[{name}]...")), "{said}");
+    }
+    assert_eq!(output.status.success(), !said.contains("WARNING"), "{said}");
+}

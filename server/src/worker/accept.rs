@@ -151,7 +151,7 @@ pub(super) fn is_denied(state: &ServerState, config: &Config, ends: &Ends) -> bo
 
 /// Gives a connection to the worker with least to do.
 pub(super) fn give(state: &ServerState, newcomer: Newcomer) {
-    let worker = &state.workers()[state.least_busy(Now::read().unix_ms)];
+    let worker = &state.workers()[state.least_busy(Now::read().steady_ms)];
     worker.assign();
     worker.send(Message::Adopt(newcomer));
 }

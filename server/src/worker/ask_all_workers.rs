@@ -173,7 +173,7 @@ impl Core {
     fn list(&self, who: ConnRef, filter: &Filter, lines: &mut Lines) {
         let conn = &self.conns[who.conn];
         if filter.admits(conn) {
-            let line = clients::line(conn, self.now.unix_ms);
+            let line = clients::line(conn, self.now.steady_ms);
             lines.bytes += line.len();
             lines.all.push((who.client, line));
         }

@@ -18,7 +18,6 @@ use crate::errors;
 use crate::features::clients::blocked::BlockedClients;
 use crate::features::clients::state::ClientClass;
 use crate::features::clients::{self, evict_clients, strangers};
-use crate::features::info::process::system_memory_bytes;
 use crate::features::pause::paused::PausedClients;
 use crate::features::persist;
 use crate::features::persist::aof::waiting::WaitingForFile;
@@ -36,6 +35,7 @@ use crate::net::conns::Conns;
 use crate::net::links::Links;
 use crate::state::mail::Message;
 use crate::state::{Now, ServerState, WorkerHandle, WorkerStats};
+use crate::system::memory::system_memory_bytes;
 
 /// The replies of one connection may come to this number of bytes at least, where no limit is set: also on a machine that
 /// does not say how much memory it has.
@@ -185,7 +185,7 @@ impl Core {
                 if evict_clients::total(&self.state) <= max {
                     return;
                 }
-                let line = clients::line(&self.conns[conn], self.now.unix_ms);
+                let line = clients::line(&self.conns[conn], self.now.steady_ms);
                 tracing::info!("Evicting client: {line}");
                 self.stats().evicted.add(1);
                 self.close(conn);
@@ -196,7 +196,7 @@ impl Core {
     /// Lets those connections go on that waited for the end of a pause.
     pub(super) fn release_waiting(&mut self) {
         self.resting.release(&mut self.conns, self.now.instant);
-        let (state, now_ms) = (&self.state, self.now.unix_ms);
+        let (state, now_ms) = (&self.state, self.now.steady_ms);
         self.paused.release(&mut self.conns, || state.pauses().now(now_ms), state.workers()[self.index].stats());
     }
 
@@ -205,7 +205,7 @@ impl Core {
     #[inline]
     pub(super) fn limit_tracked_keys(&mut self) {
         if self.index == 0 && self.state.tracking().is_dirty() {
-            self.state.tracking().sweep(self.now.unix_ms);
+            self.state.tracking().sweep(self.now.steady_ms);
         }
         if self.state.tracking().is_over(self.config.tracked_keys_max) {
             self.state.tracking().limit(self.config.tracked_keys_max, self.index);
@@ -402,9 +402,9 @@ impl Core {
         let conn = &mut self.conns[id];
         let limit = &self.config.output_limits[ClientClass::of_output(conn).limit()];
         let unsent = unsent + conn.session().kept_bytes();
-        let over = conn.is_over(limit, unsent, self.now.unix_ms) || lost;
+        let over = conn.is_over(limit, unsent, self.now.steady_ms) || lost;
         if over {
-            let line = clients::line(conn, self.now.unix_ms);
+            let line = clients::line(conn, self.now.steady_ms);
             tracing::warn!("Client {line} scheduled to be closed ASAP for overcoming of output buffer limits.");
             self.stats().output_limit_closed.add(1);
         }
@@ -415,7 +415,7 @@ impl Core {
     pub(super) fn over_stranger_limit(&mut self, id: ConnId) -> bool {
         let over = strangers::reads_too_little(&self.conns[id]);
         if over {
-            let line = clients::line(&self.conns[id], self.now.unix_ms);
+            let line = clients::line(&self.conns[id], self.now.steady_ms);
             tracing::warn!(
                 "Client {line} scheduled to be closed ASAP for overcoming of output buffer limits: it has not authenticated."
             );
@@ -441,7 +441,7 @@ impl Core {
     #[cold]
     fn close_strangers(&mut self, share: u64) {
         for ConnRef { conn, .. } in strangers::largest(&self.conns, share) {
-            let line = clients::line(&self.conns[conn], self.now.unix_ms);
+            let line = clients::line(&self.conns[conn], self.now.steady_ms);
             tracing::warn!("Closing a client that has not authenticated, since all of these take too much: {line}");
             self.close(conn);
         }
@@ -455,7 +455,7 @@ impl Core {
         let max = if known { u64::MAX } else { strangers::INPUT_BYTES_MAX };
         let over = waiting as u64 > max.min(self.config.query_buffer_bytes_max);
         if over {
-            let line = clients::line(conn, self.now.unix_ms);
+            let line = clients::line(conn, self.now.steady_ms);
             // redis-server shows the first bytes too; a password may be among them.
             tracing::warn!("Closing client that reached max query buffer length: {line}");
             self.stats().query_limit_closed.add(1);

@@ -68,7 +68,7 @@ impl Worker {
     fn read_group(&mut self, visits: &[ConnRef]) -> usize {
         let core = &mut self.core;
         core.batch.begin_preparse();
-        core.batch.set_pause(core.state.pauses().now(core.now.unix_ms));
+        core.batch.set_pause(core.state.pauses().now(core.now.steady_ms));
         debug_assert!(self.group.is_empty(), "a group is served before the next is read");
         let mut at = 0;
         for &who in visits {

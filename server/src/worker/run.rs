@@ -129,7 +129,7 @@ impl Core {
     fn turn(&mut self, id: ConnId, data: &mut [u8], out: &mut Reply) -> Turn {
         let conn = &mut self.conns[id];
         self.batch.set_monitoring(self.state.monitors().any());
-        let pause = if self.state.is_stopping() { Pause::All } else { self.state.pauses().now(self.now.unix_ms) };
+        let pause = if self.state.is_stopping() { Pause::All } else { self.state.pauses().now(self.now.steady_ms) };
         self.batch.set_pause(pause);
         let busy = self.state.scripts().running().busy_for(self.config.script_busy_ms);
         self.batch.set_denied(Denied { busy, ..persist::denied(&self.state, &self.config) });

@@ -122,7 +122,7 @@ impl Worker {
         let reading = conn.read(scratch, &mut buffers.pool, &mut core.store);
         let reading = reading.map_err(Broken)?;
         let Some(count) = reading.count else { return Ok(at..at) };
-        conn.session_mut().note_activity(core.now.unix_ms);
+        conn.session_mut().note_activity(core.now.steady_ms);
         let stats = &core.state.workers()[core.index].stats();
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);
@@ -213,7 +213,7 @@ impl Core {
             self.write(id, &mut output)?;
             // A client that takes its output is at work, although it asks for nothing meanwhile: `timeout` spares it.
             if output.len() < waiting {
-                self.conns[id].session_mut().note_activity(self.now.unix_ms);
+                self.conns[id].session_mut().note_activity(self.now.steady_ms);
             }
             if !output.is_empty() || self.state.outputs_kept() {
                 self.conns[id].keep_output(output);
@@ -254,7 +254,7 @@ impl Core {
     /// A client speaks another protocol: its connection ends, and the log says so, once a minute.
     #[cold]
     fn refuse_foreign(&mut self, id: ConnId) -> Broken {
-        if self.state.may_warn_of_foreign(self.now.unix_ms) {
+        if self.state.may_warn_of_foreign(self.now.steady_ms) {
             let peer = self.conns[id].socket().ends().peer();
             tracing::warn!(
                 "Possible SECURITY ATTACK detected. A client sent POST or Host:, as a browser does that was made to speak \

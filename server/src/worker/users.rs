@@ -89,7 +89,7 @@ impl Core {
     }
 
     fn log_event(&self, id: ConnId, event: Event) {
-        let client = clients::line(&self.conns[id], self.now.unix_ms);
+        let client = clients::line(&self.conns[id], self.now.steady_ms);
         self.state.acl().log().add(event, self.now.unix_ms, client, self.config.acl_log_len_max as usize);
     }
 }

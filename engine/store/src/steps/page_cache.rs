@@ -6,7 +6,7 @@ use super::Step;
 use crate::keyspace::store::Store;
 
 /// How long memory is kept for new segments while none is opened, ms: then taking it anew costs next to nothing.
-const KEPT_MS: i64 = 100;
+const KEPT_MS: u64 = 100;
 
 /// Looks whether segments are still being opened.
 pub(crate) fn look_at_cached(store: &Store, now_ms: i64) {
@@ -15,7 +15,7 @@ pub(crate) fn look_at_cached(store: &Store, now_ms: i64) {
         cooling.opens.store(opens, Relaxed);
         cooling.since_ms.store(now_ms, Relaxed);
         cooling.on.store(false, Relaxed);
-    } else if now_ms - cooling.since_ms.load(Relaxed) >= KEPT_MS && store.log().has_cached_pages() {
+    } else if now_ms.abs_diff(cooling.since_ms.load(Relaxed)) >= KEPT_MS && store.log().has_cached_pages() {
         cooling.on.store(true, Relaxed);
     }
 }

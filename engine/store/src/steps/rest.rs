@@ -15,7 +15,7 @@ use crate::keyspace::store::Store;
 
 /// How long nothing is written and nothing dies until the store is at rest, ms. Shorter gaps are pauses of a load, behind
 /// which more of what is dead lies together.
-const REST_MS: i64 = 2000;
+const REST_MS: u64 = 2000;
 
 /// Looks whether anybody writes.
 pub(crate) fn look(store: &Store, now_ms: i64) {
@@ -31,7 +31,7 @@ pub(crate) fn look(store: &Store, now_ms: i64) {
             // The writer's own garbage comes first: the rest is over.
             store.reclaimer().purge.end_rest();
         }
-    } else if now_ms - rest.since_ms.load(Relaxed) >= REST_MS && !rest.purged.swap(true, Relaxed) {
+    } else if now_ms.abs_diff(rest.since_ms.load(Relaxed)) >= REST_MS && !rest.purged.swap(true, Relaxed) {
         let used = store.log().used_bytes();
         if used.saturating_sub(live) > debt::purge_floor(used) {
             store.reclaimer().purge.begin_rest();

@@ -155,10 +155,16 @@ pub(crate) fn owes_eviction(store: &Store, worker: &WorkerState) -> bool {
     limit != 0
         && store.used_memory() > limit
         && store.limit().policy() != Policy::NoEviction
-        && worker.now_ms() >= worker.background().limit_retry_ms
+        && !is_near(worker.background().limit_retry_ms, worker.now_ms())
         && !store.stands_still(worker.now_ms())
         && !store.walker_is_full()
         && !store.journal_is_full()
+}
+
+/// True until a time that was set at most [`LIMIT_RETRY_MS`] ahead. One that is farther away was set before the clock was set
+/// back.
+fn is_near(time_ms: i64, now_ms: i64) -> bool {
+    (1..=LIMIT_RETRY_MS).contains(&(time_ms - now_ms))
 }
 
 /// Makes room in the background while the limit is passed.

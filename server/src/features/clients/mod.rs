@@ -113,7 +113,7 @@ const SETINFO: ServerCommand = ServerCommand::new(
 
 /// `CLIENT INFO`
 fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let mut line = line(ctx.conn, ctx.now.unix_ms);
+    let mut line = line(ctx.conn, ctx.now.steady_ms);
     line.push('\n');
     ctx.out.verbatim("txt", line.as_bytes());
     Ok(After::Done)

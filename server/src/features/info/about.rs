@@ -11,7 +11,8 @@ use varve_scripts::ScriptMemory;
 use varve_store::{ProcessMemory, Store};
 
 use super::facts::StatFacts;
-use super::process::{MemoryPeak, resident_bytes};
+use super::peak::MemoryPeak;
+use crate::system::memory::resident_bytes;
 use crate::system::sys::heap_bytes;
 
 /// One a process.

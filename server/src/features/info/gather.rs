@@ -15,13 +15,13 @@ use super::facts::{
     BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, LoadingFacts, MemoryFacts,
     PersistenceFacts, ReplicationFacts, ServerFacts, StatFacts,
 };
-use super::process::{resident_bytes, system_memory_bytes};
 use crate::config::Config;
 use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
 use crate::features::pubsub::state::Kind;
 use crate::state::ServerState;
+use crate::system::memory::{resident_bytes, system_memory_bytes};
 use crate::system::sys::{Whose, cpu_time};
 
 /// Starts the counts that INFO shows from zero.

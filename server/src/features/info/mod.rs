@@ -12,7 +12,7 @@ mod crash;
 mod facts;
 mod gather;
 pub(crate) mod metrics;
-pub(crate) mod process;
+mod peak;
 mod sections;
 
 #[cfg(test)]

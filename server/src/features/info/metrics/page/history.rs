@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::features::info::process::resident_bytes;
 use crate::state::ServerState;
+use crate::system::memory::resident_bytes;
 use crate::system::sys::{Whose, cpu_time};
 
 /// Samples that are kept: one hour.

@@ -534,3 +534,33 @@ fn a_long_string_is_in_memory_once_while_it_is_loaded() {
     assert!(peak < bytes * 8 / 5, "{peak} bytes for a string of {bytes}");
     assert_eq!(digest(&mut client), before);
 }
+
+/// A key that is loaded is no news, as in redis-server. Fields whose time has come in the file go behind the load, and are.
+#[test]
+fn issue_11_keys_that_are_loaded_are_not_new_and_due_fields_go_afterwards() {
+    let dir = Dir::new();
+    let server = ours(&dir);
+    let (mut client, mut ear) = (server.client(), server.client());
+    assert_eq!(text(client.cmd("CONFIG SET notify-keyspace-events AKEmn")), "OK");
+    assert_eq!(text(client.cmd("DEBUG SET-ACTIVE-EXPIRE 0")), "OK");
+    client.cmd("SET string 1");
+    client.cmd("RPUSH list 1 2 3");
+    client.cmd("HSET hash due 1 stays 2");
+    client.cmd("HPEXPIRE hash 1 FIELDS 1 due");
+    std::thread::sleep(Duration::from_millis(5));
+    ear.cmd("PSUBSCRIBE __keyevent*");
+    assert_eq!(text(client.cmd("DEBUG RELOAD")), "OK");
+    // The first event of all is the one of the command that comes next.
+    client.cmd("SET string 2");
+    let mut heard = |events: &[&str]| {
+        for event in events {
+            let message = ear.read().expect("a message");
+            let words: Vec<String> = message.elements().expect("its parts").iter().map(RespValue::text).collect();
+            assert_eq!(format!("{} {}", words[2].replace("__keyevent@0__:", ""), words[3]), *event);
+        }
+    };
+    heard(&["set string"]);
+    assert_eq!(client.cmd("HLEN hash").integer(), Some(1));
+    heard(&["hexpired hash"]);
+    assert_eq!(text(client.cmd("DEBUG VERIFY")), "OK");
+}

@@ -120,6 +120,11 @@ impl Tx<'_> {
         self.local.reported_mut().keep_effects(keep);
     }
 
+    /// Keeps the events of what follows, or not: a file is loaded, and nobody is to learn of its keys one by one.
+    pub fn keep_events(&mut self, keep: bool) {
+        self.local.reported_mut().keep_events(keep);
+    }
+
     /// Forgets the effects of the unit that is open.
     pub fn forget_effects(&mut self) {
         self.local.reported_mut().forget_effects();

@@ -231,6 +231,8 @@ pub(crate) struct Reported {
     open: bool,
     /// Effects are not kept at present: a script has asked for that.
     unkept: bool,
+    /// Events are not kept at present: a file is loaded.
+    unheard: bool,
     sink: Option<Box<dyn EventSink>>,
     /// Keys that were written and not reported yet, the first few of them; in debug builds only.
     written: Vec<(u16, Box<[u8]>)>,
@@ -255,6 +257,9 @@ impl Reported {
 
     /// Keeps an event of a key of a logical database.
     pub(crate) fn add_event(&mut self, name: &'static str, db: u32, key: &[u8]) {
+        if self.unheard {
+            return;
+        }
         self.events.push(name, db, key);
         self.any = true;
     }
@@ -314,6 +319,11 @@ impl Reported {
     /// Keeps the effects that are added from now on, or not.
     pub(crate) fn keep_effects(&mut self, keep: bool) {
         self.unkept = !keep;
+    }
+
+    /// Keeps the events that are added from now on, or not.
+    pub(crate) fn keep_events(&mut self, keep: bool) {
+        self.unheard = !keep;
     }
 
     /// Forgets the effects of the unit that is open.

@@ -9,7 +9,7 @@
 
 use varve_commands::dump::Insertion;
 use varve_rdb::{LastUse, ValueReader};
-use varve_store::{Key, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{Key, Overdue, StoreWorker, StringForm, Ttl, Tx};
 
 use super::state::batch::{Batch, Entry, Value};
 
@@ -52,7 +52,7 @@ pub(super) fn insert(
     entering: Entering,
     duplicates: Duplicates,
 ) -> Result<Inserted, String> {
-    let work = |tx: &mut Tx<'_>| {
+    let insert_all = |tx: &mut Tx<'_>| {
         let (mut inserted, mut insertion) = (Inserted::default(), Insertion::default());
         for entries in batch.entries.chunks(AHEAD) {
             entries.iter().for_each(|entry| fetch(tx, batch, entry));
@@ -66,6 +66,15 @@ pub(super) fn insert(
             }
         }
         Ok(inserted)
+    };
+    let work = |tx: &mut Tx<'_>| {
+        // A key that is loaded is not new to anybody. Fields that are due in the file go as soon as it is loaded, like those
+        // of any other hash: what goes is reported then.
+        tx.set_overdue(Overdue::Alive);
+        tx.keep_events(false);
+        let inserted = insert_all(tx);
+        tx.keep_events(true);
+        inserted
     };
     match entering {
         Entering::Inside => worker.inside(0, work),

@@ -60,6 +60,19 @@ fn whole(server: &mut Server, line: &str) -> Vec<u8> {
     reply.strip_prefix(b"*1\r\n").expect("the reply of one command").to_vec()
 }
 
+/// The command that shows what this one pops, if it pops: to run it whole would change its key.
+fn shown_of_popped(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split(' ').collect();
+    let [command, key, count] = words[..] else { return None };
+    let last = count.parse::<u64>().ok()?.checked_sub(1)?;
+    match command {
+        "LPOP" => Some(format!("LRANGE {key} 0 {last}")),
+        "ZPOPMIN" => Some(format!("ZRANGE {key} 0 {last} WITHSCORES")),
+        "ZPOPMAX" => Some(format!("ZREVRANGE {key} 0 {last} WITHSCORES")),
+        _ => None,
+    }
+}
+
 /// A reply that is being made.
 struct Reading {
     who: usize,
@@ -140,17 +153,7 @@ impl World {
             59 if self.below(12) == 0 => format!("RENAME l{a} l{b}"),
             60 if self.below(32) == 0 => format!("DEL l{a}"),
             61 => format!("COPY l{a} l{b} REPLACE"),
-            62 | 70..=76 => {
-                let scored = some.iter().map(|n| format!(" {} {MEMBER}{n}", n % 7)).collect::<String>();
-                format!("ZADD z{a}{scored}")
-            }
-            63 => format!("ZREM z{a}{}", list(MEMBER)),
-            64 => format!("ZINCRBY z{a} 2.5 {MEMBER}{}", some[0]),
-            65 => format!("ZPOPMIN z{a} {}", some.len()),
-            66 => format!("ZREMRANGEBYRANK z{a} {} {}", some[0], some[0] + 5),
-            67 if self.below(12) == 0 => format!("RENAME z{a} z{b}"),
-            68 if self.below(32) == 0 => format!("DEL z{a}"),
-            69 => format!("ZADD z{a} {} {}", some[0], "long".repeat(700)),
+            kind @ 62..=76 => self.change_of_scores(kind, (a, b), &some),
             80..=82 => {
                 let numbers = some.iter().map(|n| format!(" {}", (n * 7919 % 3001) as f64 / 4.0)).collect::<String>();
                 format!("RPUSH n{a}{numbers}")
@@ -164,6 +167,25 @@ impl World {
             }
         };
         self.run(&line);
+    }
+
+    /// A change of a sorted set, mostly an addition.
+    fn change_of_scores(&mut self, kind: u64, (a, b): (u64, u64), some: &[u64]) -> String {
+        let names = some.iter().map(|n| format!(" {MEMBER}{n}")).collect::<String>();
+        match kind {
+            63 => format!("ZREM z{a}{names}"),
+            64 => format!("ZINCRBY z{a} 2.5 {MEMBER}{}", some[0]),
+            65 => format!("ZPOPMIN z{a} {}", some.len()),
+            66 if self.below(12) == 0 => format!("ZREMRANGEBYRANK z{a} {} {}", some[0] % 90, 1100 + some[0]),
+            66 => format!("ZREMRANGEBYRANK z{a} {} {}", some[0], some[0] + 5),
+            67 if self.below(12) == 0 => format!("RENAME z{a} z{b}"),
+            68 if self.below(32) == 0 => format!("DEL z{a}"),
+            69 => format!("ZADD z{a} {} {}", some[0], "long".repeat(700)),
+            _ => {
+                let scored = some.iter().map(|n| format!(" {} {MEMBER}{n}", n % 7)).collect::<String>();
+                format!("ZADD z{a}{scored}")
+            }
+        }
     }
 
     fn change_of_places(&mut self, key: u64, some: &[u64]) -> String {
@@ -194,7 +216,14 @@ impl World {
 
     fn begin(&mut self, line: String) {
         let who = (1..).find(|who| self.readings.iter().all(|reading| reading.who != *who)).expect("a number");
-        let expected = whole(&mut self.server, &line);
+        let expected = match shown_of_popped(&line) {
+            None => whole(&mut self.server, &line),
+            // A list that is not there has no elements for a reader, and is no list for one that pops.
+            Some(shown) => match whole(&mut self.server, &shown) {
+                empty if line.starts_with('L') && empty == b"*0\r\n" => b"*-1\r\n".to_vec(),
+                shown => shown,
+            },
+        };
         let (reply, ended) = self.server.turn_as(who, &slices(&words(&line)));
         self.readings.push(Reading { who, line, expected, reply, parts: 1 });
         if ended {
@@ -231,7 +260,11 @@ impl World {
         match self.below(24) {
             0..=1 if (self.readings.len() as u64) < READERS => {
                 let key = self.below(KEYS);
-                let line = match self.below(41) {
+                let line = match self.below(45) {
+                    41 => format!("LPOP l{key} {}", 1 + self.below(900)),
+                    42 => format!("ZPOPMIN z{key} {}", 1 + self.below(900)),
+                    43 => format!("ZPOPMAX z{key} {}", 1 + self.below(900)),
+                    44 => format!("LPOP l{key} 90000"),
                     38 => format!("SRANDMEMBER s{key} 9000"),
                     39 => format!("HRANDFIELD h{key} 9000 WITHVALUES"),
                     40 => format!("ZRANDMEMBER z{key} 9000 WITHSCORES"),
@@ -489,6 +522,85 @@ fn issue_11_keys_are_listed_as_they_were_when_it_began() {
         run(&mut server, "DEBUG VERIFY");
     }
     assert!(in_parts > 60, "{in_parts} lists were made in parts");
+}
+
+/// Elements that are popped go at one instant, however many turns its reply takes: others see the rest from then on, and whatever they
+/// do, or the client's end, changes nothing of it. No hold takes more than a bounded number of elements.
+#[test]
+fn issue_11_elements_that_are_popped_go_at_one_instant() {
+    const LEN: usize = 3000;
+    let cases = [
+        ("LPOP l 2500", "LLEN l", "RPUSH l new", "l"),
+        ("RPOP l 2999", "LLEN l", "RPUSH l new", "l"),
+        ("LPOP l 3000", "EXISTS l", "RPUSH l new", "l"),
+        ("LMPOP 2 none l RIGHT COUNT 2000", "LLEN l", "LPUSH l new", "l"),
+        ("ZPOPMIN z 2500", "ZCARD z", "ZADD z 5 m0 6 m1", "z"),
+        ("ZPOPMAX z 2999", "ZCARD z", "ZADD z 5 m0 6 m1", "z"),
+        ("ZPOPMIN z 5000", "EXISTS z", "ZADD z 5 m0 6 m1", "z"),
+        ("ZMPOP 2 none z MAX COUNT 1500", "ZCARD z", "ZADD z 5 m0 6 m1", "z"),
+    ];
+    for (line, count, add, key) in cases {
+        for meanwhile in ["PING", "DEL l z", "FLUSHALL", "RENAME KEY other", "PEXPIRE KEY 1", "add", "hang up"] {
+            let mut server = Server::new(Resp::V2);
+            server.read_in_parts(small_bounds());
+            let run = |server: &mut Server, line: &str| server.run(&slices(&words(line)));
+            for n in 0..LEN {
+                run(&mut server, &format!("RPUSH l {MEMBER}{n}"));
+                run(&mut server, &format!("ZADD z {n} {MEMBER}{n}"));
+            }
+            // Another server replies at once.
+            let mut other = Server::new(Resp::V2);
+            for n in 0..LEN {
+                run(&mut other, &format!("RPUSH l {MEMBER}{n}"));
+                run(&mut other, &format!("ZADD z {n} {MEMBER}{n}"));
+            }
+            let expected = run(&mut other, line);
+            let left = run(&mut other, count);
+            let (mut reply, mut ended) = server.turn_as(1, &slices(&words(line)));
+            assert!(!ended, "{line} goes on");
+            assert_eq!(run(&mut server, count), left, "{line}: what is left is there at once");
+            match meanwhile {
+                "add" => _ = run(&mut server, add),
+                "hang up" => {
+                    server.hang_up(1);
+                    (reply, ended) = (expected.clone(), true);
+                }
+                _ => _ = run(&mut server, &meanwhile.replace("KEY", key)),
+            }
+            server.advance(5);
+            let mut turns = 1;
+            while !ended {
+                if turns % 3 == 0 {
+                    server.background();
+                }
+                let (more, now) = server.turn_as(1, &[]);
+                (reply, ended, turns) = ([reply, more].concat(), now, turns + 1);
+            }
+            assert!(reply == expected, "{line} beside {meanwhile}");
+            assert!(meanwhile == "hang up" || turns > LEN / 3 / 100, "{line}: {turns} turns");
+            server.background();
+            assert!(!server.has_readers(), "{line} beside {meanwhile}");
+            run(&mut server, "DEBUG VERIFY");
+        }
+    }
+}
+
+/// LPOP and its like are not timed by themselves, since most of them take no time: one that goes on is one call, of the time
+/// of its parts.
+#[test]
+fn issue_11_a_pop_in_parts_is_one_call_beside_others() {
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(small_bounds());
+    server.shorten_nodes(false);
+    for n in 0..3000 {
+        server.run(&[b"RPUSH", b"l", format!("m{n}").as_bytes()]);
+    }
+    let holds = server.holds();
+    let mut pipeline = b"LPOP l\r\nLPOP l\r\nLPOP l 2900\r\nLPOP l\r\n".to_vec();
+    let replies = server.send(&mut pipeline);
+    assert!(replies.starts_with(b"$2\r\nm0\r\n$2\r\nm1\r\n*2900\r\n") && replies.ends_with(b"$5\r\nm2902\r\n"));
+    assert!(server.holds() - holds > 2900 / 120, "{} holds", server.holds() - holds);
+    assert_eq!(server.calls(b"lpop"), (4, 4), "calls, and durations");
 }
 
 /// SORT has the flag of a command that writes: its reply would end in the middle.

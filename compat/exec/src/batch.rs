@@ -14,7 +14,7 @@
 //! done. Nothing here allocates once the scratch space has grown to what the connections send.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, ProtocolError, Reply, Span};
@@ -40,6 +40,7 @@ use crate::{checks, last_command, tracking};
 mod account;
 mod alone;
 mod go_on;
+mod holding;
 mod large;
 mod parse;
 mod prefetch;
@@ -52,6 +53,7 @@ mod transaction;
 use account::{SharedTime, whole_ms};
 pub use alone::{ALONE_PATIENCE, patience};
 use alone::{Place, run_unkeyed, stands_back};
+use holding::{TRIES_MAX, hold, list_shards, names_occupied, take};
 use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
@@ -69,11 +71,6 @@ const TURN_BYTES: usize = 64 << 10;
 const TURN_REPLY_BYTES: usize = 1 << 20;
 /// Time of commands after which the turn ends: others wait. The clock is read for commands whose time is not constant.
 const TURN_NANOS: u64 = 1_000_000;
-/// Tries that found a shard busy before a request with several insists: of many shards, one is always busy.
-const TRIES_MAX: u32 = 3;
-/// How long such a request keeps the shards that it has got while it waits for the others. The worker stands still
-/// meanwhile, and so does a command that wants one of these shards: it is short.
-const INSIST: Duration = Duration::from_micros(100);
 /// How many commands in a row may keep the same shards held; long ones count more than once.
 const KEEP_MAX: usize = 16;
 /// This number of arguments counts as another command: twenty fields are set in the time of six short commands.
@@ -504,9 +501,7 @@ impl Running<'_> {
             }
             (self.next, ctx.row) = (self.next + 1, last_command::note(d));
             let apart = d.timed || each;
-            if apart {
-                clock.settle(&observers.stats);
-            }
+            clock.settle_if(apart, &observers.stats);
             let result = run(&mut ctx);
             ctx.tx.assert_reported();
             end_command(&mut ctx);
@@ -523,8 +518,10 @@ impl Running<'_> {
                 blocking::serve_ready(&mut ctx.tx, observers);
             }
             if ctx.session.ends_turn() || self.spent_ns > TURN_NANOS {
-                stop = ctx.session.take_blocked().map(Stop::Blocked);
-                stop = stop.or(ctx.session.is_ongoing().then_some(Stop::GoesOn));
+                if !apart && ctx.session.is_ongoing() {
+                    self.spent_ns += took(&mut clock, d, observers, &mut ctx);
+                }
+                stop = ended_by(ctx.session);
                 break;
             }
         }
@@ -580,9 +577,10 @@ impl Running<'_> {
         let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
         let allowed = checks::admitted(d, args, self.session, denied, denials);
         let store = Arc::clone(self.worker.store());
-        let waits = d.writes() && store.has_frozen();
+        let waits = d.writes() && store.has_moving() || store.has_occupied() && names_occupied(d, args, &store);
         let place = match allowed {
-            // It would change keys that it does not name: those too that are on their way to another server.
+            // It would change keys that it does not name: those too that are on their way to another server. Or it names one
+            // that another command works on.
             Ok(()) if waits => Err(Stop::Busy),
             Ok(()) => Place::take(d, &store, self.worker.id(), patience(self.session)),
             Err(_) => Ok(Place::Outside),
@@ -637,6 +635,13 @@ impl Running<'_> {
         }
         (db != self.session.db()).then_some(Stop::Selected)
     }
+}
+
+/// Why the last command of a session ends the turn, if it does: it waits, or goes on.
+#[cold]
+fn ended_by(session: &mut Session) -> Option<Stop> {
+    let blocked = session.take_blocked().map(Stop::Blocked);
+    blocked.or(session.is_ongoing().then_some(Stop::GoesOn))
 }
 
 /// Ends a client's command on keys, like [`Observers::after`]; false, and nothing is left of it, if it is put back.
@@ -700,37 +705,6 @@ impl Kept {
         }
         self.0 += 1 + ctx.args.len() / KEEP_ARGS;
     }
-}
-
-/// Takes the shards of a request's keys; false if one is busy. A request that `insists` looks for a little longer.
-#[inline]
-fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, insists: bool) -> bool {
-    let taken = if let [only] = ctx.keys {
-        let shard = ctx.tx.shard_of(only.hash);
-        ctx.tx.try_hold_one(shard)
-    } else {
-        list_shards(ctx, shards);
-        take(&mut ctx.tx, shards, insists)
-    };
-    taken && (!d.flags.has(Flags::WRITE) || !ctx.tx.any_waiters() || hold_for_waiters(ctx, shards, insists))
-}
-
-fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut ShardSet) {
-    shards.fill(ctx.keys.iter().map(|k| ctx.tx.shard_of(k.hash)));
-}
-
-#[inline]
-fn take(tx: &mut Tx<'_>, shards: &[u16], insists: bool) -> bool {
-    if insists { tx.hold_within(shards, INSIST) } else { tx.try_hold(shards) }
-}
-
-/// Takes also what serving those may need who wait for the keys of a command that is about to write.
-#[cold]
-fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, insists: bool) -> bool {
-    list_shards(ctx, shards);
-    let (args, keys) = (ctx.args, ctx.keys);
-    let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
-    blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, insists))
 }
 
 /// Whether a command may run: the session may, and there is room. One that may not has been answered.

@@ -156,11 +156,20 @@ impl<'a> Ctx<'_, 'a> {
     /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on_with`], with the shards of the keys held
     /// until it has watched some ([`crate::Watching`]).
     pub fn go_on_building(&mut self, rest: impl FnOnce(&mut Tx<'_>, &Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
+        self.go_on_holding(rest);
+        self.tx.release();
+    }
+
+    /// Goes on with `rest` in the next turns of the connection, like [`Ctx::go_on`], behind a change that the command has
+    /// made and reported: the shards stay held until that is handed on.
+    pub fn go_on_behind(&mut self, rest: Box<dyn Ongoing>) {
+        self.go_on_holding(|_, _| rest);
+    }
+
+    fn go_on_holding(&mut self, rest: impl FnOnce(&mut Tx<'_>, &Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
         debug_assert!(self.session.takes_late_reply(), "the handler has asked");
-        debug_assert!(self.row.timed, "a command that goes on is timed by itself");
         let args = Arc::new(OwnedArgs::from(self.args));
         let rest = rest(&mut self.tx, &args);
-        self.tx.release();
         self.session.go_on(Box::new(OngoingCommand {
             muted: !self.session.wants_replies(),
             row: self.row,
@@ -186,10 +195,7 @@ impl<'a> Ctx<'_, 'a> {
     /// Reports what the command has taken out of a key, and, as an event, the key's end if nothing is left in it.
     #[inline(always)]
     pub fn did_taken(&mut self, key: &Key<'_>, effect: Effect<'_>) {
-        self.did(key, effect);
-        if self.tx.store().wants(notify::Class::Generic) && !self.tx.exists(key) {
-            self.did(key, Effect::event(notify::Class::Generic, "del"));
-        }
+        notify::did_taken(&mut self.tx, key, effect);
     }
 
     /// Reports that the command stored its result in a key in the place of what was there, which counts as this number

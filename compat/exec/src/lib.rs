@@ -39,6 +39,7 @@ mod ctx;
 mod errors;
 mod invoke;
 mod multi;
+mod occupied;
 mod waiting;
 
 pub use command::{Command, CommandSet, CommandTable, Exec, FileRows, SessionCtx, Step, Unresolved};
@@ -47,6 +48,7 @@ pub use errors::{CmdResult, CommandError};
 pub use invoke::{Caller, Ran};
 pub use large_arguments::LargeArguments;
 pub use multi::{Queued, Watching};
+pub use occupied::Occupied;
 pub use ongoing::{Ongoing, Progress};
 pub use script::{Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptKind, ScriptRules};
 pub use session::Session;

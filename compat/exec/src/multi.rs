@@ -122,7 +122,7 @@ const WATCHED_BYTES: usize = 128;
 
 impl Watching {
     /// True if EXEC would do nothing, as far as is known.
-    pub(crate) fn is_touched(&self) -> bool {
+    pub fn is_touched(&self) -> bool {
         self.watcher.is_touched()
     }
 

@@ -19,6 +19,15 @@ pub fn did_remove(tx: &mut Tx<'_>, key: &Key<'_>, removal: Removal) {
     tx.did(key, Effect::words(Class::Generic, "del", 1, &words));
 }
 
+/// Reports what a command has taken out of a key, and, as an event, the key's end if nothing is left in it.
+#[inline(always)]
+pub fn did_taken(tx: &mut Tx<'_>, key: &Key<'_>, effect: Effect<'_>) {
+    tx.did(key, effect);
+    if tx.store().wants(Class::Generic) && !tx.exists(key) {
+        tx.did(key, Effect::event(Class::Generic, "del"));
+    }
+}
+
 /// Reports that a command stored its result in a key ([`crate::Ctx::did_store`]).
 pub fn did_store(tx: &mut Tx<'_>, (class, event): (Class, &'static str), key: &Key<'_>, changes: u64, taken: bool) {
     if changes > 0 {

@@ -6,7 +6,13 @@
 //! ```
 //! The reply of one that reads is of one instant, that of its handler: it holds readers of the collections that it replies with
 //! ([`varve_store::CollectionReader`]). One that writes makes what is new where nobody sees it ([`varve_store::Unpublished`]) and
-//! changes its key in its last part, whose effects are handed on like any command's. It ends with its connection.
+//! changes its key in its last part, whose effects are handed on like any command's. It ends with its connection. One that
+//! takes elements out of a key (LPOP, ZPOPMIN) takes them all in its handler, and holds a reader of them: what follows is a
+//! reply alone, and a client that goes has taken what it was not shown.
+//!
+//! One whose change takes long occupies its key ([`crate::Occupied`]) and works on it part by part: other commands on this
+//! key wait, those on others of the shard do not. Each part reports what it has done as a change of its own, so that files are
+//! right between any two of them. It never waits for its client: its reply is made aside, and comes at the end.
 //!
 //! A command that stores what it makes of other keys watches them. Its last part changes its key only if they are as they
 //! were when it read them, so that it is done at one instant, and the journal has it there as it was sent. Else it begins
@@ -31,6 +37,12 @@ pub trait Ongoing: Send {
     /// that begins.
     fn writes(&self) -> bool {
         true
+    }
+
+    /// Whether it has changed its key in part, or keeps others from it ([`crate::Occupied`]): it is brought to its end then,
+    /// although commands that write are held back or refused at present.
+    fn is_half_done(&self) -> bool {
+        false
     }
 
     /// Bytes that it keeps for its reply: they count as memory of the connection.

@@ -359,7 +359,7 @@ impl Collection {
         match self {
             Collection::List(c) => c.step(ctx, buckets),
             Collection::Hash(_) | Collection::Set(_) => {}
-            Collection::Zset(z) => z.step(buckets),
+            Collection::Zset(z) => z.step(ctx, buckets),
             Collection::Stream(s) => s.step(ctx, buckets),
         }
     }

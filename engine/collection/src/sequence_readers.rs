@@ -7,7 +7,8 @@
 //! ```
 //! The numbers stay with the leaves when reclaim moves them, so it has nothing to do here. A leaf that goes was handed
 //! over before, and its number may be given out again: the bit is gone, so nobody takes the new leaf for the old one.
-//! Leaves that are cut off keep numbers and objects, and are not killed while somebody reads.
+//! Leaves that are cut off keep numbers and objects. Lists and sorted sets hand them over before they kill them; a stream does
+//! not kill them while somebody reads.
 //!
 //! Twenty thousand leaves (10 million short elements) are listed in some 30 us. What was handed over counts as memory of
 //! the collection until it is shown. Not here: what a leaf's bytes are.

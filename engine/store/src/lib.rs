@@ -30,7 +30,8 @@ pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
     AddError, Ahead, ElementLine, EntryReader, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick,
-    ReadOn, SetOp, SetView, SetViews, SetsInParts, StreamWriter, Tx, Unpublished, WholeReader, ZRanges, ZsetReader,
+    Picker, ReadOn, SetOp, SetView, SetViews, SetsInParts, StreamWriter, Tx, Unpublished, WholeReader, ZRanges,
+    ZsetReader,
 };
 pub use state::clock::{KeyUse, UseMeter};
 pub use state::effects::{Again, Effect, EffectSink, EventSink, Unit, Words};
@@ -51,13 +52,13 @@ pub use state::shard_set::ShardSet;
 pub use state::stats::{StoreCounters, StoreTotals};
 pub use state::types::{PerType, SmallLimits, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
-pub use state::waiters::{NextWaiter, ReadyKey, Waiter, Waiting, Wants};
+pub use state::waiters::{Freeze, NextWaiter, ReadyKey, Waiter, Waiting, Wants};
 pub use state::walker::{Before, PartSink, StreamOutline, ValuePart, Walker};
 pub use state::watch::{self, NamePattern, NameWatch, Watcher};
 pub use state::wheel;
 pub use varve_collection::KeptBytes;
 pub use varve_collection::leaf_table::FIELD_EXPIRY_MS_MAX;
-pub use varve_collection::list::End as ListEnd;
+pub use varve_collection::list::{End as ListEnd, RemovalPart, RemovedPart};
 pub use varve_collection::stream::{
     Consumer, Groups, NodeLimits, PendingEntry, PendingFilter, StreamEntry, StreamFacts, StreamFields, StreamGroup,
     StreamId, StreamNeed, StreamNode, StreamPart, StreamReader, StreamState, Trim,

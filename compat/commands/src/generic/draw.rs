@@ -1,20 +1,25 @@
 //! Elements of a collection drawn at random, over several turns: millions of them, or many of a long collection.
 //!
 //! ```text
-//!  shard held: some elements .. all of them     none held: some are drawn and replied .. as many as are wanted
+//!  many of all: Read   shard held: some elements .. all of them     none held: some are drawn and replied .. as many as are wanted
+//!  few of all:  Pick   key occupied, shard held: some are drawn .. as many as are wanted          none held: they are replied
 //! ```
 //! The elements are those of the instant at which the command began. Every selection and every order of it is as likely as
-//! any other. Not here: few elements, which the store draws (`varve_store::Pick`), and what is taken out.
+//! any other. What is picked is picked by number, which means nothing once the collection has changed: others are kept from
+//! it, and what changes it by itself (its time has come) has the command begin anew. Not here: few elements, which the store
+//! draws at once (`varve_store::Pick`), and what is taken out.
 
 use varve_base::rng::Rng;
-use varve_exec::{Ctx, Ongoing, Progress};
+use varve_exec::{Ctx, Occupied, Ongoing, Progress, Watching};
 use varve_protocol::Reply;
-use varve_store::{Key, Pick, ReadOn, Tx, Type, ValuePart, WholeReader};
+use varve_store::{Key, Pick, Picker, ReadOn, StoreWorker, Tx, Type, ValuePart, WholeReader};
 
 use super::sort_rows::Items;
 
-/// Drawing an element takes as long as showing this number of them.
+/// Drawing an element from a copy takes as long as showing this number of them, and picking one from a collection of millions
+/// as long as this.
 const DRAW_COST: u64 = 4;
+const PICK_COST: u64 = 16;
 /// A collection is gathered for draws of one in this number of its elements, and for more of them: the elements that are
 /// not drawn are copied as well.
 const GATHERED_EACH: usize = 16;
@@ -72,18 +77,22 @@ impl Draw {
 /// client's alone, and no collection bounds it.
 pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw: Draw) -> bool {
     let (Pick::Any(most) | Pick::Distinct(most)) = draw.pick;
-    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(most as u64, DRAW_COST) || ctx.tx.type_of(key) != Some(ty) {
+    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(most as u64, PICK_COST) || ctx.tx.type_of(key) != Some(ty) {
         return false;
     }
     let len = ctx.tx.look(key, |value| value.len()).map_or(0, |len| len as usize);
     let count = draw.count(len);
-    if !ctx.tx.is_long_work(count as u64, DRAW_COST) || count < len / GATHERED_EACH {
+    let is_few = count < len / GATHERED_EACH;
+    if !ctx.tx.is_long_work(count as u64, if is_few { PICK_COST } else { DRAW_COST }) {
         return false;
     }
     if let Pick::Any(_) = draw.pick
         && !ctx.out.admits(count.saturating_mul(ELEMENT_BYTES_MIN))
     {
         return true;
+    }
+    if is_few {
+        return pick_in_parts(ctx, key, ty, draw);
     }
     let mut rest = LongDraw::new(draw, Rng::seeded(ctx.tx.draw_seed()));
     match ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") {
@@ -95,6 +104,53 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
     }
     ctx.go_on(Box::new(rest));
     true
+}
+
+/// Begins to pick elements of which there are many times as many; false, and nothing is done, if the key is on its way to
+/// another server.
+fn pick_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw: Draw) -> bool {
+    let Some(occupied) = Occupied::begin(&mut ctx.tx, key) else { return false };
+    let mut watching = Watching::default();
+    watching.add(&mut ctx.tx, std::iter::once(key.bytes));
+    let mut rest = LongDraw::new(draw, Rng::seeded(0));
+    let (name, picker) = (key.bytes.into(), Picker::new(draw.pick));
+    rest.stage = Stage::Pick(Box::new(Picking { name, ty, occupied, watching: Some(watching), picker }));
+    ctx.go_on_behind(Box::new(rest));
+    true
+}
+
+/// Elements that are being picked.
+struct Picking {
+    name: Box<[u8]>,
+    ty: Type,
+    occupied: Occupied,
+    watching: Option<Watching>,
+    picker: Picker,
+}
+
+impl Picking {
+    /// Picks some more; `Done` when all were picked.
+    fn pick(&mut self, tx: &mut Tx<'_>, mut show: impl FnMut(ValuePart<'_>)) -> Progress {
+        let key = tx.key(&self.name);
+        if !tx.try_hold_one(tx.shard_of(key.hash)) {
+            return Progress::Busy;
+        }
+        // Removes it, or fields of it, if their time has come: it has changed then.
+        let is_there = tx.exists(&key);
+        let changed = !is_there || self.watching.as_ref().is_none_or(Watching::is_touched);
+        if !changed {
+            let most = (tx.hold_elements() / PICK_COST).max(1) as usize;
+            tx.pick_some((&key, self.ty), &mut self.picker, most, &mut show).expect("it has not changed");
+            if self.picker.left() > 0 {
+                return Progress::More;
+            }
+        }
+        self.occupied.end(tx, &key);
+        if let Some(watching) = self.watching.take() {
+            watching.end(tx);
+        }
+        if changed { Progress::Anew } else { Progress::Done }
+    }
 }
 
 /// Elements in the order in which they came.
@@ -145,12 +201,15 @@ struct LongDraw {
     gathered: Gathered,
     /// Where elements are to differ: the numbers of all, of which the first are in the order in which they were drawn.
     order: Vec<u32>,
+    /// They were drawn as they came.
+    is_picked: bool,
     stage: Stage,
 }
 
 /// How far it has come.
 enum Stage {
     Read(WholeReader),
+    Pick(Box<Picking>),
     /// Of these elements, how many were replied.
     Reply {
         count: usize,
@@ -161,7 +220,7 @@ enum Stage {
 impl LongDraw {
     fn new(draw: Draw, rng: Rng) -> LongDraw {
         let stage = Stage::Reply { count: 0, replied: 0 };
-        LongDraw { draw, rng, gathered: Gathered::default(), order: Vec::new(), stage }
+        LongDraw { draw, rng, gathered: Gathered::default(), order: Vec::new(), is_picked: false, stage }
     }
 
     fn read(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
@@ -178,6 +237,19 @@ impl LongDraw {
         Progress::More
     }
 
+    fn pick(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let LongDraw { draw, gathered, stage, .. } = self;
+        let Stage::Pick(picking) = stage else { unreachable!("elements are picked") };
+        let progress = picking.pick(tx, |part| gathered.push(part, draw.values));
+        if !matches!(progress, Progress::Done) {
+            return progress;
+        }
+        let count = self.gathered.names.len();
+        (self.draw.form.0)(out, count);
+        (self.is_picked, self.stage) = (true, Stage::Reply { count, replied: 0 });
+        Progress::More
+    }
+
     /// All elements are there.
     fn begin_reply(&mut self, out: &mut Reply) {
         let len = self.gathered.names.len();
@@ -190,6 +262,9 @@ impl LongDraw {
 
     /// The number of the element that is replied next, as the one of this place.
     fn next(&mut self, place: usize) -> usize {
+        if self.is_picked {
+            return place;
+        }
         let len = self.gathered.names.len();
         if let Pick::Any(_) = self.draw.pick {
             return self.rng.below(len as u64) as usize;
@@ -216,15 +291,26 @@ impl Ongoing for LongDraw {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         match self.stage {
             Stage::Read(_) => self.read(tx, out),
+            Stage::Pick(_) => self.pick(tx, out),
             Stage::Reply { .. } => self.reply(out),
         }
     }
 
     fn held_bytes(&self) -> usize {
-        self.gathered.held_bytes() + self.order.capacity() * size_of::<u32>()
+        let picker = if let Stage::Pick(picking) = &self.stage { picking.picker.held_bytes() } else { 0 };
+        self.gathered.held_bytes() + self.order.capacity() * size_of::<u32>() + picker
     }
 
     fn kept_bytes(&self) -> usize {
         if let Stage::Read(reader) = &self.stage { reader.kept_bytes() } else { 0 }
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Stage::Pick(picking) = &mut self.stage {
+            picking.occupied.abandon(worker);
+            if let Some(watching) = picking.watching.take() {
+                watching.abandon(worker);
+            }
+        }
     }
 }

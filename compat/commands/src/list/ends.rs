@@ -6,6 +6,7 @@ use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, ListEnd, ListPart};
 
+use super::read::RestOfRange;
 use super::{SIDES, end_of, popped, pushed, write_part};
 use crate::errors;
 use crate::grammar::is;
@@ -135,6 +136,9 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
         3 => {
             let count =
                 parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(errors::MUST_BE_POSITIVE)?;
+            if pop_in_parts(ctx, &key, (end, count), None)? {
+                return Ok(());
+            }
             let (out, mut taken) = (&mut *ctx.out, 0);
             let there = ctx.tx.list_pop_many(&key, end, count, |part| {
                 taken += u64::from(matches!(part, ListPart::Element(_)));
@@ -149,6 +153,35 @@ fn pop(ctx: &mut Ctx<'_, '_>, end: ListEnd, name: &str) -> CmdResult {
         _ => return Err(CommandError::arity(name)),
     }
     Ok(())
+}
+
+/// Pops from a list and replies with the elements over several turns, behind the list's name if one is given; false, and
+/// nothing is done, if they are to be replied at once.
+fn pop_in_parts(
+    ctx: &mut Ctx<'_, '_>,
+    key: &Key<'_>,
+    (end, count): (ListEnd, u64),
+    name: Option<&[u8]>,
+) -> CmdResult<bool> {
+    if !ctx.session.takes_parts() || !ctx.tx.is_long(key) {
+        return Ok(false);
+    }
+    let Some((taken, reader)) = ctx.tx.list_pop_in_parts(key, end, count)? else { return Ok(false) };
+    if let Some(name) = name {
+        ctx.out.array(2);
+        ctx.out.bulk(name);
+    }
+    write_part(ctx.out, ListPart::Len(taken));
+    did_pop(ctx, key, end, taken);
+    ctx.go_on_behind(Box::new(RestOfRange(reader)));
+    Ok(true)
+}
+
+/// Reports elements that were popped, which the pop of as many from this list does again.
+fn did_pop(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, end: ListEnd, taken: u64) {
+    let name: &[u8] = if end == ListEnd::Front { b"LPOP" } else { b"RPOP" };
+    let words = |words: &mut Words<'_>| _ = words.add(name).add(key.bytes).number(taken as i64);
+    ctx.did_taken(key, Effect::words(Class::List, popped(end), taken, &words));
 }
 
 /// LMPOP numkeys key [key ...] LEFT|RIGHT [COUNT count]
@@ -215,6 +248,9 @@ impl ManyKeys {
 
 /// Pops from one of the lists and replies with its name and the elements; false, and nothing is written, without it.
 pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys) -> CmdResult<bool> {
+    if pop_in_parts(ctx, key, (request.end, request.count), Some(key.bytes))? {
+        return Ok(true);
+    }
     let (out, mut named, mut taken) = (&mut *ctx.out, false, 0);
     let done = ctx.tx.list_pop_many(key, request.end, request.count, |part| {
         if !std::mem::replace(&mut named, true) {
@@ -225,9 +261,7 @@ pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys
         write_part(out, part);
     })?;
     if done {
-        let name: &[u8] = if request.end == ListEnd::Front { b"LPOP" } else { b"RPOP" };
-        let words = |words: &mut Words<'_>| _ = words.add(name).add(key.bytes).number(taken as i64);
-        ctx.did_taken(key, Effect::words(Class::List, popped(request.end), taken, &words));
+        did_pop(ctx, key, request.end, taken);
     }
     Ok(done)
 }

@@ -5,6 +5,7 @@ use varve_exec::notify::{Again, Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::ListEnd;
 
+use super::steps::{self, Removal};
 use crate::errors;
 use crate::grammar::{integer, is};
 
@@ -44,6 +45,9 @@ fn linsert(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if !before && !is(ctx.args.get(2), "AFTER") {
         return Err(CommandError::SYNTAX);
     }
+    if steps::insert_in_parts(ctx, before) {
+        return Ok(());
+    }
     let key = ctx.key(1);
     let reply = match ctx.tx.list_insert(&key, ctx.args.get(3), before, ctx.args.get(4))? {
         None => 0,
@@ -79,13 +83,8 @@ fn lrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         n if n < 0 => (n.unsigned_abs(), ListEnd::Back),
         n => (n as u64, ListEnd::Front),
     };
-    let key = ctx.key(1);
-    let removed = ctx.tx.list_remove(&key, ctx.args.get(3), count, from)?;
-    if removed > 0 {
-        ctx.did_taken(&key, Effect::sent(Class::List, "lrem", removed));
-    }
-    ctx.out.integer(removed as i64);
-    Ok(())
+    let element = ctx.args.get(3);
+    steps::remove(ctx, Removal { element, count, from })
 }
 
 const LREM: Command = Command::new(

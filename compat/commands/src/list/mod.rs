@@ -7,6 +7,7 @@ mod ends;
 mod middle;
 mod moving;
 mod read;
+mod steps;
 
 use varve_catalog::{Argument, word};
 use varve_exec::{CmdResult, CommandError, FileRows};

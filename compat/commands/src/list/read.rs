@@ -67,11 +67,16 @@ fn lrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 }
 
 /// The elements of a long range that are still to be replied.
-struct RestOfRange(ListReader);
+pub(super) struct RestOfRange(pub(super) ListReader);
 
 impl Ongoing for RestOfRange {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         tx.read_range_on(&mut self.0, |entry| out.bulk(entry.text(&mut [0; 20]))).into()
+    }
+
+    /// Elements that were popped are out of their list.
+    fn writes(&self) -> bool {
+        false
     }
 
     fn kept_bytes(&self) -> usize {

@@ -17,7 +17,7 @@ use varve_exec::link::{LINK_LOW_BYTES, Link, LinkFault, LinkState};
 use varve_exec::notify::did_remove;
 use varve_exec::{CmdResult, CommandError, Ongoing, Progress};
 use varve_protocol::Reply;
-use varve_store::{Key, Removal, StoreWorker, Tx, Watcher};
+use varve_store::{Freeze, Key, Removal, StoreWorker, Tx, Watcher};
 
 use super::options::Options;
 use crate::dump::{LongDump, whole};
@@ -63,7 +63,7 @@ impl Moved {
             self.state = State::Done;
             return true;
         };
-        if !tx.freeze(key) {
+        if !tx.freeze(key, Freeze::Moving) {
             return false;
         }
         tx.watch(key, &self.watcher);

@@ -139,11 +139,16 @@ fn smembers(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 }
 
 /// The members of a long set that are still to be replied.
-struct RestOfMembers(CollectionReader);
+pub(super) struct RestOfMembers(pub(super) CollectionReader);
 
 impl Ongoing for RestOfMembers {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         tx.read_elements_on(&mut self.0, |member, _, _| reply_member(out, member)).into()
+    }
+
+    /// What SPOP has taken is out of its set.
+    fn writes(&self) -> bool {
+        false
     }
 
     fn kept_bytes(&self) -> usize {

@@ -2,11 +2,12 @@
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, DRAWN, Flags, Group, KeySpec, Row, arg, key};
-use varve_exec::notify::{Class, Effect, Words};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_exec::notify::{self, Class, Effect, Words};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Occupied, Ongoing, Progress};
 use varve_protocol::Reply;
-use varve_store::{Key, PackedEntry, Pick, Type};
+use varve_store::{Key, PackedEntry, Pick, StoreWorker, Tx, Type};
 
+use super::one::RestOfMembers;
 use super::{RANDOM, READS, TAKES, reply_member};
 use crate::errors;
 use crate::generic::draw::{Draw, draw_in_parts};
@@ -64,6 +65,9 @@ fn pop_one_kept(ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> CmdResult {
 fn pop_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let count = parse_i64(ctx.args.get(2)).and_then(|n| u64::try_from(n).ok()).ok_or(errors::MUST_BE_POSITIVE)?;
     let key = ctx.key(1);
+    if pop_in_parts(ctx, &key, count)? {
+        return Ok(());
+    }
     let members = ctx.out.defer();
     let mut drawn = Drawn::new(ctx);
     let popped = ctx.tx.set_pop(&key, count, |member| drawn.reply(ctx.out, member))?;
@@ -84,6 +88,85 @@ fn pop_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.did_taken(&key, Effect::words(Class::Set, "spop", popped as u64, &words));
     }
     Ok(())
+}
+
+/// Takes members out whose drawing takes too long for one hold; false, and nothing is done, if it does not.
+fn pop_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, count: u64) -> CmdResult<bool> {
+    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(count, POP_COST) {
+        return Ok(false);
+    }
+    let len = ctx.tx.set_peek(key)?.map_or(0, |set| set.len() as u64);
+    if count >= len {
+        let Some(reader) = ctx.tx.begin_reading(key, Type::Set)? else { return Ok(false) };
+        ctx.out.set(len as usize);
+        ctx.tx.remove(key);
+        ctx.tx.note_lookup(true);
+        let words = |words: &mut Words<'_>| _ = words.add(b"DEL").add(key.bytes);
+        ctx.did_taken(key, Effect::words(Class::Set, "spop", len, &words));
+        ctx.go_on_behind(Box::new(RestOfMembers(reader)));
+        return Ok(true);
+    }
+    let Some(occupied) = Occupied::begin(&mut ctx.tx, key) else { return Ok(false) };
+    let members = ctx.out.like();
+    let rest = RestOfPop { name: key.bytes.into(), occupied, left: count, popped: 0, members };
+    ctx.go_on_behind(Box::new(rest));
+    Ok(true)
+}
+
+/// Taking a member out takes as long as showing this number of them: one part takes some 256 out, in 400 us.
+const POP_COST: u64 = 16;
+
+/// An SPOP that takes members out part by part, while the set is occupied. Its reply comes at the end.
+struct RestOfPop {
+    name: Box<[u8]>,
+    occupied: Occupied,
+    /// Members to take out.
+    left: u64,
+    popped: usize,
+    members: Reply,
+}
+
+impl Ongoing for RestOfPop {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let RestOfPop { name, occupied, left, popped, members } = self;
+        let key = tx.key(name);
+        if !tx.try_hold_one(tx.shard_of(key.hash)) {
+            return Progress::Busy;
+        }
+        let mut drawn = Drawn(tx.has_journal().then(Names::default));
+        let count = (*left).min((tx.hold_elements() / POP_COST).max(1));
+        // The set has gone if its time has come, or another type is there if databases were exchanged: there is no more.
+        let now = tx.set_pop(&key, count, |member| drawn.reply(members, member)).unwrap_or(0);
+        if now > 0 {
+            let event = if *popped == 0 { "spop" } else { "" };
+            let words = |words: &mut Words<'_>| drawn.remove(&key, words);
+            notify::did_taken(tx, &key, Effect::words(Class::Set, event, now as u64, &words));
+        }
+        (*left, *popped) = (*left - now as u64, *popped + now);
+        if now > 0 && *left > 0 {
+            return Progress::More;
+        }
+        occupied.end(tx, &key);
+        out.set(*popped);
+        out.append(std::mem::take(members));
+        Progress::Done
+    }
+
+    fn is_half_done(&self) -> bool {
+        true
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.name.len() + self.members.held_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        self.occupied.abandon(worker);
+    }
 }
 
 /// Members of one SREM at most.

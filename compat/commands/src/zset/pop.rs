@@ -2,9 +2,9 @@
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::{Class, Effect, Words};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_protocol::Args;
-use varve_store::{Key, Type};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_protocol::{Args, Reply};
+use varve_store::{Key, Tx, Type, ZsetReader};
 
 use super::{ALL, TAKES, reply_pair};
 use crate::errors;
@@ -55,32 +55,62 @@ fn pop(ctx: &mut Ctx<'_, '_>, max: bool) -> CmdResult {
     if count.is_none() {
         return pop_one(ctx, &key, max);
     }
+    let texts_each = if ctx.out.is_resp3() { 1 } else { 2 };
+    if let Some((popped, rest)) = pop_in_parts(ctx, &key, (max, most), reply_pair)? {
+        ctx.out.array(texts_each * popped);
+        ctx.did_taken(&key, Effect::sent(Class::Zset, event(max), popped as u64));
+        ctx.go_on_behind(rest);
+        return Ok(());
+    }
     let popped = ctx.tx.zset_range_len(&key, &ALL, false, 0, most)?;
     let Ctx { tx, out, .. } = ctx;
-    let flat = !out.is_resp3();
-    out.array(if flat { 2 * popped } else { popped });
-    tx.zset_pop(&key, max, popped, &mut |member, score| {
-        if flat {
-            out.bulk(member);
-            out.double(score);
-        } else {
-            reply_pair(out, member, score);
-        }
-    })?;
+    out.array(texts_each * popped);
+    tx.zset_pop(&key, max, popped, &mut |member, score| reply_pair(out, member, score))?;
     if popped > 0 {
         ctx.did_taken(&key, Effect::sent(Class::Zset, event(max), popped as u64));
     }
     Ok(())
 }
 
+/// Members that were taken out and are still to be replied.
+struct RestOfPop {
+    reader: ZsetReader,
+    form: fn(&mut Reply, &[u8], f64),
+}
+
+/// Takes members out whose reply takes several turns: how many, and the rest of the command. `None`, and nothing is done, if
+/// they are to be replied at once.
+fn pop_in_parts(
+    ctx: &mut Ctx<'_, '_>,
+    key: &Key<'_>,
+    (max, most): (bool, usize),
+    form: fn(&mut Reply, &[u8], f64),
+) -> CmdResult<Option<(usize, Box<dyn Ongoing>)>> {
+    if !ctx.session.takes_parts() || !ctx.tx.is_long(key) {
+        return Ok(None);
+    }
+    let popped = ctx.tx.zset_pop_in_parts(key, max, most)?;
+    Ok(popped.map(|(count, reader)| (count, Box::new(RestOfPop { reader, form }) as Box<dyn Ongoing>)))
+}
+
+impl Ongoing for RestOfPop {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        tx.read_members_on(&mut self.reader, |member, score| (self.form)(out, member, score)).into()
+    }
+
+    fn writes(&self) -> bool {
+        false
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.reader.kept_bytes()
+    }
+}
+
 /// Takes one member, which is shown flat in RESP3 too, with one lookup of the key.
 fn pop_one(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, max: bool) -> CmdResult {
     let Ctx { tx, out, .. } = ctx;
-    let popped = tx.zset_pop(key, max, 1, &mut |member, score| {
-        out.array(2);
-        out.bulk(member);
-        out.double(score);
-    })?;
+    let popped = tx.zset_pop(key, max, 1, &mut |member, score| reply_one(out, member, score))?;
     if popped == 0 {
         out.array(0);
     } else {
@@ -156,22 +186,34 @@ impl PopMany {
 
 /// Takes from a set that is there, and replies as ZMPOP and BZMPOP do.
 pub(crate) fn reply_popped(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, plan: &PopMany) -> CmdResult {
+    let in_parts = pop_in_parts(ctx, key, (plan.max, plan.count), reply_one)?;
+    let popped = match &in_parts {
+        Some((popped, _)) => *popped,
+        None => ctx.tx.zset_range_len(key, &ALL, false, 0, plan.count)?,
+    };
     let Ctx { tx, out, .. } = ctx;
-    let popped = tx.zset_range_len(key, &ALL, false, 0, plan.count)?;
     out.array(2);
     out.bulk(key.bytes);
     out.array(popped);
-    tx.zset_pop(key, plan.max, popped, &mut |member, score| {
-        out.array(2);
-        out.bulk(member);
-        out.double(score);
-    })?;
+    if in_parts.is_none() {
+        tx.zset_pop(key, plan.max, popped, &mut |member, score| reply_one(out, member, score))?;
+    }
     if popped > 0 {
         let name: &[u8] = if plan.max { b"ZPOPMAX" } else { b"ZPOPMIN" };
         let words = |words: &mut Words<'_>| _ = words.add(name).add(key.bytes).number(popped as i64);
         ctx.did_taken(key, Effect::words(Class::Zset, event(plan.max), popped as u64, &words));
     }
+    if let Some((_, rest)) = in_parts {
+        ctx.go_on_behind(rest);
+    }
     Ok(())
+}
+
+/// Replies a member as one of several of ZMPOP, which redis-server does alike in both protocols.
+fn reply_one(out: &mut Reply, member: &[u8], score: f64) {
+    out.array(2);
+    out.bulk(member);
+    out.double(score);
 }
 
 fn event(max: bool) -> &'static str {

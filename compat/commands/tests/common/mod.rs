@@ -198,6 +198,19 @@ impl Server {
         (times, reply)
     }
 
+    /// Whether a command of another session is put back now; if not, it has run.
+    #[allow(dead_code, reason = "not every test that shares this module has commands that are put back")]
+    pub(crate) fn is_put_back(&mut self, who: usize, args: &[&[u8]]) -> bool {
+        self.switch(who);
+        let (mut input, mark) = (request(args), self.out.mark());
+        let Server { worker, batch, parser, session, commands, out, .. } = self;
+        let none = &mut LargeArguments::default();
+        let turn = batch.turn(worker, commands, parser, session, self.now_ms, &mut input, none, out);
+        self.out.truncate(mark);
+        self.switch(who);
+        matches!(turn.state, TurnState::Busy)
+    }
+
     /// Has the server hold commands back and refuse them, or no longer.
     #[allow(dead_code, reason = "not every test that shares this module pauses its clients")]
     pub(crate) fn restrain(&mut self, pause: Pause, denied: Denied) {

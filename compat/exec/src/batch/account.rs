@@ -58,23 +58,33 @@ impl SharedTime {
         }
     }
 
-    /// Reads the clock behind the first part of the only command that ran since the last reading, and counts a call of it;
-    /// gives the nanoseconds.
+    /// Reads the clock behind the first part of a command, the last one that ran: counts a call of it, whose duration is
+    /// known at its end, and those that ran before it since the last reading; gives its share of the nanoseconds. A command
+    /// whose cost may be any is timed by itself, so that nothing ran before it.
     #[cold]
     pub(super) fn settle_part(&mut self, stats: &CommandStats) -> u64 {
-        debug_assert!(self.ran == 1 && self.runs.is_empty(), "commands that go on are timed by themselves");
-        let nanos = self.start.elapsed().as_nanos() as u64;
-        stats.holds.record_many_ns(nanos, 1);
-        if let Some(command) = self.last {
-            stats.begin_parts(command, nanos);
+        let (nanos, goes_on) = (self.start.elapsed().as_nanos() as u64, self.last.expect("the command that goes on"));
+        let (each, holds) = (nanos / self.ran, self.let_go + 1);
+        stats.holds.record_many_ns(nanos / holds, holds);
+        stats.begin_parts(goes_on, each);
+        for (d, calls) in self.runs.drain(..).chain([(goes_on, self.same - 1)]).filter(|(_, calls)| *calls > 0) {
+            stats.count(d, calls, each * calls);
         }
         *self = SharedTime::start();
-        nanos
+        each
     }
 
     /// Reads the clock and counts what ran since the last reading; gives the nanoseconds between.
     pub(super) fn settle(&mut self, stats: &CommandStats) -> u64 {
         self.settle_by(stats, CommandStats::count)
+    }
+
+    /// Settles before a command that is timed by itself.
+    #[inline]
+    pub(super) fn settle_if(&mut self, apart: bool, stats: &CommandStats) {
+        if apart {
+            self.settle(stats);
+        }
     }
 
     /// Like [`SharedTime::settle`], where one command has run, which waits.

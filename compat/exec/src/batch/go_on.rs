@@ -54,12 +54,13 @@ impl Batch {
             return self.begin_anew((worker, table), session, ongoing, out);
         }
         let writes = ongoing.row.flags.has(Flags::WRITE) && ongoing.rest.writes();
-        if writes && self.pause != Pause::None {
+        let is_half_done = ongoing.rest.is_half_done();
+        if writes && self.pause != Pause::None && !is_half_done {
             session.go_on(ongoing);
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
         }
         // A command that has a link is brought to its end: refused in the middle, a key would be at both servers.
-        let refused = if writes && ongoing.rest.link().is_none() {
+        let refused = if writes && ongoing.rest.link().is_none() && !is_half_done {
             checks::allowed(ongoing.row, session, self.denied).err()
         } else {
             None

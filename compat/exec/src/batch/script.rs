@@ -410,7 +410,7 @@ impl<'c> Calls<'c> {
     /// Takes the script's place, if it is free; makes room, and opens the unit of its effects.
     fn take_place(&mut self, known_wide: bool, words: &[Box<[u8]>]) -> bool {
         // It may change keys that it does not name: those too that are on their way to another server.
-        if !self.read_only && self.store.has_frozen() {
+        if !self.read_only && self.store.has_moving() {
             return false;
         }
         let At::Before(worker) = mem::replace(&mut self.at, At::Nowhere) else { unreachable!("a script begins once") };

@@ -209,7 +209,7 @@ impl Running<'_> {
             }
             Reach::Server => {
                 // A key that is frozen behind this look is watched, and its move ends with an error.
-                if writes_frozen(self.worker.store(), self.session) {
+                if meets_frozen(self.worker.store(), self.session) {
                     return Some(Stop::Busy);
                 }
                 return Some(Stop::Exec(d));
@@ -261,6 +261,10 @@ impl Running<'_> {
         if !held {
             return Err(Stop::Busy);
         }
+        if store.has_occupied() && meets_occupied(&tx, &multi.queue, &keys) {
+            tx.finish();
+            return Err(Stop::Busy);
+        }
         if store.has_dated_hashes() && meets_due_fields(&mut tx, &multi.queue, &keys) {
             tx.finish();
             return Err(Stop::Busy);
@@ -286,7 +290,7 @@ pub(super) fn run_alone(
 ) -> Option<u64> {
     let store = Arc::clone(worker.store());
     let _alone = store.gate().exclusive_within(worker.id(), super::patience(session))?;
-    if writes_frozen(&store, session) {
+    if meets_frozen(&store, session) {
         return None;
     }
     let mut t = Transaction::begin(d, worker, session, out);
@@ -295,18 +299,21 @@ pub(super) fn run_alone(
     Some(t.end_with(parts.observers, worker, session, out))
 }
 
-/// True if the queued commands would change a key that is frozen, or may change any. No shard is held.
-fn writes_frozen(store: &Store, session: &Session) -> bool {
-    let writes = |multi: &Multi| {
-        let mut queue = multi.queue.iter().filter(|queued| queued.row.writes());
-        queue.any(|queued| {
+/// True if the queued commands would change a key that is frozen, or may change any, or would use one that is occupied. No
+/// shard is held.
+fn meets_frozen(store: &Store, session: &Session) -> bool {
+    let meets = |multi: &Multi| {
+        multi.queue.iter().any(|queued| {
             let (args, mut keys) = (queued.args(), Vec::new());
             let told = queued.row.for_each_key(args, |arg| keys.push(args.get(arg)));
-            let any = queued.row.flags.has(Flags::TOUCHES_ARBITRARY_KEYS);
-            any || told.is_err() || keys.is_empty() || store.any_frozen(keys.into_iter())
+            if !queued.row.writes() {
+                return store.any_occupied(keys.into_iter());
+            }
+            let any = queued.row.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) || told.is_err() || keys.is_empty();
+            any && store.has_moving() || store.any_frozen(keys.into_iter())
         })
     };
-    store.has_frozen() && session.multi().is_some_and(writes)
+    store.has_frozen() && session.multi().is_some_and(meets)
 }
 
 /// How a transaction must run that has this command.
@@ -331,6 +338,15 @@ fn hold_for_waiters(tx: &mut Tx<'_>, queue: &[Queued], shards: &mut ShardSet, in
         }
     }
     blocking::widen(tx, shards, || keys.iter().copied(), |tx, shards| super::take(tx, shards, insists))
+}
+
+/// Whether another command works on a key of one of the commands, whose shards are held.
+#[cold]
+fn meets_occupied(tx: &Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
+    queue.iter().zip(&keys.ranges).any(|(queued, range)| {
+        let args = queued.args();
+        tx.any_occupied(keys.keys[range.clone()].iter().map(|key| args.get(key.arg as usize)))
+    })
 }
 
 /// Removes fields of hashes whose time has come, no more than one hold of the shards removes; true if more are due in one of

@@ -16,8 +16,8 @@ struct Cell {
 struct Both {
     tree: CountedTree<u64>,
     model: Vec<Cell>,
-    /// Places of the leaves in detached.
-    detached: Vec<u64>,
+    /// The leaves in detached.
+    detached: Vec<Cell>,
     rng: Rng,
     keyed: bool,
 }
@@ -87,29 +87,43 @@ impl Both {
 
     fn cut(&mut self) {
         let at = self.pick();
-        let gone: Vec<Cell> = if self.rng.below(2) == 0 {
-            self.tree.cut_before(self.model[at].leaf);
-            self.model.drain(..at).collect()
-        } else {
-            self.tree.cut_after(self.model[at].leaf);
-            self.model.drain(at + 1..).collect()
+        let leaf = self.model[at].leaf;
+        let gone = match self.rng.below(4) {
+            0 => {
+                self.tree.cut_before(leaf);
+                0..at
+            }
+            1 => {
+                self.tree.cut_after(leaf);
+                at + 1..self.model.len()
+            }
+            _ => {
+                let (low, high) = (at.min(self.model.len() - 2), self.model.len() - 1);
+                let high = low + 1 + self.rng.below((high - low) as u64) as usize;
+                self.tree.cut_between(self.model[low].leaf, self.model[high].leaf);
+                low + 1..high
+            }
         };
-        self.detached.extend(gone.iter().map(|cell| cell.place));
+        self.detached.extend(self.model.drain(gone));
     }
 
     fn take_detached(&mut self, many: u64) {
         for _ in 0..many {
             assert_eq!(self.tree.has_detached(), !self.detached.is_empty());
+            let next = self.tree.next_detached();
+            assert!(next.is_none_or(|leaf| self.tree.is_detached(leaf)));
+            assert_eq!(self.tree.next_detached(), next);
             let taken = self.tree.take_detached();
-            match taken.map(|place| self.detached.iter().position(|p| *p == place).expect("a leaf that was cut off")) {
+            let at = self.detached.iter().position(|cell| Some((cell.leaf, cell.place)) == next.zip(taken));
+            match at {
                 Some(at) => drop(self.detached.swap_remove(at)),
-                None => assert!(self.detached.is_empty()),
+                None => assert!(taken.is_none() && self.detached.is_empty()),
             }
         }
     }
 
     fn step(&mut self, growing: bool) {
-        if !self.model.is_empty() && self.rng.below(if growing { 400 } else { 100 }) == 0 {
+        if self.model.len() > 1 && self.rng.below(if growing { 400 } else { 100 }) == 0 {
             return self.cut();
         }
         if self.rng.below(4) == 0 {
@@ -142,6 +156,8 @@ impl Both {
         let at = self.pick();
         let Cell { leaf, place, count, separator } = self.model[at];
         assert_eq!(self.tree.leaf(leaf.number()), Some(leaf));
+        assert!(!self.tree.is_detached(leaf));
+        assert!(self.detached.iter().all(|cell| self.tree.is_detached(cell.leaf)));
         let found = (self.tree.leaf_ref(leaf), self.tree.count_of(leaf), self.tree.separator(leaf));
         assert_eq!(found, (place, count, separator));
         assert_eq!(self.tree.next(leaf), self.model.get(at + 1).map(|cell| cell.leaf));
@@ -234,4 +250,21 @@ fn what_is_removed_at_random_gives_its_nodes_back() {
     tree.verify();
     let cells = tree.refs.bytes() + tree.parents.bytes();
     assert!(tree.bytes() - cells <= (full - cells) * 2 / 5, "{} bytes for a tenth of {full}", tree.bytes());
+}
+
+/// Ranges are cut out of the middle until little is left: no node is left with a child or two.
+#[test]
+fn issue_11_cuts_in_the_middle_leave_no_thin_tree() {
+    let mut tree = CountedTree::<NonZeroU64>::keyed();
+    let mut leaves = Vec::new();
+    for n in 0..100_000 {
+        leaves.push(tree.insert_after(leaves.last().copied(), NonZeroU64::MIN, 1, n));
+    }
+    for part in leaves.chunks(100) {
+        tree.cut_between(part[0], part[99]);
+        while tree.take_detached().is_some() {}
+    }
+    tree.verify();
+    assert_eq!((tree.leaves(), tree.count()), (2000, 2000));
+    assert!(tree.nodes.len() < 2000 / FAN_MIN + 16, "{} nodes for 2000 leaves", tree.nodes.len());
 }

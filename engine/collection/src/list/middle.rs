@@ -14,6 +14,24 @@ use varve_segment::NewValue;
 use super::read::each_match;
 use super::{End, Leaf, ListCtx, Quicklist, load, open, push_at, sizes};
 
+/// The part of a list from which elements are removed.
+#[derive(Clone, Copy, Debug)]
+pub struct RemovalPart {
+    /// Elements from the end at which the removal has begun that were compared before, and are still there.
+    pub passed: u64,
+    /// Elements that are compared, about: no node is begun behind them.
+    pub compare: u64,
+}
+
+/// The outcome of removing elements from a part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedPart {
+    /// Elements that were removed.
+    pub removed: u64,
+    /// The next part's [`RemovalPart::passed`]; `None` if nothing is left to be compared.
+    pub passed: Option<u64>,
+}
+
 impl Quicklist {
     /// Puts another element in the place of the one at a position, which there is.
     pub fn set(&mut self, ctx: &mut ListCtx<'_, '_>, position: u64, entry: &Coded<'_>) {
@@ -58,12 +76,32 @@ impl Quicklist {
         self.insert_at(ctx, leaf, if before { at } else { at + 1 }, entry);
     }
 
+    /// Adds an element beside the one at a position.
+    pub fn insert_beside(&mut self, ctx: &mut ListCtx<'_, '_>, position: u64, before: bool, entry: &Coded<'_>) {
+        let (leaf, offset) = self.tree.locate(position).expect("the caller compared with the length");
+        self.insert(ctx, (leaf, offset as usize), before, entry);
+    }
+
     /// Removes up to `count` elements equal to this one, beginning at an end; returns how many.
     pub fn remove(&mut self, ctx: &mut ListCtx<'_, '_>, needle: &Coded<'_>, count: u64, from: End) -> u64 {
-        let mut removed = 0;
-        let mut next = self.end(from);
-        while let Some(leaf) = next.filter(|_| removed < count) {
+        self.remove_some(ctx, needle, count, from, RemovalPart { passed: 0, compare: u64::MAX }).removed
+    }
+
+    /// Removes elements like [`Quicklist::remove`], from some of the list: whole nodes.
+    pub fn remove_some(
+        &mut self,
+        ctx: &mut ListCtx<'_, '_>,
+        needle: &Coded<'_>,
+        count: u64,
+        from: End,
+        part: RemovalPart,
+    ) -> RemovedPart {
+        let (mut removed, mut compared) = (0, 0);
+        let first = if from == End::Front { Some(part.passed) } else { self.len().checked_sub(part.passed + 1) };
+        let mut next = first.and_then(|at| self.tree.locate(at)).map(|(leaf, _)| leaf);
+        while let Some(leaf) = next.filter(|_| removed < count && compared < part.compare) {
             next = self.inward(leaf, from);
+            compared += self.tree.count_of(leaf);
             let left = usize::try_from(count - removed).unwrap_or(usize::MAX);
             let gone = self.remove_in(ctx, leaf, needle, left, from);
             removed += gone;
@@ -74,7 +112,11 @@ impl Quicklist {
             }
         }
         self.keep_depth(ctx);
-        removed
+        let passed = next.filter(|_| removed < count).map(|leaf| match from {
+            End::Front => self.tree.position_of(leaf),
+            End::Back => self.len() - self.tree.position_of(leaf) - self.tree.count_of(leaf),
+        });
+        RemovedPart { removed, passed }
     }
 
     /// Removes equal entries of one node.

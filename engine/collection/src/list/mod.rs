@@ -50,7 +50,7 @@ use crate::sequence_readers;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 
 pub use crate::counted_tree::Leaf;
-pub use middle::{insert_entry, remove_matches};
+pub use middle::{RemovalPart, RemovedPart, insert_entry, remove_matches};
 pub use read::{QuicklistReader, Search, emit_from};
 pub use reading::NodePart;
 pub use shape::Shape;
@@ -362,7 +362,9 @@ impl Quicklist {
             });
             self.join_if_small(ctx, leaf);
         }
-        self.step(ctx.write, CUT_AT_ONCE);
+        if !self.is_read() {
+            self.step(ctx.write, CUT_AT_ONCE);
+        }
         self.keep_depth(ctx);
     }
 
@@ -373,15 +375,18 @@ impl Quicklist {
         }
     }
 
-    /// Whether nodes that were cut off are left, and nobody may read them.
+    /// Whether nodes that were cut off are left.
     pub fn wants_step(&self) -> bool {
-        self.tree.has_detached() && !self.is_read()
+        self.tree.has_detached()
     }
 
-    /// Kills at most `nodes` of the nodes that were cut off. While somebody reads they stay.
+    /// Kills at most `nodes` of the nodes that were cut off. Those that somebody is to be shown are handed over before: they
+    /// count for the reader then, and a reader that never comes to its end keeps no more than was there when it began.
     pub fn step(&mut self, ctx: &mut WriteCtx<'_>, nodes: usize) {
-        for _ in 0..if self.is_read() { 0 } else { nodes } {
-            let Some(r) = self.tree.take_detached() else { return };
+        for _ in 0..nodes {
+            let Some(leaf) = self.tree.next_detached() else { return };
+            self.before(ctx.log, ctx.access, leaf);
+            let r = self.tree.take_detached().expect("there is one");
             self.kill(ctx, r);
         }
     }

@@ -10,7 +10,7 @@
 //! A member of 16 bytes with a whole score takes about 19 bytes in its leaf, which has 10% of free room, 11 in the index and
 //! one in the tree. An object for each member, a cell for it in an index of objects and one in a tree took 14 bytes more.
 //! A member over 1 KB has an object of its own, which its leaf names. Readers over several holds of the shard see the set as
-//! it was when they began (`reading`).
+//! it was when they began (`reading`). Long ranges are cut out in O(log n), and their leaves cleared in steps (`span`).
 //!
 //! Not here: keys, and when a small one becomes big (`tx::zsets`).
 
@@ -23,6 +23,7 @@ mod reading;
 mod reshape;
 mod scores;
 pub mod small;
+mod span;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -52,8 +53,8 @@ pub use types::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 
 /// Most members of a leaf: more make the search of tags long, and a split.
 const MEMBERS_MAX: usize = 128;
-/// Removals at an end fetch the bucket of the member that is this number of members further on.
-const NEAR: usize = 4;
+/// Clearing a leaf that was cut off takes as long as moving this number of buckets of the index: some 10 us.
+const BUCKETS_A_LEAF: usize = 8;
 
 /// Hashes of the members of a leaf, or of some of them.
 type LeafHashes = SmallVec<[u64; MEMBERS_MAX]>;
@@ -233,8 +234,11 @@ impl SortedSet {
     ) -> Option<Found<'a>> {
         let mut found = None;
         let entry = self.index.find(hash, |number| {
-            // A set that dies has cells of leaves that are gone.
+            // A set that dies has cells of leaves that are gone, and any set those of leaves that were cut off.
             let Some(leaf) = self.tree.counted.leaf(number) else { return false };
+            if self.tree.counted.is_detached(leaf) {
+                return false;
+            }
             let opened = self.tree.open(reader, leaf);
             found = opened.find(leaf_tag(hash), &mut is).map(|index| (TreePos { leaf, index }, opened));
             found.is_some()
@@ -393,116 +397,15 @@ impl SortedSet {
         }
     }
 
-    /// Shows the members at the positions `from..to`, from the high end on if `rev`, and removes them, but not if they are
-    /// all: those die with their key. Gives how many are left.
-    pub fn take_span(
-        &mut self,
-        ctx: &mut WriteCtx<'_>,
-        (from, to): (u64, u64),
-        rev: bool,
-        emit: &mut dyn FnMut(&[u8], f64),
-    ) -> usize {
-        debug_assert!(from <= to && to <= self.len() as u64, "positions {from}..{to} of {}", self.len());
-        let left = self.len() - (to - from) as usize;
-        if left > 0 {
-            self.remove_span(ctx, (from, to), rev, emit);
-            if from == 0 || rev {
-                self.fetch_end(ctx, rev);
-            }
-        } else {
-            self.walk(ctx.read(), if rev { to - 1 } else { from }, rev, to - from, emit);
-        }
-        left
-    }
-
-    /// Fetches what the next removals at an end are going to touch: the bucket of the member that is some members further
-    /// on, and the next leaf before this one is empty.
-    #[inline]
-    fn fetch_end(&self, ctx: &WriteCtx<'_>, rev: bool) {
-        let (reader, counted) = (ctx.read(), &self.tree.counted);
-        let Some(leaf) = (if rev { counted.last() } else { counted.first() }) else { return };
-        let opened = self.tree.open(reader, leaf);
-        if opened.len() <= NEAR {
-            let next = beside(counted, leaf, rev);
-            next.iter().for_each(|&next| ctx.log.line(counted.leaf_ref(next)).fetch_pair());
-            return;
-        }
-        let member = reader.member(opened.element(if rev { opened.len() - 1 - NEAR } else { NEAR }));
-        self.index.line(hash64(ctx.seed, member)).fetch();
-    }
-
-    /// Removes the members at the positions `from..to` and shows each; from the high end on if `rev`.
-    fn remove_span(
-        &mut self,
-        ctx: &mut WriteCtx<'_>,
-        (from, mut to): (u64, u64),
-        rev: bool,
-        emit: &mut dyn FnMut(&[u8], f64),
-    ) {
-        while from < to {
-            let (leaf, at) = self.tree.counted.locate(if rev { to - 1 } else { from }).expect("positions of the set");
-            let (at, count) = (at as usize, usize::try_from(to - from).unwrap_or(usize::MAX));
-            let of_leaf = self.tree.counted.count_of(leaf) as usize;
-            let (at, end) = if rev {
-                ((at + 1).saturating_sub(count), at + 1)
-            } else {
-                (at, at.saturating_add(count).min(of_leaf))
-            };
-            debug_assert!(at < end && end <= of_leaf, "members {at}..{end} of {of_leaf}");
-            self.show_and_forget(ctx, leaf, (at, end), rev, emit);
-            let left = self.take_out_run(ctx, leaf, at, end);
-            if left > 0 && end - at > 1 {
-                self.reshape(ctx, leaf);
-            } else if left > 0 {
-                self.after_removal(ctx, leaf, left);
-            }
-            to -= (end - at) as u64;
-        }
-    }
-
-    /// Shows some members of a leaf, downwards if `rev`, and removes them from the index, and the objects that they have.
-    fn show_and_forget(
-        &mut self,
-        ctx: &mut WriteCtx<'_>,
-        leaf: Leaf,
-        (from, to): (usize, usize),
-        rev: bool,
-        emit: &mut dyn FnMut(&[u8], f64),
-    ) {
-        self.before(ctx.read(), leaf);
-        let (mut hashes, mut own) = (LeafHashes::new(), SmallVec::<[u64; 8]>::new());
-        {
-            let reader = ctx.read();
-            let opened = self.tree.open(reader, leaf);
-            let mut show = |(score, element): (f64, LeafElement<'_>)| {
-                let member = match element {
-                    LeafElement::Here(bytes) => bytes,
-                    LeafElement::Elsewhere(number) => {
-                        own.push(number);
-                        reader.access.open(reader.log, reader.log.recall(number)).key()
-                    }
-                };
-                let hash = hash64(reader.seed, member);
-                self.index.line(hash).fetch();
-                hashes.push(hash);
-                emit(member, score);
-            };
-            if rev {
-                opened.down_from(to).take(to - from).for_each(&mut show);
-            } else {
-                opened.from(from).take(to - from).for_each(&mut show);
-            }
-        }
-        hashes.iter().for_each(|&hash| self.index.remove_of(hash, leaf));
-        own.iter().for_each(|&number| self.let_go(ctx, ctx.log.recall(number)));
-    }
-
     /// SCAN's step over the members: shows some from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A
     /// cursor is a position in hash space: a member that is there from the first call to the last is shown, whatever is
     /// split, joined or given another score between.
     pub fn scan(&self, reader: ReadCtx<'_>, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         self.index.scan(cursor, count, |cell| {
             let leaf = self.tree.counted.leaf(cell.leaf).expect("a cell names a leaf");
+            if self.tree.counted.is_detached(leaf) {
+                return;
+            }
             let opened = self.tree.open(reader, leaf);
             for index in opened.tagged(cell.leaf_tag()) {
                 let member = reader.member(opened.element(index));
@@ -531,8 +434,9 @@ impl SortedSet {
     /// Moves the object that a member has, or had when a reader began.
     fn relocate_own(&mut self, ctx: &mut WriteCtx<'_>, head: &ObjectHead<'_>) -> bool {
         let number = LeafElement::Elsewhere(head.r.bits());
-        let found = self.find_element(ctx.read(), hash64(ctx.seed, head.key), |element| element == number);
-        let Some(pos) = found.map(|found| found.pos) else {
+        let hash = hash64(ctx.seed, head.key);
+        let found = self.find_element(ctx.read(), hash, |element| element == number).map(|found| found.pos);
+        let Some(pos) = found.or_else(|| self.find_cut_off(ctx.read(), hash, number)) else {
             return self.readers.as_mut().is_some_and(|readers| readers.leaves_mut().relocate(ctx, head.r));
         };
         self.object_bytes -= ctx.access.open(ctx.log, head.r).live_bytes() as u64;
@@ -544,14 +448,17 @@ impl SortedSet {
         true
     }
 
-    /// True while the index of the members moves to another size, or should.
+    /// True while the index of the members moves to another size, or should, or leaves that were cut off are left.
     pub fn wants_step(&self) -> bool {
-        self.index.wants_step()
+        self.index.wants_step() || self.tree.counted.has_detached()
     }
 
-    /// Moves about `buckets` buckets of that index towards its other size.
-    pub fn step(&mut self, buckets: usize) {
-        self.index.step(buckets);
+    /// Moves about `buckets` buckets of that index towards its other size, and clears some of those leaves.
+    pub fn step(&mut self, ctx: &mut WriteCtx<'_>, buckets: usize) {
+        self.clear_cut_off(ctx, buckets / BUCKETS_A_LEAF);
+        if self.index.wants_step() {
+            self.index.step(buckets);
+        }
     }
 
     /// Kills about `objects` leaves and members' objects; true when nothing is left.
@@ -560,20 +467,24 @@ impl SortedSet {
         self.freeing = true;
         let mut killed = 0;
         while killed < objects {
-            let Some(leaf) = self.tree.counted.last() else { break };
+            let cut_off = self.tree.counted.next_detached();
+            let Some(leaf) = cut_off.or_else(|| self.tree.counted.last()) else { break };
             let own: LeafHashes = self.own_numbers(ctx.read(), leaf).collect();
             own.iter().for_each(|&number| self.kill(ctx, ctx.log.recall(number)));
-            self.remove_leaf(ctx, leaf);
+            match cut_off.and_then(|_| self.tree.counted.take_detached()) {
+                Some(r) => self.kill(ctx, r),
+                None => self.remove_leaf(ctx, leaf),
+            }
             killed += 1 + own.len();
         }
-        let empty = self.tree.len() == 0;
+        let empty = self.tree.counted.leaves() == 0;
         debug_assert!(!empty || self.object_bytes == 0, "freed when nothing is left");
         empty
     }
 
     /// The numbers of the members of a leaf that have objects of their own.
     fn own_numbers<'a>(&self, reader: ReadCtx<'a>, leaf: Leaf) -> impl Iterator<Item = u64> + use<'a> {
-        self.tree.open(reader, leaf).numbers()
+        reader.scored_leaf(self.tree.counted.leaf_ref(leaf)).numbers()
     }
 
     /// Gives back some of index and tree; true when nothing is left of them.
@@ -629,7 +540,8 @@ impl SortedSet {
             assert!(live.insert(r), "an object has one place only");
             bytes += object.live_bytes() as u64;
         };
-        for leaf in self.tree.leaves() {
+        let cut_off = self.tree.counted.detached_leaves();
+        for leaf in self.tree.leaves().chain(cut_off.iter().copied()) {
             own(self.tree.counted.leaf_ref(leaf), kinds::NODE, &leaf.number().to_le_bytes());
             self.own_numbers(reader, leaf).for_each(|number| own(reader.log.recall(number), kinds::MEMBER, b""));
         }
@@ -639,7 +551,8 @@ impl SortedSet {
             return;
         }
         self.index.verify();
-        assert_eq!(self.index.len(), self.len(), "every member is in the index");
+        let left = cut_off.iter().map(|&leaf| self.verify_cut_off(reader, leaf)).sum::<usize>();
+        assert_eq!(self.index.len(), self.len() + left, "every member is in the index, and those that were cut off");
         for leaf in self.tree.leaves() {
             for (index, member) in self.tree.open(reader, leaf).members().enumerate() {
                 let bytes = reader.member(member.element);

@@ -181,7 +181,10 @@ impl World {
             34 => self.scan(),
             35..=38 => self.reclaim(),
             39 if self.rng.below(30) == 0 => self.rebuild(),
-            _ => self.set.step(4),
+            _ => {
+                let buckets = 4 + self.rng.below(20) as usize;
+                self.with(|set, ctx| set.step(ctx, buckets));
+            }
         }
     }
 
@@ -278,9 +281,16 @@ impl World {
             expected.reverse();
         }
         let mut shown = Vec::new();
-        self.with(|set, ctx| {
-            set.remove_span(ctx, (from, to), rev, &mut |member, score| shown.push((member.to_vec(), score.to_bits())));
-        });
+        let mut show = |member: &[u8], score: f64| shown.push((member.to_vec(), score.to_bits()));
+        // Members that are all of a set go with their key.
+        match if to - from == len { 0 } else { self.rng.below(3) } {
+            0 => self.with(|set, ctx| set.remove_span(ctx, (from, to), rev, &mut show)),
+            1 => _ = self.with(|set, ctx| set.take_span(ctx, (from, to), rev, &mut show)),
+            _ => {
+                assert_eq!(self.with(|set, ctx| set.drop_span(ctx, (from, to))) as u64, len - (to - from));
+                expected.iter().for_each(|(member, bits)| show(member, f64::from_bits(*bits)));
+            }
+        }
         assert_eq!(shown, expected);
         for (member, _) in expected {
             assert!(self.model.remove(&member));
@@ -480,7 +490,7 @@ fn leaves_that_have_lost_most_members_are_joined() {
         assert!(world.with(|set, ctx| set.remove(ctx, member.as_bytes())));
     }
     while world.set.wants_step() {
-        world.set.step(100);
+        world.with(|set, ctx| set.step(ctx, 100));
     }
     world.set.verify(world.read(), ID, &mut HashSet::new());
     let set = &world.set;
@@ -490,6 +500,60 @@ fn leaves_that_have_lost_most_members_are_joined() {
         "{leaves:.2} bytes a member in leaves, of {before:.2} before, {index:.2} in the index, {tree:.2} in the tree"
     );
     assert!(leaves < 1.35 * before && index < 16.0, "{leaves:.2} and {index:.2} bytes a member");
+}
+
+/// A long range goes at once: of its members, those of the leaves at its ends alone are taken out of leaves and index.
+#[test]
+fn issue_11_a_long_range_is_cut_out_and_cleared_in_steps() {
+    const MEMBERS: u64 = 50_000;
+    for (from, to) in [(0, 30_000), (20_001, MEMBERS), (777, 44_444)] {
+        let mut world = World::new(9, MEMBERS_MAX);
+        for n in 0..MEMBERS {
+            let member = format!("{n:08}");
+            world.with(|set, ctx| set.add(ctx, member.as_bytes(), n as f64, ZAdd::default()));
+            world.model.put(member.as_bytes(), n as f64);
+        }
+        while world.set.wants_step() {
+            world.with(|set, ctx| set.step(ctx, 100));
+        }
+        let number = ReaderNumber::new(1);
+        world.set.begin_reading((number, ReaderBytes::default()), from, to - from, false);
+        assert_eq!(world.with(|set, ctx| set.drop_span(ctx, (from, to))) as u64, MEMBERS - (to - from));
+        let left = world.set.index.len();
+        assert!(left + 2 * MEMBERS_MAX >= MEMBERS as usize, "{left} cells are left at once");
+        (from..to).for_each(|n| assert!(world.model.remove(format!("{n:08}").as_bytes())));
+        world.verify();
+        // A member that was cut off is not there, and may come back.
+        let member = format!("{:08}", from + 1000);
+        assert_eq!(world.set.score(world.read(), member.as_bytes()), None);
+        assert!(!world.with(|set, ctx| set.remove(ctx, member.as_bytes())));
+        world.with(|set, ctx| set.add(ctx, member.as_bytes(), 5.5, ZAdd::default()));
+        world.model.put(member.as_bytes(), 5.5);
+        assert_eq!(world.set.score(world.read(), member.as_bytes()), Some(5.5));
+        world.scan();
+        // Steps go on although somebody reads, who is shown all that was there.
+        let mut steps = 0;
+        while world.set.wants_step() {
+            world.with(|set, ctx| set.step(ctx, BUCKETS_A_LEAF));
+            steps += 1;
+            if steps % 50 == 0 {
+                world.verify();
+            }
+        }
+        assert!(steps > 100, "{steps} steps");
+        world.verify();
+        assert_eq!(world.set.index.len(), world.set.len());
+        let mut shown = from;
+        while world.with(|set, ctx| {
+            set.read_on(ctx, (number, false), |member, score| {
+                assert_eq!((member, score), (format!("{shown:08}").as_bytes(), shown as f64));
+                shown += 1;
+                true
+            })
+        }) {}
+        assert_eq!(shown, to);
+        world.verify();
+    }
 }
 
 #[test]

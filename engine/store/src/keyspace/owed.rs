@@ -6,7 +6,7 @@
 //! ```
 //! A script holds shards for as long as it runs, and it may rest on this very thread. So nobody waits here. Until they go,
 //! the entries do no harm: a watcher that has ended is asked nothing, a waiter that waits no longer is passed over, and a
-//! frozen key has its writers tried again for a little longer.
+//! frozen key has those who wait for it tried again for a little longer.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl OwedEntry {
             OwedEntry::Frozen { key } => {
                 let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(LOOKS);
                 let Some(was_frozen) = shard.map(|mut shard| shard.thaw(key)) else { return false };
-                if was_frozen {
-                    store.count_thawed();
+                if let Some(how) = was_frozen {
+                    store.count_thawed(how);
                 }
                 true
             }

@@ -36,6 +36,7 @@ use crate::state::process::{ProcessMemory, ReportedMemory};
 use crate::state::reclaim::Reclaimer;
 use crate::state::shapes::Shapes;
 use crate::state::stats::{StoreCounters, StoreTotals};
+use crate::state::waiters::Freeze;
 use crate::state::walker::Walk;
 
 /// The parts of a worker: one for its connections' commands, the other for the script that it runs, which may rest while the
@@ -89,8 +90,9 @@ pub struct Store {
     flushes: SharedU64,
     /// Tickets that waiters have drawn.
     tickets: SharedU64,
-    /// Keys that are frozen, in all shards.
-    frozen: SharedU64,
+    /// Keys that are frozen since they move to another server, in all shards, and those that are occupied.
+    moving: SharedU64,
+    occupied: SharedU64,
     /// A script has it that runs beside others; and who looks at all shards.
     token: Token,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
@@ -178,7 +180,8 @@ impl Store {
             lazyfree: Lazyfree::default(),
             flushes: SharedU64::new(0),
             tickets: SharedU64::new(0),
-            frozen: SharedU64::new(0),
+            moving: SharedU64::new(0),
+            occupied: SharedU64::new(0),
             token: Token::default(),
             active_expire: SharedBool::new(true),
             expire_effort: AtomicU32::new(1),
@@ -222,13 +225,20 @@ impl Store {
     }
 
     /// Counts a key that was frozen, with its shard held.
-    pub(crate) fn count_frozen(&self) {
-        self.frozen.fetch_add(1, Relaxed);
+    pub(crate) fn count_frozen(&self, how: Freeze) {
+        self.frozen_count(how).fetch_add(1, Relaxed);
     }
 
     /// Counts a frozen key less, with its shard held.
-    pub(crate) fn count_thawed(&self) {
-        self.frozen.fetch_sub(1, Relaxed);
+    pub(crate) fn count_thawed(&self, how: Freeze) {
+        self.frozen_count(how).fetch_sub(1, Relaxed);
+    }
+
+    fn frozen_count(&self, how: Freeze) -> &SharedU64 {
+        match how {
+            Freeze::Moving => &self.moving,
+            Freeze::Occupied => &self.occupied,
+        }
     }
 
     /// True if a hash has fields that expire. With the gate held alone this does not change.
@@ -236,9 +246,20 @@ impl Store {
         self.ground.dated() > 0
     }
 
+    /// True if some key moves to another server. With the gate held alone this does not change.
+    pub fn has_moving(&self) -> bool {
+        self.moving.load(Relaxed) > 0
+    }
+
+    /// True if some key is occupied. With the gate held alone this does not change.
+    #[inline]
+    pub fn has_occupied(&self) -> bool {
+        self.occupied.load(Relaxed) > 0
+    }
+
     /// True if some key is frozen. With the gate held alone this does not change.
     pub fn has_frozen(&self) -> bool {
-        self.frozen.load(Relaxed) > 0
+        self.has_moving() || self.has_occupied()
     }
 
     /// Which removals effects write as UNLINK.

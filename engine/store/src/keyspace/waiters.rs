@@ -10,7 +10,7 @@ use super::shard::Shard;
 use super::store::Store;
 use crate::state::key::{Key, hash_of};
 use crate::state::types::Type;
-use crate::state::waiters::{NextWaiter, Offer, Waiter, Waiters};
+use crate::state::waiters::{Freeze, NextWaiter, Offer, Waiter, Waiters};
 
 impl Shard {
     /// Puts a waiter at the end of a key's queue.
@@ -71,16 +71,16 @@ impl Shard {
         self.drop_waiters();
     }
 
-    /// Has commands that would change this key wait until [`Shard::thaw`].
-    /// False if they wait already, for somebody else.
+    /// Has commands that would change this key, or all that would use it, wait until [`Shard::thaw`].
+    /// False if some wait already, for somebody else.
     #[must_use = "a key that is frozen for somebody else stays theirs"]
-    pub(crate) fn freeze(&mut self, key: &[u8]) -> bool {
-        self.waiters.get_or_insert_default().freeze(key)
+    pub(crate) fn freeze(&mut self, key: &[u8], how: Freeze) -> bool {
+        self.waiters.get_or_insert_default().freeze(key, how)
     }
 
-    /// Lets commands change this key again; false if they could.
-    pub(crate) fn thaw(&mut self, key: &[u8]) -> bool {
-        let was_frozen = self.waiters.as_mut().is_some_and(|waiters| waiters.thaw(key));
+    /// Lets commands use this key again; gives how it was frozen, if it was.
+    pub(crate) fn thaw(&mut self, key: &[u8]) -> Option<Freeze> {
+        let was_frozen = self.waiters.as_mut().and_then(|waiters| waiters.thaw(key));
         self.drop_waiters();
         was_frozen
     }
@@ -96,10 +96,17 @@ impl Store {
     /// True if one of these keys is frozen, or its shard is busy: it may be. The worker holds no shard.
     #[cold]
     pub fn any_frozen<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
-        let is_frozen = |key: &[u8]| {
-            let shard = self.cells()[self.shard_of(hash_of(self.seed(), 0, key))].lock.try_lock();
-            shard.is_none_or(|shard| shard.waiters().is_some_and(|waiters| waiters.is_frozen(key)))
-        };
-        self.has_frozen() && keys.any(is_frozen)
+        keys.any(|key| self.may_be_frozen(key, |_| true))
+    }
+
+    /// True if one of these keys is occupied, or its shard is busy: it may be. The worker holds no shard.
+    #[cold]
+    pub fn any_occupied<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
+        keys.any(|key| self.may_be_frozen(key, |how| how == Freeze::Occupied))
+    }
+
+    fn may_be_frozen(&self, key: &[u8], is_it: impl FnOnce(Freeze) -> bool) -> bool {
+        let shard = self.cells()[self.shard_of(hash_of(self.seed(), 0, key))].lock.try_lock();
+        shard.is_none_or(|shard| shard.waiters().and_then(|waiters| waiters.frozen(key)).is_some_and(is_it))
     }
 }

@@ -26,6 +26,40 @@ pub enum Pick {
     Distinct(usize),
 }
 
+/// A draw over several holds of the shard, between which the collection does not change.
+#[derive(Debug)]
+pub struct Picker {
+    left: usize,
+    /// The ids that were drawn, if none is to be drawn twice.
+    drawn: Option<HashSet<u64>>,
+}
+
+impl Picker {
+    /// A draw of elements, of which there are many times as many.
+    pub fn new(pick: Pick) -> Picker {
+        match pick {
+            Pick::Any(left) => Picker { left, drawn: None },
+            // A set that grows would be moved with the shard held.
+            Pick::Distinct(left) => Picker { left, drawn: Some(HashSet::with_capacity(left)) },
+        }
+    }
+
+    /// Elements that are still to be drawn.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Bytes of memory, about.
+    pub fn held_bytes(&self) -> usize {
+        self.drawn.as_ref().map_or(0, |drawn| drawn.capacity() * (size_of::<u64>() + 2))
+    }
+
+    /// True if this element was not drawn before, or may be drawn again.
+    fn takes(&mut self, id: u64) -> bool {
+        self.drawn.as_mut().is_none_or(|drawn| drawn.insert(id))
+    }
+}
+
 /// The elements that are drawn from; there is at least one.
 #[derive(Clone, Copy)]
 pub(super) enum Lot<'a> {
@@ -60,6 +94,22 @@ impl Lot<'_> {
                 }
             }
         }
+    }
+
+    /// Shows the ids of the next elements of a draw, at most this number.
+    pub(super) fn pick_some(&self, rng: &mut Rng, picker: &mut Picker, most: usize, mut show: impl FnMut(u64)) {
+        debug_assert!(picker.drawn.as_ref().is_none_or(|drawn| drawn.len() + picker.left < self.len()), "few of many");
+        let wanted = most.min(picker.left);
+        let mut ids = Vec::with_capacity(wanted);
+        while ids.len() < wanted {
+            let id = self.any(rng);
+            if picker.takes(id) {
+                self.fetch(id);
+                ids.push(id);
+            }
+        }
+        picker.left -= wanted;
+        ids.into_iter().for_each(&mut show);
     }
 
     /// The id of one element, each as likely as any other.

@@ -88,7 +88,7 @@ impl<'a> HashView<'a> {
         }
     }
 
-    fn lot(&self) -> Lot<'a> {
+    pub(super) fn lot(&self) -> Lot<'a> {
         match *self {
             HashView::Leaf(leaf, _) => Lot::Numbers(leaf.len()),
             HashView::Big(fields, ctx) => Lot::Leaves(fields, ctx),
@@ -96,7 +96,7 @@ impl<'a> HashView<'a> {
     }
 
     /// Shows the field and value with an id of [`HashView::lot`].
-    fn show(&self, id: u64, show: &mut impl FnMut(&[u8], &[u8])) {
+    pub(super) fn show(&self, id: u64, show: &mut impl FnMut(&[u8], &[u8])) {
         let (field, value) = match *self {
             HashView::Leaf(leaf, _) => pair::split(here(leaf.nth(id as usize))),
             HashView::Big(fields, ctx) => fields.element(ctx, id),

@@ -54,7 +54,7 @@ impl ListView<'_> {
     }
 
     /// Shows the element at a position, which there is.
-    fn get(&mut self, at: u64, show: impl FnOnce(PackedEntry<'_>)) {
+    pub(super) fn get(&mut self, at: u64, show: impl FnOnce(PackedEntry<'_>)) {
         match self {
             ListView::Packed(node) => show(node.get(node.nth(at as usize).expect("an index below the length"))),
             ListView::Big(reader) => reader.get(at, show),

@@ -2,7 +2,7 @@
 //!
 //! A packed list is changed in place as long as it stays within the fill; else it becomes a quicklist first.
 
-use varve_collection::list::{insert_entry, remove_matches};
+use varve_collection::list::{RemovalPart, RemovedPart, insert_entry, remove_matches};
 use varve_packed::node::Coded;
 
 use super::Tx;
@@ -36,7 +36,44 @@ impl Tx<'_> {
 
     /// Removes up to `count` elements equal to this one, beginning at an end; gives how many.
     pub fn list_remove(&mut self, k: &Key<'_>, element: &[u8], count: u64, from: ListEnd) -> Result<u64, WrongType> {
-        Ok(self.list_mut(k)?.map_or(0, |list| list.remove(element, count, from)))
+        let all = RemovalPart { passed: 0, compare: u64::MAX };
+        Ok(self.list_remove_some(k, element, (count, from), all)?.removed)
+    }
+
+    /// Removes elements like [`Tx::list_remove`], from a part of the list if it is a big one.
+    pub fn list_remove_some(
+        &mut self,
+        k: &Key<'_>,
+        element: &[u8],
+        (count, from): (u64, ListEnd),
+        part: RemovalPart,
+    ) -> Result<RemovedPart, WrongType> {
+        let list = self.list_mut(k)?;
+        Ok(list.map_or(RemovedPart { removed: 0, passed: None }, |list| list.remove(element, (count, from), part)))
+    }
+
+    /// Adds an element beside the one at a position of a big list; gives the new length. `None`, and nothing is done, if the
+    /// element there is not equal to `pivot`, or there is no such list any more.
+    pub fn list_insert_beside(
+        &mut self,
+        k: &Key<'_>,
+        (position, pivot): (u64, &[u8]),
+        before: bool,
+        element: &[u8],
+    ) -> Result<Option<u64>, WrongType> {
+        let Some(mut list) = self.list_mut(k)?.filter(|list| list.w.is_big()) else { return Ok(None) };
+        let mut is_there = false;
+        list.tx.read_list(list.w.opened(), |mut list| {
+            if position < list.len() {
+                list.get(position, |found| is_there = found.text(&mut [0; 20]) == pivot);
+            }
+        });
+        if !is_there {
+            return Ok(None);
+        }
+        list.change(|list, ctx| list.insert_beside(ctx, position, before, &Coded::of(element)));
+        list.tx.wrote(list.k);
+        Ok(Some(list.len()))
     }
 
     /// Removes all elements but those from `start` to `stop`, both included, counted from the end where negative;
@@ -93,20 +130,21 @@ impl ListViewMut<'_, '_> {
         self.len()
     }
 
-    fn remove(mut self, element: &[u8], count: u64, from: ListEnd) -> u64 {
+    fn remove(mut self, element: &[u8], (count, from): (u64, ListEnd), part: RemovalPart) -> RemovedPart {
         let (needle, before) = (Coded::of(element), self.len());
-        let removed = if self.w.is_big() {
-            self.change(|list, ctx| list.remove(ctx, &needle, count, from))
+        let done = if self.w.is_big() {
+            self.change(|list, ctx| list.remove_some(ctx, &needle, count, from, part))
         } else {
-            self.tx.edit_packed(self.k, &mut self.w, 0, |node| {
+            let removed = self.tx.edit_packed(self.k, &mut self.w, 0, |node| {
                 remove_matches(node, &needle, usize::try_from(count).unwrap_or(usize::MAX), from);
                 before - node.node().len() as u64
-            })
+            });
+            RemovedPart { removed, passed: None }
         };
-        if removed > 0 {
-            self.after_removal(removed);
+        if done.removed > 0 {
+            self.after_removal(done.removed);
         }
-        removed
+        done
     }
 
     fn trim(mut self, start: i64, stop: i64) -> u64 {

@@ -14,6 +14,8 @@ use varve_collection::list::{ListCtx, Popped, Pushed, Quicklist, Shape, compact,
 use varve_packed::node::{Coded, Grow, NodeMut, PackedEntry, Short, buffer_bytes};
 
 use super::lists::ListPart;
+use super::opened::Opened;
+use super::reading::ListReader;
 use super::writable::Writable;
 use super::{Found, Tx};
 use crate::ListEnd;
@@ -87,6 +89,29 @@ impl<'s> Tx<'s> {
             list.pop_many(end, count, emit);
         }
         Ok(found)
+    }
+
+    /// Takes what [`Tx::list_pop_many`] would away, and gives a reader of it, and how many elements it shows; `None`, and
+    /// nothing is done, if they are few enough to be shown at once.
+    pub fn list_pop_in_parts(
+        &mut self,
+        k: &Key<'_>,
+        end: ListEnd,
+        count: u64,
+    ) -> Result<Option<(u64, ListReader)>, WrongType> {
+        let Some(mut list) = self.list_mut(k)? else { return Ok(None) };
+        let Opened { at, link: Some(link) } = list.w.opened() else { return Ok(None) };
+        let length = list.len();
+        let count = count.min(length);
+        let first = if end == ListEnd::Front { 0 } else { length - 1 };
+        let Some(reader) = list.tx.begin_list_reading((at, link), (first, count), end) else { return Ok(None) };
+        if count == length {
+            list.remove_key();
+        } else {
+            list.change(|list, ctx| list.cut(ctx, end, count));
+            list.after_removal(count);
+        }
+        Ok(Some((count, reader)))
     }
 
     /// Moves an element from an end of one list to an end of another, or of the same, and shows it; false without the

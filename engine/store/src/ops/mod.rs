@@ -38,6 +38,7 @@ mod lists;
 mod lists_middle;
 mod lists_mut;
 mod opened;
+mod picking;
 mod reading;
 mod report;
 mod set_leaf;
@@ -57,7 +58,7 @@ mod zsets_mut;
 mod zsets_ranges;
 
 pub use ahead::{Ahead, ElementLine, GuessedCollection};
-pub use draw::Pick;
+pub use draw::{Pick, Picker};
 pub use hashes_mut::AddError;
 pub use lists::ListPart;
 pub use reading::{EntryReader, ListReader, ListSearch, ReadOn, ZsetReader};

@@ -203,7 +203,7 @@ impl<'a> SetView<'a> {
         }
     }
 
-    fn lot(&self) -> Lot<'a> {
+    pub(super) fn lot(&self) -> Lot<'a> {
         match self.0 {
             SetForm::Integers(_) | SetForm::Leaf(..) => Lot::Numbers(self.len()),
             SetForm::Big(members, ctx) => Lot::Leaves(members, ctx),

@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use super::Tx;
 use crate::state::key::{Key, hash_of};
 use crate::state::shard_set::ShardSet;
-use crate::state::waiters::{NextWaiter, ReadyKey, Waiter};
+use crate::state::waiters::{Freeze, NextWaiter, ReadyKey, Waiter};
 
 impl Tx<'_> {
     /// The number of the worker that runs this.
@@ -74,14 +74,14 @@ impl Tx<'_> {
         is_wider
     }
 
-    /// Freezes a key, whose shard is held: commands that would change it wait until [`Tx::thaw`]. False, and nothing is done,
-    /// if it is frozen already: it is another command's.
+    /// Freezes a key, whose shard is held: other commands wait until [`Tx::thaw`]. False, and nothing is done, if it is frozen
+    /// already: it is another command's.
     #[must_use = "a key that is frozen for another command stays that command's"]
-    pub fn freeze(&mut self, k: &Key<'_>) -> bool {
+    pub fn freeze(&mut self, k: &Key<'_>, how: Freeze) -> bool {
         let at = self.held.position(self.store.shard_of(k.hash));
-        let is_new = self.held.at_mut(at).freeze(k.bytes);
+        let is_new = self.held.at_mut(at).freeze(k.bytes, how);
         if is_new {
-            self.store.count_frozen();
+            self.store.count_frozen(how);
         }
         is_new
     }
@@ -89,9 +89,18 @@ impl Tx<'_> {
     /// Ends that a key is frozen; its shard is held.
     pub fn thaw(&mut self, k: &Key<'_>) {
         let at = self.held.position(self.store.shard_of(k.hash));
-        if self.held.at_mut(at).thaw(k.bytes) {
-            self.store.count_thawed();
+        if let Some(how) = self.held.at_mut(at).thaw(k.bytes) {
+            self.store.count_thawed(how);
         }
+    }
+
+    /// True if one of these keys, whose shards are held, is occupied: whoever would use it waits.
+    #[cold]
+    pub fn any_occupied<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
+        keys.any(|key| {
+            let shard = self.held.at(self.held.position(usize::from(self.shard_of_bytes(key))));
+            shard.waiters().is_some_and(|waiters| waiters.frozen(key) == Some(Freeze::Occupied))
+        })
     }
 
     /// Tries to hold a key's shard for the last part of a command that changes the key; false also if the key is frozen.
@@ -114,7 +123,7 @@ impl Tx<'_> {
             let id = self.shard_of_bytes(key);
             let Some(at) = self.held.ids().position(|held| held == id) else { continue };
             let Some(waiters) = self.held.at(at).waiters() else { continue };
-            if waiters.is_frozen(key) {
+            if waiters.frozen(key).is_some() {
                 return true;
             }
             if waiters.has(key) && seen.insert(key) {

@@ -60,6 +60,11 @@ impl Tx<'_> {
         elements.saturating_mul(times) >= self.store.ground().readers().bounds().long_elements
     }
 
+    /// Elements that one hold shows: work on one that takes longer, or shorter, than showing it is done on fewer or more.
+    pub fn hold_elements(&self) -> u64 {
+        self.store.ground().readers().bounds().hold_elements as u64
+    }
+
     /// Whether showing all of the collection at a key, whose shard is held, takes too long for one hold. No hit or miss is
     /// counted.
     pub fn is_long(&mut self, k: &Key<'_>) -> bool {

@@ -90,7 +90,7 @@ impl<'a> ZsetView<'a> {
         self.walk((0, self.len() as u64), false, show);
     }
 
-    fn lot(&self) -> Lot<'a> {
+    pub(super) fn lot(&self) -> Lot<'a> {
         match *self {
             ZsetView::Small(set, _) => Lot::Numbers(set.len()),
             ZsetView::Big(set, ctx) => Lot::Ranks(set, ctx),
@@ -98,7 +98,7 @@ impl<'a> ZsetView<'a> {
     }
 
     /// Shows the member with an id of [`ZsetView::lot`].
-    fn show(&self, id: u64, show: &mut dyn FnMut(&[u8], f64)) {
+    pub(super) fn show(&self, id: u64, show: &mut dyn FnMut(&[u8], f64)) {
         match *self {
             ZsetView::Small(set, _) => set.walk(id, false, 1, show),
             ZsetView::Big(set, ctx) => set.walk(ctx, id, false, 1, show),

@@ -10,6 +10,8 @@ use varve_collection::Collection;
 use varve_collection::zset::small::{self, SmallMembers, SmallZset};
 use varve_collection::zset::{SortedSet, Verdict, ZAdd, ZAdded, ZRange, judge};
 
+use super::opened::Opened;
+use super::reading::{ZsetReader, is_long_zset_range};
 use super::writable::{Writable, with_room};
 use super::zsets::{ZsetView, cut};
 use super::{Found, Tx};
@@ -90,6 +92,29 @@ impl<'s> Tx<'s> {
         emit: &mut dyn FnMut(&[u8], f64),
     ) -> Result<usize, WrongType> {
         Ok(self.zset_mut(k)?.take(|len| cut((0, len), max, 0, count), max, emit))
+    }
+
+    /// Removes what [`Tx::zset_pop`] would, and gives a reader of it, and how many members it shows; `None`, and nothing is
+    /// done, if they are few enough to be shown at once.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn zset_pop_in_parts(
+        &mut self,
+        k: &Key<'_>,
+        max: bool,
+        count: usize,
+    ) -> Result<Option<(usize, ZsetReader)>, WrongType> {
+        let Some(w) = self.open_mut(k, Type::Zset)? else { return Ok(None) };
+        let Opened { at, link: Some(link) } = w.opened() else { return Ok(None) };
+        let set = self.held.at(at.shard).root(link.place).body.zset();
+        let (from, to) = cut((0, set.len() as u64), max, 0, count);
+        if !is_long_zset_range(set, (from, to), self.store.ground().readers().bounds()) {
+            return Ok(None);
+        }
+        let reader = self.begin_zset_part((at, link), (from, to), max);
+        let popped = ZsetViewMut { tx: self, k, w: Some(w) }.drop_span((from, to));
+        Ok(Some((popped, reader)))
     }
 
     /// Makes the key a sorted set of these members (none twice, in any order: they are sorted here), whatever it held, without
@@ -202,13 +227,21 @@ impl ZsetViewMut<'_, '_> {
         let Some(w) = &self.w else { return 0 };
         let set = ZsetView::open(&self.tx.held, self.tx.store, w.opened());
         let (from, to) = set.span(range, false);
+        self.drop_span((from, to))
+    }
+
+    /// Removes the members at some positions, and the key with the last one; gives how many.
+    fn drop_span(self, (from, to): (u64, u64)) -> usize {
+        let ZsetViewMut { tx, k, w } = self;
+        let Some(mut w) = w else { return 0 };
         let removed = (to - from) as usize;
-        if removed == set.len() {
-            // Elements that die with their key are freed in the background.
-            after_removal(self.tx, self.k, w, removed, 0);
-            return removed;
-        }
-        self.take(|_| (from, to), false, &mut |_, _| {})
+        let left = if w.is_big() {
+            tx.change_big(&w, |collection, ctx| collection.zset_mut().drop_span(ctx, (from, to)))
+        } else {
+            take_small(tx, k, &mut w, (from, to), false, &mut |_, _| {})
+        };
+        after_removal(tx, k, &w, removed, left);
+        removed
     }
 
     /// Removes the members at the positions that `span` chooses, given their number, from the high end if `rev`, and shows

@@ -19,9 +19,11 @@
 //! The meaning of serving is the caller's: a waiter carries a task that this crate does not look into.
 //!
 //! **Frozen keys** stand beside the waiters: a command that moves a key to another server has it frozen, and whoever is about
-//! to change it finds that out on the same path on which it looks for waiters. A key is frozen in all databases.
+//! to change it finds that out on the same path on which it looks for waiters. A key is frozen in all databases. One that is
+//! *occupied* is worked on over several holds of its shard: whoever would read it waits as well.
 
 use std::any::Any;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -221,11 +223,20 @@ pub enum NextWaiter {
     Far,
 }
 
+/// How a key is frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freeze {
+    /// It moves to another server: commands that would change it wait.
+    Moving,
+    /// A command works on it over several holds of its shard: all other commands wait.
+    Occupied,
+}
+
 /// The waiters for the keys of one shard.
 #[derive(Default)]
 pub(crate) struct Waiters {
     keys: HashMap<Box<[u8]>, SmallVec<[Queue; 1]>>,
-    frozen: HashSet<Box<[u8]>>,
+    frozen: HashMap<Box<[u8]>, Freeze>,
 }
 
 /// Where a waiter stands in its line: the ID behind which it reads, which is the least in other lines, and its ticket.
@@ -285,18 +296,24 @@ impl Waiters {
 
     /// Freezes a key; false if it is frozen already.
     #[must_use = "a key that is frozen for somebody else stays theirs"]
-    pub(crate) fn freeze(&mut self, key: &[u8]) -> bool {
-        self.frozen.insert(key.into())
+    pub(crate) fn freeze(&mut self, key: &[u8], how: Freeze) -> bool {
+        match self.frozen.entry(key.into()) {
+            Entry::Vacant(free) => {
+                free.insert(how);
+                true
+            }
+            Entry::Occupied(_) => false,
+        }
     }
 
-    /// Ends that a key is frozen; false if it was not.
-    pub(crate) fn thaw(&mut self, key: &[u8]) -> bool {
+    /// Ends that a key is frozen; gives how it was, if it was.
+    pub(crate) fn thaw(&mut self, key: &[u8]) -> Option<Freeze> {
         self.frozen.remove(key)
     }
 
-    /// True if a key is frozen.
-    pub(crate) fn is_frozen(&self, key: &[u8]) -> bool {
-        self.frozen.contains(key)
+    /// How a key is frozen, if it is.
+    pub(crate) fn frozen(&self, key: &[u8]) -> Option<Freeze> {
+        self.frozen.get(key).copied()
     }
 
     /// True if somebody may wait for this key in any database.

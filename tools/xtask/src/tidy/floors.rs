@@ -73,6 +73,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "monitor",
                 "multi",
                 "notify",
+                "occupied",
                 "tracking",
             ],
             &["ongoing", "stats"],

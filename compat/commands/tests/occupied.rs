@@ -1,0 +1,185 @@
+//! Commands that work on one key over several holds of its shard: others on the key wait, all else goes on, and the effects
+//! so far say at any time how the key stands.
+
+mod common;
+
+use common::{Journal, Server};
+use varve_exec::checks::{Denied, WritesDenied};
+use varve_exec::pause::Pause;
+use varve_protocol::Resp;
+use varve_store::ReadBounds;
+
+const LEN: usize = 3000;
+
+fn words(line: &str) -> Vec<&[u8]> {
+    line.split(' ').map(str::as_bytes).collect()
+}
+
+fn run(server: &mut Server, line: &str) -> Vec<u8> {
+    server.run(&words(line))
+}
+
+/// A list of which every third element is `x`, a set, a hash and a sorted set.
+fn filled() -> Server {
+    let mut server = Server::new(Resp::V2);
+    server.shorten_nodes(false);
+    for n in 0..LEN {
+        let element = if n % 3 == 0 { "x".to_string() } else { format!("element:{n}") };
+        for line in [
+            format!("RPUSH l {element}"),
+            format!("SADD s member:{n}"),
+            format!("HSET h field:{n} {n}"),
+            format!("ZADD z {} member:{n}", n % 100),
+        ] {
+            run(&mut server, &line);
+        }
+    }
+    server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
+    server
+}
+
+/// A server to which effects are applied.
+struct Replica(Server);
+
+impl Replica {
+    fn follow(&mut self, journal: &Journal) {
+        for effect in journal.take().into_iter().flatten() {
+            let reply = run(&mut self.0, &effect);
+            assert!(!reply.starts_with(b"-"), "{effect}: {}", String::from_utf8_lossy(&reply));
+        }
+    }
+}
+
+fn digest(server: &mut Server) -> Vec<u8> {
+    run(server, "DEBUG DIGEST")
+}
+
+/// Commands, the key of each, and a reader and a writer of that key.
+const CASES: [(&str, &str, &str, &str); 12] = [
+    ("LREM l 0 x", "l", "LLEN l", "RPUSH l y"),
+    ("LREM l 700 x", "l", "LLEN l", "LSET l 0 y"),
+    ("LREM l -700 x", "l", "LRANGE l 0 0", "LPOP l"),
+    ("LREM l 0 none", "l", "OBJECT ENCODING l", "DEL l"),
+    ("LINSERT l BEFORE element:2999 new", "l", "LLEN l", "RENAME l other"),
+    ("LINSERT l AFTER none new", "l", "LINDEX l 5", "LTRIM l 1 -1"),
+    ("SPOP s 1000", "s", "SCARD s", "SADD s y"),
+    ("SPOP s 2999", "s", "SMEMBERS s", "SREM s member:1"),
+    ("SRANDMEMBER s 100", "s", "SISMEMBER s y", "SADD s y"),
+    ("SRANDMEMBER s -150", "s", "SCARD s", "SMOVE s other member:1"),
+    ("HRANDFIELD h 100 WITHVALUES", "h", "HGET h field:1", "HDEL h field:1"),
+    ("ZRANDMEMBER z 100 WITHSCORES", "z", "ZCARD z", "ZREM z member:1"),
+];
+
+/// What is drawn may be any of all: the lines of such a reply say no more than how many there are.
+fn shape(line: &str, reply: &[u8]) -> Vec<u8> {
+    if line.starts_with('L') {
+        reply.to_vec()
+    } else {
+        reply.split(|&b| b == b'\r').next().unwrap_or_default().to_vec()
+    }
+}
+
+#[test]
+fn issue_11_others_wait_for_a_key_that_is_worked_on() {
+    for (line, key, reads, writes) in CASES {
+        let mut server = filled();
+        let journal = server.keep_effects();
+        let (mut whole, mut replica) = (filled(), Replica(filled()));
+        whole.read_in_parts(ReadBounds::default());
+        let expected = run(&mut whole, line);
+        for command in ["MULTI", reads] {
+            server.run_as(3, &words(command));
+        }
+        let (mut reply, mut ended) = server.turn_as(1, &words(line));
+        assert!(!ended, "{line} goes on");
+        let mut turns = 1;
+        while !ended {
+            // A reply that is made part by part is of elements that were drawn: the key is free again.
+            let waits = reply.is_empty();
+            for (who, other) in [(2, reads), (4, writes), (3, "EXEC")] {
+                assert_eq!(server.is_put_back(who, &words(other)), waits, "{other} waits for {line}");
+            }
+            for free in [format!("SET other:{turns} v"), format!("GET other:{turns}"), "DBSIZE".to_string()] {
+                assert!(!server.is_put_back(5, &words(&free)), "{free} beside {line}");
+            }
+            if turns % 40 == 5 {
+                server.background();
+                replica.follow(&journal);
+                assert_eq!(digest(&mut server), digest(&mut replica.0), "{line}: the effects of {turns} parts");
+            }
+            let (more, now) = server.turn_as(1, &[]);
+            (reply, ended, turns) = ([reply, more].concat(), now, turns + 1);
+        }
+        assert!(turns >= 5, "{line}: {turns} turns");
+        assert_eq!(shape(line, &reply), shape(line, &expected), "{line}");
+        replica.follow(&journal);
+        assert_eq!(digest(&mut server), digest(&mut replica.0), "{line}: its effects");
+        if line.starts_with('L') {
+            (1..turns).for_each(|n| _ = run(&mut whole, &format!("SET other:{n} v")));
+            assert_eq!(digest(&mut server), digest(&mut whole), "{line}: the list");
+        }
+        for (who, other) in [(2, reads), (3, "EXEC"), (4, writes)] {
+            assert!(!server.is_put_back(who, &words(other)), "{other} runs behind {line}, which has left {key}");
+        }
+        run(&mut server, "DEBUG VERIFY");
+    }
+}
+
+#[test]
+fn issue_11_members_that_are_popped_part_by_part_are_different_ones() {
+    let mut server = filled();
+    let text = String::from_utf8(run(&mut server, "SPOP s 1800")).expect("names");
+    let mut popped: Vec<&str> = text.lines().filter(|line| line.starts_with("member:")).collect();
+    let left = String::from_utf8(run(&mut server, "SMEMBERS s")).expect("names");
+    let rises = popped.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((700..1100).contains(&rises), "{rises} of 1800 rise: they come in no order");
+    assert_eq!(popped.len(), 1800);
+    popped.extend(left.lines().filter(|line| line.starts_with("member:")));
+    popped.sort_unstable();
+    popped.dedup();
+    assert_eq!(popped.len(), LEN, "each was popped or is left");
+}
+
+/// The key is left when the client is gone, and what was done until then stays; whatever empties or exchanges databases, or
+/// the key's own end, ends the command.
+#[test]
+fn issue_11_a_key_is_left_whatever_comes_between() {
+    for (line, key, reads, writes) in CASES {
+        for meanwhile in ["hang up", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "expire", "pause"] {
+            let mut server = filled();
+            let (journal, mut replica) = (server.keep_effects(), Replica(filled()));
+            if meanwhile == "expire" {
+                run(&mut server, &format!("PEXPIRE {key} 10"));
+            }
+            assert!(!server.turn_as(1, &words(line)).1, "{line} goes on");
+            let mut ended = server.turn_as(1, &[]).1;
+            assert!(!ended, "{line} goes on");
+            match meanwhile {
+                "hang up" => {
+                    server.hang_up(1);
+                    ended = true;
+                }
+                "expire" => server.advance(20),
+                "pause" => {
+                    let denied = Denied { writes: Some(WritesDenied::Unwritten(28)), ..Denied::NONE };
+                    server.restrain(Pause::Writes, denied);
+                }
+                command => assert!(!server.is_put_back(2, &words(command)), "{command} beside {line}"),
+            }
+            let mut turns = 0;
+            while !ended {
+                ended = server.turn_as(1, &[]).1;
+                turns += 1;
+                assert!(turns < 5000, "{line} ends beside {meanwhile}");
+            }
+            server.restrain(Pause::None, Denied::NONE);
+            for (who, other) in [(2, reads), (4, writes)] {
+                assert!(!server.is_put_back(who, &words(other)), "{other} runs behind {line} and {meanwhile}");
+            }
+            replica.follow(&journal);
+            server.background();
+            assert_eq!(digest(&mut server), digest(&mut replica.0), "{line} beside {meanwhile}");
+            run(&mut server, "DEBUG VERIFY");
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Taking the shards of a command before it runs, or putting it back.
+//!
+//! ```text
+//!   shards of its keys --busy--> put back             nothing of it was done: its connection is tried again
+//!         | taken
+//!   a key occupied ------------> put back             another command works on it over several holds
+//!   it writes, and somebody waits for a key: the shards that serving may need as well; a key frozen --> put back
+//! ```
+//! Not here: the gate (`alone.rs`), EXEC (`transaction.rs`), scripts (`script.rs`).
+
+use std::time::Duration;
+
+use varve_catalog::Flags;
+use varve_protocol::Args;
+use varve_store::{ShardSet, Store, Tx};
+
+use crate::blocking;
+use crate::command::Command;
+use crate::ctx::Ctx;
+
+/// Tries that found a shard busy before a request with several insists: of many shards, one is always busy.
+pub(super) const TRIES_MAX: u32 = 3;
+/// How long such a request keeps the shards that it has got while it waits for the others. The worker stands still
+/// meanwhile, and so does a command that wants one of these shards: it is short.
+const INSIST: Duration = Duration::from_micros(100);
+
+/// Takes the shards of a request's keys; false if one is busy. A request that `insists` looks for a little longer.
+#[inline]
+pub(super) fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, insists: bool) -> bool {
+    let taken = if let [only] = ctx.keys {
+        let shard = ctx.tx.shard_of(only.hash);
+        ctx.tx.try_hold_one(shard)
+    } else {
+        list_shards(ctx, shards);
+        take(&mut ctx.tx, shards, insists)
+    };
+    taken
+        && !(ctx.tx.store().has_occupied() && is_occupied(ctx))
+        && (!d.flags.has(Flags::WRITE) || !ctx.tx.any_waiters() || hold_for_waiters(ctx, shards, insists))
+}
+
+/// Whether another command works on one of the keys, whose shards are held.
+#[cold]
+fn is_occupied(ctx: &Ctx<'_, '_>) -> bool {
+    ctx.tx.any_occupied(ctx.keys.iter().map(|key| ctx.args.get(key.arg as usize)))
+}
+
+/// Whether another command works on a key that a command names whose shards are not held.
+#[cold]
+pub(super) fn names_occupied(d: &Command, args: Args<'_>, store: &Store) -> bool {
+    let mut keys = Vec::new();
+    let named = d.for_each_key(args, |at| keys.push(args.get(at)));
+    named.is_ok() && store.any_occupied(keys.into_iter())
+}
+
+pub(super) fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut ShardSet) {
+    shards.fill(ctx.keys.iter().map(|k| ctx.tx.shard_of(k.hash)));
+}
+
+#[inline]
+pub(super) fn take(tx: &mut Tx<'_>, shards: &[u16], insists: bool) -> bool {
+    if insists { tx.hold_within(shards, INSIST) } else { tx.try_hold(shards) }
+}
+
+/// Takes also what serving those may need who wait for the keys of a command that is about to write.
+#[cold]
+fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, insists: bool) -> bool {
+    list_shards(ctx, shards);
+    let (args, keys) = (ctx.args, ctx.keys);
+    let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
+    blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, insists))
+}

@@ -1,0 +1,39 @@
+//! A key on which one command works over several holds of its shard, while all others on it wait.
+//!
+//! ```text
+//!   begin, its shard held --> part .. part .. part --> end, its shard held
+//!                               |  between two parts: another command on the key finds it occupied and is put back,
+//!                               |  one on any other key of the shard runs
+//!                               `--> the client is gone: abandon
+//! ```
+//! Commands wait as they do for a busy shard: their connections are tried again. EXEC waits if one of its commands names the key,
+//! a script if it declares it. Not kept from the key are what names no key (FLUSHALL, SWAPDB, a script that does not
+//! declare it) and the store itself (expiry, eviction): each part looks at the key anew.
+
+use varve_store::{Freeze, Key, StoreWorker, Tx};
+
+/// See the module's picture.
+#[derive(Debug)]
+pub struct Occupied(Option<Box<[u8]>>);
+
+impl Occupied {
+    /// Occupies a key, whose shard is held; `None` if it is frozen for another command.
+    pub fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Occupied> {
+        tx.freeze(key, Freeze::Occupied).then(|| Occupied(Some(key.bytes.into())))
+    }
+
+    /// Lets other commands use the key again; its shard is held.
+    pub fn end(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) {
+        if let Some(name) = self.0.take() {
+            debug_assert_eq!(*name, *key.bytes, "the key that was occupied");
+            tx.thaw(key);
+        }
+    }
+
+    /// Lets other commands use the key again, if it is still occupied. The worker holds nothing and is outside the gate.
+    pub fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Some(name) = self.0.take() {
+            worker.thaw(std::iter::once(&*name));
+        }
+    }
+}

@@ -85,6 +85,8 @@ pub struct Session {
     ongoing: Option<Box<OngoingCommand>>,
     /// A command that began anew too often runs.
     runs_whole: bool,
+    /// The command that runs has begun before.
+    begins_anew: bool,
     reply: ReplyMode,
     /// Number of channels, patterns and shard channels that it is subscribed to.
     subscriptions: u32,
@@ -144,6 +146,7 @@ impl Session {
             blocked: None,
             ongoing: None,
             runs_whole: false,
+            begins_anew: false,
             reply: ReplyMode::On,
             subscriptions: 0,
             monitors: false,
@@ -554,9 +557,14 @@ impl Session {
         self.reply == ReplyMode::On && !listens && self.in_exec.is_none() && !self.replays && !self.runs_whole
     }
 
-    /// Whether commands run whole from now on, although their replies may come in parts.
-    pub(crate) fn set_runs_whole(&mut self, whole: bool) {
-        self.runs_whole = whole;
+    /// Whether the command that runs begins anew, and whether it runs whole, although its reply may come in parts.
+    pub(crate) fn set_begins_anew(&mut self, anew: bool, whole: bool) {
+        (self.begins_anew, self.runs_whole) = (anew, whole);
+    }
+
+    /// True if the command that runs has begun before, and others have changed what it had read.
+    pub fn begins_anew(&self) -> bool {
+        self.begins_anew
     }
 
     /// True if a command may go on over several turns that replies nothing before its last part: messages of others may

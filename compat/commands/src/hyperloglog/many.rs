@@ -4,12 +4,13 @@
 //!  one shard held: the next key .. the next key ..    none held: the value that is stored    all held: count, or store
 //! ```
 //! The keys are watched from the beginning. The command is done at its last instant, if they are as they were when they were
-//! read; else it begins anew.
+//! read; else it begins anew, and keeps those off who would change one of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, CommandError, Ongoing, Progress, Watching};
+use varve_exec::{CmdResult, CommandError, Occupied, Ongoing, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{ShardSet, StoreWorker, Tx};
 
@@ -33,6 +34,8 @@ pub(super) struct LongUnion {
     purpose: Purpose,
     /// The keys, until the command ends.
     watching: Option<Watching>,
+    /// The keys that are kept from writers, by name.
+    frozen: Vec<(Box<[u8]>, Occupied)>,
     union: Box<Union>,
     /// The argument that is read next.
     next: usize,
@@ -45,11 +48,19 @@ pub(super) struct LongUnion {
 
 impl LongUnion {
     /// The shards of all keys are held.
-    pub(super) fn begin(tx: &mut Tx<'_>, args: &Arc<OwnedArgs>, purpose: Purpose) -> LongUnion {
-        let mut watching = Watching::default();
+    pub(super) fn begin(tx: &mut Tx<'_>, args: &Arc<OwnedArgs>, purpose: Purpose, freezes: bool) -> LongUnion {
+        let (mut watching, mut frozen) = (Watching::default(), Vec::new());
         watching.add(tx, args.args().iter().skip(1));
+        if freezes {
+            // One that is on its way to another server stays frozen for that: it does not change before that ends.
+            let names: BTreeSet<&[u8]> = args.args().iter().skip(1).collect();
+            frozen.extend(names.into_iter().filter_map(|name| {
+                let key = tx.key(name);
+                Some((name.into(), Occupied::against_writers(tx, &key)?))
+            }));
+        }
         let (args, watching, union) = (Arc::clone(args), Some(watching), Box::default());
-        LongUnion { args, purpose, watching, union, next: 1, target: Vec::new(), is_made: false, fault: None }
+        LongUnion { args, purpose, watching, frozen, union, next: 1, target: Vec::new(), is_made: false, fault: None }
     }
 
     /// Reads a key, whose shard is held.
@@ -75,6 +86,9 @@ impl LongUnion {
 
     /// Ends the command, all shards held.
     fn end(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        for (name, frozen) in &mut self.frozen {
+            frozen.end(tx, &tx.key(name));
+        }
         if self.watching.take().is_some_and(|watching| watching.end(tx)) {
             return Progress::Anew;
         }
@@ -113,7 +127,8 @@ impl Ongoing for LongUnion {
         }
         let shards: ShardSet = args.iter().skip(1).map(|key| tx.shard_of_bytes(key)).collect();
         let target = tx.key(args.get(1));
-        if !tx.try_hold(&shards) || self.purpose == Purpose::Merge && tx.is_frozen(&target) {
+        let is_free = self.purpose == Purpose::Count || !self.frozen.is_empty();
+        if !tx.try_hold(&shards) || !is_free && tx.is_frozen(&target) {
             return Progress::Busy;
         }
         self.end(tx, out)
@@ -123,7 +138,13 @@ impl Ongoing for LongUnion {
         self.purpose == Purpose::Merge
     }
 
+    /// Those who would change a key are kept off until it ends.
+    fn is_half_done(&self) -> bool {
+        !self.frozen.is_empty()
+    }
+
     fn abandon(&mut self, worker: &mut StoreWorker) {
+        self.frozen.iter_mut().for_each(|(_, frozen)| frozen.abandon(worker));
         if let Some(watching) = self.watching.take() {
             watching.abandon(worker);
         }

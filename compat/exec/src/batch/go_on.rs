@@ -174,9 +174,9 @@ impl Batch {
             return turn(TurnState::Yield);
         }
         let begin = Instant::now();
-        session.set_runs_whole(ongoing.tries + 1 >= ANEW_MAX);
+        session.set_begins_anew(true, ongoing.tries + 1 >= ANEW_MAX);
         let ran = if waits { None } else { self.run_anew(worker, table.of(ongoing.row), session, &ongoing, out) };
-        session.set_runs_whole(false);
+        session.set_begins_anew(false, false);
         ongoing.nanos += begin.elapsed().as_nanos() as u64;
         let Some(result) = ran else {
             session.note_busy();

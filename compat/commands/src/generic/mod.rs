@@ -3,12 +3,14 @@
 //! `keys` tells whether and what they are and removes them, `expiry` their time to live, `moving` gives them another
 //! name or database, `object` looks inside, `scan` walks over all of them, `sort` puts the
 //! elements of one in order. `texts` and `order` are scratch space of commands that gather elements and sort
-//! them, `building` is the result of one that stores it, `draw` draws many elements at random.
+//! them, `building` is the result of one that stores it, `draw` draws many elements at random, `many_arguments` has commands
+//! with thousands of them done in parts.
 
 pub(crate) mod building;
 pub(crate) mod draw;
 pub(crate) mod expiry;
 mod keys;
+pub(crate) mod many_arguments;
 mod moving;
 mod object;
 pub(crate) mod options;

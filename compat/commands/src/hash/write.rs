@@ -4,6 +4,8 @@ use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
+use crate::generic::many_arguments::{self, Each, run_in_parts};
+
 pub(super) const ROWS: FileRows = &[HSET, HMSET, HSETNX, HDEL];
 
 pub(super) const PAIRS: Argument =
@@ -11,8 +13,27 @@ pub(super) const PAIRS: Argument =
 
 /// HSET key field value [field value ...]
 fn hset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if are_many_pairs(ctx) && run_in_parts(ctx, &SET_EACH) {
+        return Ok(());
+    }
     set_pairs(ctx, "hset").map(|new| ctx.out.integer(new as i64))
 }
+
+/// Whether there are many pairs, and no field without a value.
+#[inline]
+fn are_many_pairs(ctx: &Ctx<'_, '_>) -> bool {
+    ctx.args.len() > many_arguments::FEW && ctx.args.len().is_multiple_of(2)
+}
+
+const SET_EACH: Each = Each {
+    class: Class::Hash,
+    event: "hset",
+    word: b"HSET",
+    texts: 2,
+    run: |tx, key, texts, count| Ok(tx.hash_set(key, (0..count / 2).map(|n| (texts.get(2 * n), texts.get(2 * n + 1))))?),
+    all_change: true,
+    reply: many_arguments::reply_count,
+};
 
 const HSET: Command = Command::new(
     Exec::Keys(hset),
@@ -28,8 +49,13 @@ const HSET: Command = Command::new(
 
 /// HMSET key field value [field value ...]
 fn hmset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if are_many_pairs(ctx) && run_in_parts(ctx, &MSET_EACH) {
+        return Ok(());
+    }
     set_pairs(ctx, "hmset").map(|_| ctx.out.ok())
 }
+
+const MSET_EACH: Each = Each { reply: |out, _| out.ok(), ..SET_EACH };
 
 const HMSET: Command = Command::new(
     Exec::Keys(hmset),
@@ -79,6 +105,9 @@ const HSETNX: Command = Command::new(
 
 /// HDEL key field [field ...]
 fn hdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &REMOVE_EACH) {
+        return Ok(());
+    }
     let (key, fields) = (ctx.key(1), ctx.args.skip(2));
     let removed = ctx.tx.hash_remove(&key, fields.iter());
     if let Ok(count @ 1..) = removed {
@@ -86,6 +115,16 @@ fn hdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     removed.map(|count| ctx.out.integer(count as i64)).map_err(Into::into)
 }
+
+const REMOVE_EACH: Each = Each {
+    class: Class::Hash,
+    event: "hdel",
+    word: b"HDEL",
+    texts: 1,
+    run: |tx, key, fields, count| Ok(tx.hash_remove(key, fields.iter().take(count))?),
+    all_change: false,
+    reply: many_arguments::reply_count,
+};
 
 const HDEL: Command = Command::new(
     Exec::Keys(hdel),

@@ -7,11 +7,15 @@ use varve_protocol::Reply;
 use varve_store::{CollectionReader, SetView, Tx, Type};
 
 use super::{ADDS, ASKS, MEMBERS, READS, REMOVES, TAKES, UNORDERED, reply_member};
+use crate::generic::many_arguments::{self, Each, run_in_parts};
 
 pub(super) const ROWS: FileRows = &[SADD, SREM, SCARD, SISMEMBER, SMISMEMBER, SMEMBERS, SMOVE];
 
 /// SADD key member [member ...]
 fn sadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &ADD_EACH) {
+        return Ok(());
+    }
     let key = ctx.key(1);
     let added = ctx.tx.set_add(&key, ctx.args.skip(2).iter());
     if let Ok(count @ 1..) = added {
@@ -19,6 +23,16 @@ fn sadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     reply_count(ctx, added.map_err(Into::into))
 }
+
+const ADD_EACH: Each = Each {
+    class: Class::Set,
+    event: "sadd",
+    word: b"SADD",
+    texts: 1,
+    run: |tx, key, members, count| Ok(tx.set_add(key, members.iter().take(count))?),
+    all_change: false,
+    reply: many_arguments::reply_count,
+};
 
 const SADD: Command = Command::new(
     Exec::Keys(sadd),
@@ -34,6 +48,9 @@ const SADD: Command = Command::new(
 
 /// SREM key member [member ...]
 fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &REMOVE_EACH) {
+        return Ok(());
+    }
     let key = ctx.key(1);
     let removed = ctx.tx.set_remove(&key, ctx.args.skip(2).iter());
     if let Ok(count @ 1..) = removed {
@@ -41,6 +58,13 @@ fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     reply_count(ctx, removed.map_err(Into::into))
 }
+
+const REMOVE_EACH: Each = Each {
+    event: "srem",
+    word: b"SREM",
+    run: |tx, key, members, count| Ok(tx.set_remove(key, members.iter().take(count))?),
+    ..ADD_EACH
+};
 
 const SREM: Command = Command::new(
     Exec::Keys(srem),
@@ -146,7 +170,7 @@ impl Ongoing for RestOfMembers {
         tx.read_elements_on(&mut self.0, |member, _, _| reply_member(out, member)).into()
     }
 
-    /// What SPOP has taken is out of its set.
+    /// Members that SPOP has taken are out of their set.
     fn writes(&self) -> bool {
         false
     }

@@ -10,6 +10,7 @@ use varve_store::{Key, ZAdd, ZAdded};
 
 use super::{CHANGES, READS, REMOVES, UPDATES};
 use crate::errors;
+use crate::generic::many_arguments::{self, Each, run_in_parts};
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[ZADD, ZINCRBY, ZREM, ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK];
@@ -192,6 +193,9 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
 
 /// ZREM key member [member ...]
 fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &REMOVE_EACH) {
+        return Ok(());
+    }
     let key = ctx.key(1);
     let mut removed = 0;
     for at in 2..ctx.args.len() {
@@ -203,6 +207,21 @@ fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.out.integer(removed);
     Ok(())
 }
+
+const REMOVE_EACH: Each = Each {
+    class: Class::Zset,
+    event: "zrem",
+    word: b"ZREM",
+    texts: 1,
+    run: |tx, key, members, count| {
+        members
+            .iter()
+            .take(count)
+            .try_fold(0, |removed, member| Ok(removed + usize::from(tx.zset_remove(key, member)?)))
+    },
+    all_change: false,
+    reply: many_arguments::reply_count,
+};
 
 const ZREM: Command = Command::new(
     Exec::Keys(zrem),

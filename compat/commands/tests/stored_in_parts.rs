@@ -64,8 +64,8 @@ fn member(n: usize) -> String {
 fn server() -> Server {
     let mut server = Server::new(Resp::V2);
     server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
-    run(&mut server, "SETRANGE b0 6000000 x");
-    run(&mut server, "SETRANGE b1 3000000 y");
+    run(&mut server, &format!("SET b0 {}", "x".repeat(6_000_001)));
+    run(&mut server, &format!("SET b1 {}", "y".repeat(3_000_001)));
     for n in 0..ELEMENTS {
         run(&mut server, &format!("SADD s0 {}", member(n)));
         run(&mut server, &format!("SADD s1 {}", member(2 * n)));

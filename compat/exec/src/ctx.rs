@@ -4,9 +4,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use varve_base::mem::zeros;
 use varve_catalog::Row;
-use varve_protocol::{Args, OwnedArgs, Reply};
-use varve_store::{Again, Effect, Key, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_protocol::{Args, OwnedArgs, Pinned, Reply};
+use varve_store::{Again, Effect, Key, Pin, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
 
 use crate::large_arguments::LargeArguments;
 use crate::notify;
@@ -48,6 +49,25 @@ fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
     let behind = at.checked_sub(keys.first()?.arg as usize);
     let guess = |step: usize| keys.get(behind? / step).filter(is_it);
     guess(1).or_else(|| guess(2)).or_else(|| keys.iter().find(is_it))
+}
+
+/// The parts of a large value as they are sent: from where it lies, but for long stretches that were never written, which come from
+/// one place of zeros and so touch no page of the value.
+fn pinned_parts(value: &Pin) -> Vec<Pinned> {
+    let mut parts: Vec<Pinned> = Vec::new();
+    let (mut begin, mut done, zeros) = (0, 0, zeros());
+    while done < value.len() {
+        let written = value.next_written(done);
+        if !zeros.is_empty() && written.start - done >= zeros.len() {
+            parts.push(Box::new(value.clone().part(begin..done)));
+            let many = (done..written.start).step_by(zeros.len());
+            parts.extend(many.map(|at| -> Pinned { Box::new(&zeros[..zeros.len().min(written.start - at)]) }));
+            begin = written.start;
+        }
+        done = written.end;
+    }
+    parts.push(Box::new(value.clone().part(begin..done)));
+    parts
 }
 
 /// The context of a command on the whole keyspace.
@@ -132,7 +152,7 @@ impl<'a> Ctx<'_, 'a> {
     #[cold]
     pub fn reply_large(&mut self, key: &Key<'_>, range: Range<usize>) {
         match self.tx.pin(key) {
-            Some(pin) => self.out.bulk_pinned(Box::new(pin.part(range))),
+            Some(pin) => self.out.bulk_pinned_parts(range.len(), pinned_parts(&pin.part(range))),
             None => match self.tx.peek(key) {
                 Ok(Some(value)) => self.out.bulk(&value[range]),
                 _ => self.out.null(),

@@ -286,16 +286,24 @@ impl Reply {
 
     /// A string that is sent from where it lies.
     pub fn bulk_pinned(&mut self, value: Pinned) {
+        let len = (*value).as_ref().len();
+        self.bulk_pinned_parts(len, [value]);
+    }
+
+    /// A string of `len` bytes whose parts are sent from where they lie.
+    pub fn bulk_pinned_parts(&mut self, len: usize, parts: impl IntoIterator<Item = Pinned>) {
         if !self.has_room(HEAD_MAX + 2) {
             return;
         }
-        let len = (*value).as_ref().len();
         self.push_head(b'$', len as i64);
-        if len > 0 {
-            self.beside_bytes += len;
-            self.pinned_bytes += len;
-            self.tail.push(value);
+        let mut left = len;
+        for part in parts.into_iter().filter(|part| !(**part).as_ref().is_empty()) {
+            left -= (*part).as_ref().len();
+            self.tail.push(part);
         }
+        assert!(left == 0, "the parts of a string of {len} bytes have {left} too few");
+        self.beside_bytes += len;
+        self.pinned_bytes += len;
         self.tail.bytes.extend_from_slice(b"\r\n");
     }
 
@@ -527,6 +535,20 @@ impl Reply {
         let full = self.full_chunk_of(mark.0).map(|nth| self.full.range(nth..));
         let full = full.into_iter().flatten().map(move |chunk| chunk.since(mark.0));
         full.chain([self.tail.since(mark.0)])
+    }
+
+    /// Bytes written since, values by reference among them; none of them may have been sent.
+    #[inline]
+    pub fn len_since(&self, mark: Mark) -> usize {
+        let own = (self.tail.end() - mark.0) as usize;
+        if self.pinned_bytes == 0 { own } else { own + self.pinned_since(mark) }
+    }
+
+    #[cold]
+    fn pinned_since(&self, mark: Mark) -> usize {
+        let full = self.full_chunk_of(mark.0).map(|nth| self.full.range(nth..));
+        full.into_iter().flatten().map(|chunk| chunk.pinned_since(mark.0)).sum::<usize>()
+            + self.tail.pinned_since(mark.0)
     }
 
     /// The first byte written since: an error begins with `-`.

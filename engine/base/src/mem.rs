@@ -12,6 +12,7 @@
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -140,6 +141,19 @@ impl Mapping {
         assert!(range.start.is_multiple_of(PAGE_BYTES) && range.end.is_multiple_of(PAGE_BYTES), "{range:?}");
         // SAFETY: the start was just checked to lie inside the mapping.
         (unsafe { self.base.as_ptr().add(range.start) }, range.end - range.start)
+    }
+}
+
+/// Bytes of [`zeros`].
+const ZEROS_BYTES: usize = 4 << 20;
+
+/// 4 MB of zeros that take no memory: pages that nobody ever writes. None at all if the system refuses the addresses.
+pub fn zeros() -> &'static [u8] {
+    static ZEROS: OnceLock<Option<Mapping>> = OnceLock::new();
+    match ZEROS.get_or_init(|| Mapping::sparse(ZEROS_BYTES).ok()) {
+        // SAFETY: readable pages of a mapping that lives as long as the process, and nobody writes to it.
+        Some(mapping) => unsafe { std::slice::from_raw_parts(mapping.base(), ZEROS_BYTES) },
+        None => &[],
     }
 }
 
@@ -315,6 +329,12 @@ mod tests {
             map.release(4096..8192);
             assert_eq!((bytes.add(1).read(), bytes.add(4097).read()), (7, 0));
         }
+    }
+
+    #[test]
+    fn zeros_are_zero() {
+        assert!(zeros().len() == ZEROS_BYTES && zeros().iter().all(|&byte| byte == 0));
+        assert_eq!(zeros().as_ptr(), zeros().as_ptr());
     }
 
     /// The kernel's flags of a mapping: `dd` is one that dumps leave out.

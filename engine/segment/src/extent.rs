@@ -21,6 +21,9 @@
 //! A value that comes from a socket is counted as it comes: `OpenExtent` is filled, `FilledExtent` can be read and adopted, and
 //! either dropped gives the extent back.
 //!
+//! Of each block of 1/64 segment it is known whether it was ever written (`written`): the pages of the others have no memory, and a
+//! copy leaves them out.
+//!
 //! A pin keeps an extent's bytes readable without the lock. While there is one they do not change (the value may only grow
 //! behind them) and, if the object dies, its memory is not released.
 //!
@@ -38,6 +41,7 @@ use varve_base::mem::PAGE_BYTES;
 use crate::kind::{NewObject, NewValue, ObjectKind, Owner};
 use crate::layout::{OVERHEAD_MAX, Plan};
 use crate::log::{Log, LogShared};
+use crate::memory::LogMemory;
 use crate::object::Access;
 use crate::releases::Release;
 use crate::space::exhausted;
@@ -57,6 +61,10 @@ pub struct Pin {
 }
 
 impl Pin {
+    pub(crate) fn memory(&self) -> &LogMemory {
+        &self.shared.memory
+    }
+
     /// A pin on the part of these bytes alone. Panics if the range reaches beyond them.
     pub fn part(mut self, range: Range<usize>) -> Pin {
         assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
@@ -153,6 +161,13 @@ impl OpenExtent {
 
     /// `count` bytes more are there, and count as used from now on.
     pub fn advance(&mut self, count: usize) {
+        let at = self.extent.at() + self.filled;
+        self.skip(count);
+        self.extent.shared.memory.mark_written(at..at + count);
+    }
+
+    /// `count` bytes more are there, which nobody has written: they are zero. They count as used like others.
+    pub fn skip(&mut self, count: usize) {
         assert!(
             count <= self.extent.len - self.filled,
             "{count} bytes more than {} of {}",
@@ -199,15 +214,29 @@ impl Deref for FilledExtent {
     }
 }
 
+/// The addresses that an extent would have.
+#[derive(Clone, Copy, Debug)]
+struct Wish {
+    bytes: usize,
+    /// It is given up if more than one part in this number of all segments would be taken.
+    part: usize,
+    /// The object begins so that its `bytes` end where the extent does, if its first segment allows it.
+    late: bool,
+}
+
+/// Bytes for the slack's count behind a value of the largest size; a multiple of a cache line, in which the value then begins.
+const COUNT_ROOM: usize = 64;
+
 impl LogShared {
     /// Addresses before a value, see `FRONT_MAX`.
     fn front_max(&self) -> usize {
         FRONT_MAX.min(self.memory.geometry.segment_bytes / 4)
     }
 
-    /// Takes segments for `bytes` of an object that begins at `front`, of which the first `counted` count as used. None if more than one part in `part` of all segments would then have been taken,
-    /// or there is no room.
-    fn begin_extent(&self, front: usize, bytes: usize, counted: usize, part: usize) -> Option<(u32, usize)> {
+    /// Takes segments for `bytes` of an object, of which the first `counted` count as used, behind `front` bytes. None if more than
+    /// one part in `wish.part` of all segments would then have been taken, or there is no room.
+    fn begin_extent(&self, front: usize, wish: Wish, counted: usize) -> Option<(u32, usize)> {
+        let Wish { bytes, part, late } = wish;
         assert!(counted <= bytes, "{counted} of {bytes} bytes");
         let segment_bytes = self.memory.geometry.segment_bytes;
         let count = (front + bytes + 1).div_ceil(segment_bytes) as u32;
@@ -219,7 +248,12 @@ impl LogShared {
         }
         let segment = space.take_empty(&self.memory, count)?;
         // No Ref may be 0.
-        let start = if segment == 0 { front.max(1) } else { front };
+        let start = match late {
+            true => (count as usize * segment_bytes - bytes).min(segment_bytes - 1),
+            false if segment == 0 => front.max(1),
+            false => front,
+        };
+        assert!(start < segment_bytes, "an object begins at {start} of its first segment");
         for tail in segment + 1..segment + count {
             self.memory.table.entry(tail).begin_tail();
         }
@@ -228,6 +262,46 @@ impl LogShared {
         self.memory.count_extent(entry, counted as u64);
         entry.fill.store((start + counted) as u64, Ordering::Relaxed);
         Some((segment, start))
+    }
+
+    /// Writes a value into an extent at an offset in the range of addresses.
+    ///
+    /// # Safety
+    /// The extent is the caller's alone, its memory is zero, and the value fits.
+    unsafe fn fill_value(&self, at: usize, value: &NewValue<'_>) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match *value {
+                NewValue::Bytes(bytes) => self.copy_written(at, bytes, 0..bytes.len()),
+                NewValue::Patched { old, at: from, part } => {
+                    self.copy_written(at, old, 0..from.min(old.len()));
+                    self.copy_written(at + from, part, 0..part.len());
+                    self.copy_written(at, old, from + part.len()..old.len());
+                }
+                NewValue::Zeroed(_) | NewValue::Stale(_) => {}
+            }
+        }
+    }
+
+    /// Copies a range of `bytes` into an extent in which they begin at an offset in the range of addresses, but for what was never
+    /// written of another extent.
+    ///
+    /// # Safety
+    /// As of `fill_value`.
+    unsafe fn copy_written(&self, at: usize, bytes: &[u8], range: Range<usize>) {
+        let mut done = range.start;
+        while done < range.end {
+            let some = self.memory.next_written(&bytes[..range.end], done);
+            debug_assert!(some.start >= done && some.end > done, "{some:?} of {range:?} comes next behind {done}");
+            self.memory.mark_written(at + some.start..at + some.end);
+            let from = &bytes[some.clone()];
+            // SAFETY: the caller's extent has room for all of `bytes`, and is none in which they lie.
+            unsafe {
+                let to = self.memory.mapping.base().add(at + some.start);
+                std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len());
+            }
+            done = some.end;
+        }
     }
 
     fn free_extent(&self, segment: u32, entry: &SegmentEntry) {
@@ -253,10 +327,17 @@ impl Log {
         let used = value_at + o.value.len();
         let front = shared.front_max().saturating_sub(value_at);
         let (twice, growing) = ((2 * need).min(most), shared.memory.geometry.growing_bytes());
-        let wishes = [(twice.max(growing), 4), (twice, 2), (need, 1)];
+        // A value of the largest size ends in the page of the slack's count: it has one page less.
+        let largest = match o.value.len() <= growing {
+            true => Wish { bytes: value_at + growing + COUNT_ROOM, part: 4, late: true },
+            false => Wish { bytes: twice, part: 4, late: false },
+        };
+        let (twice, least) = (Wish { bytes: twice, part: 2, late: false }, Wish { bytes: need, part: 1, late: false });
+        let wishes = [largest, twice, least];
         let wishes = if o.room > o.value.len() { &wishes[..] } else { &wishes[2..] };
-        let begun = wishes.iter().find_map(|&(wish, part)| shared.begin_extent(front, wish, used, part));
+        let begun = wishes.iter().find_map(|&wish| shared.begin_extent(front, wish, used));
         let (segment, start) = begun.unwrap_or_else(|| exhausted(&shared.memory));
+        let o = &NewObject { room: o.room.min(growing.max(o.value.len())), ..*o };
         let entry = shared.memory.table.entry(segment);
         let bytes = entry.extent_len.load(Ordering::Relaxed) as usize * shared.memory.geometry.segment_bytes;
         let plan = Plan::filling(o, bytes - start);
@@ -267,7 +348,8 @@ impl Log {
         // the first segment.
         unsafe {
             let r = Ref::from_bits(at as u64);
-            plan.write(self.place(r).0, o, true);
+            plan.write_head(self.place(r).0, o);
+            shared.fill_value(at + value_at, &o.value);
             r
         }
     }
@@ -278,7 +360,8 @@ impl Log {
     pub fn begin_extent(&self, len: usize) -> Option<OpenExtent> {
         let shared = &self.shared;
         assert!(self.is_extent_size(len) && len <= 1 << 30, "an extent for a value of {len} bytes");
-        let (segment, front) = shared.begin_extent(shared.front_max(), 2 * len, 0, 2)?;
+        let wish = Wish { bytes: 2 * len, part: 2, late: false };
+        let (segment, front) = shared.begin_extent(shared.front_max(), wish, 0)?;
         let extent = Owned { shared: shared.clone(), segment, front, len, adopted: AtomicBool::new(false) };
         Some(OpenExtent { extent, filled: 0 })
     }

@@ -20,6 +20,7 @@
 //! | `space`    | pieces: the right to write                                       |
 //! | `append`   | one worker's way to write                                         |
 //! | `extent`   | large objects in segments of their own; pins                      |
+//! | `written`  | which parts of an extent were ever written                        |
 //! | `reclaim`  | moving objects out of a segment and giving its memory back        |
 //! | `clear`    | everything dies at once                                           |
 //! | `verify`   | the counters against the bytes                                    |
@@ -55,7 +56,8 @@
 //!    refuses) and the memory stays. It may grow behind them; its first part, expiry, clock and flags have places of
 //!    their own and may change. A pin ends with release; a thread that finds none has read with acquire.
 //! 7. **Beyond what an extent's value has ever reached, its memory is zero**: it is fresh from the system, and the only
-//!    other bytes ever written there, the slack's count, are zeroed when the slack changes.
+//!    other bytes ever written there, the slack's count, are zeroed when the slack changes. So is every block of the value whose
+//!    bit of `written` is clear.
 
 mod append;
 mod clear;
@@ -74,6 +76,7 @@ mod releases;
 mod space;
 mod table;
 mod verify;
+mod written;
 
 #[cfg(test)]
 mod tests;

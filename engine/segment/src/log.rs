@@ -488,8 +488,8 @@ pub(crate) fn info(memory: &LogMemory, segment: u32, seals: u64) -> SegmentInfo 
     let entry = memory.table.entry(segment);
     let live = memory.live(entry);
     let state = entry.state();
-    // The number that an open segment has is of its life before.
-    let sealed = if state == SegmentState::Open { seals } else { entry.sealed_at.load(Ordering::Relaxed) };
+    // A segment that is not sealed is as young as can be.
+    let sealed = entry.sealed_at().unwrap_or(seals);
     SegmentInfo {
         segment,
         state,

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use varve_base::Ref;
 
@@ -240,8 +241,56 @@ impl ObjectMut<'_> {
     pub fn value_mut(&mut self) -> &mut [u8] {
         assert!(!self.pinned(), "the value of a pinned extent would change");
         let (begin, len) = self.object.value_span();
+        self.mark_written(0..len);
         // SAFETY: this view has the shard's access alone, and no pin reads the bytes.
         unsafe { std::slice::from_raw_parts_mut(begin, len) }
+    }
+
+    /// Writes `part` over the value's bytes from `at` on: of a value in an extent no other page is touched. Panics if they are
+    /// pinned, or end before the part does.
+    pub fn write_value(&mut self, at: usize, part: &[u8]) {
+        assert!(!self.pinned(), "the value of a pinned extent would change");
+        self.bytes_mut(at..at + part.len()).copy_from_slice(part);
+    }
+
+    /// Makes a range of the value zero, of which nothing is touched that is.
+    #[inline]
+    fn clear(&mut self, range: Range<usize>) {
+        if self.log.is_extent_size(self.object.bytes()) {
+            self.clear_written(range);
+        } else {
+            self.bytes_mut(range).fill(0);
+        }
+    }
+
+    /// Makes a range of a value in an extent zero.
+    #[cold]
+    fn clear_written(&mut self, range: Range<usize>) {
+        let mut done = range.start;
+        while done < range.end {
+            let some = self.log.next_written(&self.object.value()[..range.end], done);
+            if !some.is_empty() {
+                self.bytes_mut(some.clone()).fill(0);
+            }
+            done = some.end;
+        }
+    }
+
+    /// Some bytes of the value, which no pin reads, to be written. Panics if it ends before they do.
+    fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        let (begin, len) = self.object.value_span();
+        assert!(range.start <= range.end && range.end <= len, "{range:?} of a value of {len} bytes");
+        self.mark_written(range.clone());
+        // SAFETY: in the value; this view has the shard's access alone, and by the callers no pin reads these bytes.
+        unsafe { std::slice::from_raw_parts_mut(begin.add(range.start), range.len()) }
+    }
+
+    /// Bytes of the value are going to be written.
+    #[inline]
+    fn mark_written(&self, range: Range<usize>) {
+        if self.log.is_extent_size(self.object.bytes()) {
+            self.log.mark_extent_written(self.object.value_span().0, range);
+        }
     }
 
     /// Is a reply still being sent from these bytes? Then the value cannot change in place, but for what is added at
@@ -292,7 +341,7 @@ impl ObjectMut<'_> {
     pub fn resize_value(&mut self, len: usize) -> bool {
         let Some((old, dirty)) = self.resize(len) else { return false };
         if dirty > old {
-            self.value_mut()[old..dirty].fill(0);
+            self.clear(old..dirty);
         }
         true
     }
@@ -327,11 +376,9 @@ impl ObjectMut<'_> {
     pub fn extend_value(&mut self, at: usize, part: &[u8]) -> bool {
         assert!(at >= self.object.value().len(), "what stands already is not extended");
         let Some((old, dirty)) = self.resize_end(at + part.len()) else { return false };
-        let (begin, len) = self.object.value_span();
-        // SAFETY: this view has the shard's access alone, and no pin reads beyond the old length.
-        let new = unsafe { std::slice::from_raw_parts_mut(begin.add(old), len - old) };
-        new[..dirty.min(at) - old].fill(0);
-        new[at - old..].copy_from_slice(part);
+        // No pin reads beyond the old length.
+        self.clear(old..dirty.min(at));
+        self.bytes_mut(at..at + part.len()).copy_from_slice(part);
         true
     }
 

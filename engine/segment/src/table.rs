@@ -72,6 +72,9 @@ impl SegmentState {
 
 const OBJECT: u64 = 1 << 40;
 
+/// Blocks of a segment of an extent of which it is known whether they were written: a bit each.
+pub(crate) const BLOCKS: usize = u64::BITS as usize;
+
 /// Live objects and bytes, in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Live(u64);
@@ -135,8 +138,8 @@ pub(crate) struct SegmentEntry {
     pub(crate) start: AtomicU64,
     /// Where what has been cut into pieces ends. An extent: where the bytes end that its value has ever used.
     pub(crate) fill: AtomicU64,
-    /// When it was sealed, counted in seals.
-    pub(crate) sealed_at: AtomicU64,
+    /// When it was sealed, counted in seals. Of an extent's segments, tails too: a bit for each block that was written.
+    sealed_or_written: AtomicU64,
     /// Pieces that appenders hold.
     pub(crate) out: AtomicU32,
     /// Segments of an extent, this one included.
@@ -165,6 +168,26 @@ impl SegmentEntry {
     /// The age in which its first object came.
     pub(crate) fn age(&self) -> u16 {
         self.age.load(Ordering::Relaxed)
+    }
+
+    /// When it was sealed, counted in seals; None of what is not sealed.
+    pub(crate) fn sealed_at(&self) -> Option<u64> {
+        let sealed = matches!(self.state(), SegmentState::Sealed | SegmentState::Draining);
+        sealed.then(|| self.sealed_or_written.load(Ordering::Relaxed))
+    }
+
+    /// The blocks of an extent's segment that were written.
+    pub(crate) fn written(&self) -> u64 {
+        self.sealed_or_written.load(Ordering::Relaxed)
+    }
+
+    /// Some blocks of an extent's segment are going to be written.
+    pub(crate) fn mark_written(&self, blocks: u64) {
+        let is_extent = matches!(self.state(), SegmentState::Extent | SegmentState::Tail);
+        debug_assert!(is_extent, "blocks of a segment are marked that is {:?}", self.state());
+        if self.written() & blocks != blocks {
+            self.sealed_or_written.fetch_or(blocks, Ordering::Relaxed);
+        }
     }
 
     /// Its first object comes in this age.
@@ -224,7 +247,7 @@ impl SegmentEntry {
     pub(crate) fn seal(&self, seals: u64) {
         assert!(self.out.load(Ordering::Relaxed) == 0, "sealed with pieces out");
         self.go(SegmentState::Open, SegmentState::Sealed);
-        self.sealed_at.store(seals, Ordering::Relaxed);
+        self.sealed_or_written.store(seals, Ordering::Relaxed);
     }
 
     pub(crate) fn choose(&self) {
@@ -257,11 +280,13 @@ impl SegmentEntry {
         self.start.store(start, Ordering::Relaxed);
         self.fill.store(fill, Ordering::Relaxed);
         self.used.store(fill - start, Ordering::Relaxed);
+        self.sealed_or_written.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn begin_tail(&self) {
         assert!(self.cached.load(Ordering::Relaxed) == 0, "a tail begins with pages of other objects");
         self.go(SegmentState::Free, SegmentState::Tail);
+        self.sealed_or_written.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn retire(&self) {

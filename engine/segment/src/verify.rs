@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use crate::kind::ObjectKind;
-use crate::layout::ObjectPtr;
+use crate::layout::{First, ObjectPtr};
 use crate::log::Log;
 use crate::reclaim::{ObjectHead, Walk};
 use crate::table::{Live, SegmentEntry, SegmentState};
@@ -122,9 +122,29 @@ impl Log {
         let (first, live) = unsafe { (place.first(), self.verify_object(id, start, place, alive)) };
         let live = live.unwrap_or_else(|| panic!("run {id} holds a dead object")) as u64;
         let end = if first.kind() == ObjectKind::BARE { fill } else { bytes };
+        self.verify_unwritten(id, place, &first);
         assert_eq!(start + first.size(), end, "run {id}: its object ends elsewhere than its last segment");
         assert_eq!(entry.live(), Live::new(1, live), "run {id}: live bytes");
         assert!(live <= (fill - start) as u64, "run {id}: {live} bytes live, {} used", fill - start);
+    }
+
+    /// Blocks of the value of an extent's object that were never written are zero.
+    fn verify_unwritten(&self, id: u32, place: ObjectPtr, first: &First) {
+        // SAFETY: at rest nobody writes, and the extent's object lives at `place`.
+        let value = unsafe {
+            let at = place.value_at(first);
+            std::slice::from_raw_parts(place.0.add(at), first.size() - place.slack(first) - at)
+        };
+        let mut done = 0;
+        while done < value.len() {
+            let written = self.next_written(value, done);
+            let zeros = &value[done..written.start];
+            assert!(
+                varve_base::bits::first_other(zeros, 0).is_none(),
+                "run {id}: bytes of a block not marked as written"
+            );
+            done = written.end;
+        }
     }
 
     /// The live bytes of the object, if it lives.

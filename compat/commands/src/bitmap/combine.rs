@@ -5,7 +5,7 @@
 //! result    as long as the longest; none of no bytes
 //! ```
 //! A long result is made in a run of its own, part by part and with no shard held, of sources that are pinned (or copied,
-//! if they have no run). Its key adopts the run at the end, if the sources are as they were when the command began; else it
+//! if they have no run). Where sources that were never written make a result of zeros, nothing is read or written. Its key adopts the run at the end, if the sources are as they were when the command began; else it
 //! begins anew.
 
 use smallvec::SmallVec;
@@ -15,6 +15,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing,
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{OpenExtent, Pin, ShardSet, StoreWorker, StringForm, Ttl, Tx};
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::PART_BYTES;
@@ -126,6 +127,41 @@ fn merge(operation: Operation, block: &mut [u8], source: &[u8]) {
     }
 }
 
+/// Of a result that is made up to offset `from`: where the zeros end that stand there whatever the written parts of the sources hold,
+/// and, if none do, where to look again. `written` has the next written part of each source.
+fn next_part(operation: Operation, written: impl Iterator<Item = Range<usize>> + Clone, from: usize) -> (usize, usize) {
+    let mut starts = written.clone().map(|part| part.start);
+    let begin = match operation {
+        Operation::Not => Some(from),
+        Operation::And => starts.max(),
+        Operation::Diff | Operation::AndOr => starts.next(),
+        _ => starts.min(),
+    };
+    let end = match operation {
+        Operation::Not => usize::MAX,
+        _ => written.filter(|part| part.start <= from).map(|part| part.end).max().unwrap_or(usize::MAX),
+    };
+    debug_assert!(end > from, "a written part that ends at {end} comes next at {from}");
+    (begin.expect("at least one source"), end)
+}
+
+/// Makes the next bytes of a result, of which some `most` are combined.
+fn make_some(operation: Operation, sources: &[Source], result: &mut OpenExtent, most: usize) {
+    let mut left = most;
+    while left > 0 && result.filled() < result.len() {
+        let from = result.filled();
+        let (zeros_end, end) = next_part(operation, sources.iter().map(|source| source.next_written(from)), from);
+        if zeros_end > from {
+            result.skip(zeros_end.min(result.len()) - from);
+            continue;
+        }
+        let part = left.min(end.min(result.len()) - from);
+        combine(operation, sources.iter().map(Source::bytes), from, &mut result.rest()[..part]);
+        result.advance(part);
+        left -= part;
+    }
+}
+
 /// BITOP operation destkey key [key ...]
 fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let operation = Operation::parse(ctx.args.get(1), ctx.args.len() - 3)?;
@@ -146,10 +182,11 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         });
     }
     let longest = sources.iter().map(|source| source.bytes().len()).max().unwrap_or(0);
-    if longest > PART_BYTES
-        && ctx.session.takes_parts()
-        && let Some(run) = ctx.tx.store().log().begin_extent(longest)
-    {
+    let run = if longest > PART_BYTES { ctx.tx.store().log().begin_extent(longest) } else { None };
+    if let Some(run) = run {
+        if !ctx.session.takes_parts() {
+            return make_at_once(ctx, operation, &sources, run);
+        }
         let sources = sources.into_vec();
         ctx.go_on_building(|tx, args| {
             let mut watching = Watching::default();
@@ -174,6 +211,17 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     Ok(())
 }
 
+/// Makes a long result whole.
+#[cold]
+fn make_at_once(ctx: &mut Ctx<'_, '_>, operation: Operation, sources: &[Source], mut run: OpenExtent) -> CmdResult {
+    make_some(operation, sources, &mut run, usize::MAX);
+    let (target, run) = (ctx.key(2), run.finish());
+    ctx.tx.adopt(&target, &run, Ttl::Clear, StringForm::Raw);
+    ctx.did(&target, Effect::sent(Class::String, "set", 1));
+    ctx.out.integer(run.len() as i64);
+    Ok(())
+}
+
 const BITOP: Command = Command::new(
     Exec::Keys(bitop),
     Row::new("bitop", Group::Bitmap, -4, "2.6.0")
@@ -195,6 +243,15 @@ enum Source {
 }
 
 impl Source {
+    /// The part of its bytes, from offset `from` on, before which all are zero; far away if none follows.
+    fn next_written(&self, from: usize) -> Range<usize> {
+        let part = match self {
+            Source::Pinned(pin) => pin.next_written(from),
+            Source::Copied(bytes) => from.min(bytes.len())..bytes.len(),
+        };
+        if part.is_empty() { usize::MAX..usize::MAX } else { part }
+    }
+
     fn bytes(&self) -> &[u8] {
         match self {
             Source::Pinned(pin) => pin,
@@ -217,12 +274,9 @@ struct LongOperation {
 impl Ongoing for LongOperation {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let run = self.run.as_mut().expect("the last part takes it");
-        let (from, bytes) = (run.filled(), run.len() - run.filled());
-        if bytes > 0 {
+        if run.filled() < run.len() {
             // A part of the sources together: each is read.
-            let part = bytes.min((PART_BYTES / self.sources.len()).max(BLOCK));
-            combine(self.operation, self.sources.iter().map(Source::bytes), from, &mut run.rest()[..part]);
-            run.advance(part);
+            make_some(self.operation, &self.sources, run, (PART_BYTES / self.sources.len()).max(BLOCK));
             return Progress::More;
         }
         let args = self.args.args();

@@ -10,7 +10,7 @@ use varve_base::bits::{first_other, ones};
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::{Args, Reply};
-use varve_store::{Pin, Tx};
+use varve_store::{Pin, Store, Tx};
 
 use super::PART_BYTES;
 use crate::errors;
@@ -116,7 +116,7 @@ fn bitcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.out.integer(0);
         return Ok(());
     };
-    if range.bytes.len() <= PART_BYTES || !ctx.session.takes_parts() {
+    if range.bytes.len() <= PART_BYTES {
         let count = range.count(value, range.bytes.clone());
         ctx.out.integer(count as i64);
         return Ok(());
@@ -168,7 +168,7 @@ fn bitpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.out.integer(-1);
         return Ok(());
     };
-    if range.bytes.len() <= PART_BYTES || !ctx.session.takes_parts() {
+    if range.bytes.len() <= PART_BYTES {
         let found = range.find(value, range.bytes.clone(), bit);
         ctx.out.integer(position(found, &range, bit, has_end));
         return Ok(());
@@ -219,19 +219,36 @@ enum Scan {
 }
 
 impl Scan {
-    /// Looks at a part of a range; the reply, if there is one now.
-    fn step(&mut self, value: &[u8], range: &BitRange, part: Range<usize>) -> Option<i64> {
-        let is_last = part.end == range.bytes.end;
-        match self {
-            Scan::Count(count) => {
-                *count += range.count(value, part);
-                is_last.then_some(*count as i64)
+    /// Looks at some `most` bytes of a range, from byte `done` on, which moves behind them; the reply, if there is one now. Bytes
+    /// that were never written are passed over: none of their bits is set.
+    fn step(&mut self, store: &Store, value: &[u8], range: &BitRange, done: &mut usize, most: usize) -> Option<i64> {
+        let (value, mut left) = (&value[..range.bytes.end], most);
+        while *done < value.len() && left > 0 {
+            let mut part = match self {
+                // The first zero is found where nothing was written, at the latest.
+                Scan::Find { bit: false, .. } => *done..value.len(),
+                _ => store.log().next_written(value, *done),
+            };
+            part.end = part.end.min(part.start.saturating_add(left));
+            (*done, left) = (part.end, left - part.len());
+            if part.is_empty() {
+                break;
             }
-            Scan::Find { bit, has_end } => {
-                let found = range.find(value, part, *bit);
-                (is_last || found.is_some()).then(|| position(found, range, *bit, *has_end))
+            match self {
+                Scan::Count(count) => *count += range.count(value, part),
+                Scan::Find { bit, has_end } => {
+                    let found = range.find(value, part, *bit);
+                    if found.is_some() {
+                        return Some(position(found, range, *bit, *has_end));
+                    }
+                }
             }
         }
+        let is_over = *done == value.len();
+        is_over.then(|| match self {
+            Scan::Count(count) => *count as i64,
+            Scan::Find { bit, has_end } => position(None, range, *bit, *has_end),
+        })
     }
 }
 
@@ -243,30 +260,27 @@ struct LongScan {
     scan: Scan,
 }
 
-/// Looks at many bits of the first key's value: over several turns, if the value has a run to be pinned in.
+/// Looks at many bits of the first key's value: over several turns, if the value has a run to be pinned in and was written in many
+/// places.
 #[cold]
 fn scan_large(ctx: &mut Ctx<'_, '_>, range: BitRange, mut scan: Scan) -> CmdResult {
     let key = ctx.key(1);
-    match ctx.tx.pin(&key) {
-        Some(value) => {
-            let done = range.bytes.start;
-            ctx.go_on(Box::new(LongScan { value, range, done, scan }));
-        }
-        None => {
-            let value = ctx.tx.peek(&key)?.unwrap_or_default();
-            let reply = scan.step(value, &range, range.bytes.clone());
-            ctx.out.integer(reply.expect("it is the last part"));
-        }
+    let (store, mut done) = (ctx.tx.store(), range.bytes.start);
+    let pin = if ctx.session.takes_parts() { ctx.tx.pin(&key) } else { None };
+    let most = if pin.is_some() { PART_BYTES } else { usize::MAX };
+    let value = ctx.tx.peek(&key)?.unwrap_or_default();
+    match (scan.step(store, value, &range, &mut done, most), pin) {
+        (Some(reply), _) => ctx.out.integer(reply),
+        (None, Some(value)) => ctx.go_on(Box::new(LongScan { value, range, done, scan })),
+        (None, None) => unreachable!("all of it was looked at"),
     }
     Ok(())
 }
 
 impl Ongoing for LongScan {
-    fn go_on(&mut self, _: &mut Tx<'_>, out: &mut Reply) -> Progress {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let LongScan { value, range, done, scan } = self;
-        let part = *done..range.bytes.end.min(*done + PART_BYTES);
-        *done = part.end;
-        match scan.step(value, range, part) {
+        match scan.step(tx.store(), value, range, done, PART_BYTES) {
             Some(reply) => {
                 out.integer(reply);
                 Progress::Done

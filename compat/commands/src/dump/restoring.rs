@@ -426,8 +426,7 @@ fn fill<R: Read>(tx: &mut Tx<'_>, pieces: &mut StringReader<R>, run: &mut OpenEx
     let begin = run.filled();
     while run.filled() - begin < most {
         let Some(piece) = pieces.next_piece().map_err(|_| errors::DUMP_FORMAT)? else { return Ok(true) };
-        run.rest()[..piece.len()].copy_from_slice(piece);
-        run.advance(piece.len());
+        run.push(piece);
     }
     Ok(false)
 }

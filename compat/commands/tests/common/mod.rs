@@ -154,6 +154,23 @@ impl Server {
         self.store.shapes().set(&limits);
     }
 
+    /// Bytes of the string of a key that may hold anything but zeros.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn written_bytes(&mut self, key: &str) -> usize {
+        let store = Arc::clone(&self.store);
+        self.worker.view(0, |tx| {
+            let key = tx.key(key.as_bytes());
+            assert!(tx.try_hold(&[tx.shard_of(key.hash)]), "one worker meets no busy shard");
+            let value = tx.glance(&key).expect("a string");
+            let (mut sum, mut done) = (0, 0);
+            while done < value.len() {
+                let written = store.log().next_written(value, done);
+                (sum, done) = (sum + written.len(), written.end);
+            }
+            sum
+        })
+    }
+
     /// Whether somebody reads a collection over several holds.
     #[allow(dead_code, reason = "not every test that shares this module reads in parts")]
     pub(crate) fn has_readers(&self) -> bool {

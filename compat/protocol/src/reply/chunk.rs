@@ -109,6 +109,12 @@ impl<B: Deref<Target = [u8]>> Chunk<B> {
         &self.bytes[self.offset(place.max(self.start))..]
     }
 
+    /// Bytes of values that stand behind a place, or of all if it lies before this chunk.
+    pub(super) fn pinned_since(&self, place: u64) -> usize {
+        let at = self.offset(place.max(self.start));
+        self.pieces.iter().filter(|piece| piece.at > at).map(Piece::len).sum()
+    }
+
     /// Its parts that are not sent, some of them empty.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = self.sent;

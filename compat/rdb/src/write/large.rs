@@ -5,10 +5,12 @@
 //! sparse      | 0xc3 | compressed length | length |  32 bytes as they are ..  a zero, copies of 264 zeros ..
 //! ```
 //! SETBIT and SETRANGE make strings of hundreds of megabytes of which a few pages were written. Only runs of zeros are
-//! looked for, by two passes over the bytes: the compressed length stands in front, and nothing is kept in memory.
+//! looked for, by two passes over the bytes: the compressed length stands in front, and nothing is kept in memory. The owner of
+//! the bytes knows some zeros without a look at them, which are not looked at.
 //! Compressing them like short strings would take seconds, and a buffer of their size.
 
 use std::io;
+use std::ops::Range;
 
 use super::buffer::push_length;
 use crate::format::len;
@@ -19,16 +21,25 @@ const BLOCK_BYTES: usize = 64;
 /// Bytes that are given out at once, about.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// A string and its part, from an offset on, before which all is zero; the part is empty and at the string's end if nothing else follows.
+pub struct Sparse<'t> {
+    /// All its bytes.
+    pub text: &'t [u8],
+    /// The part that comes first from an offset on.
+    pub next_written: &'t dyn Fn(usize) -> Range<usize>,
+}
+
 /// Writes a string to `put`, some kilobytes at a time; with `compress`, runs of zeros are compressed where that saves a
 /// quarter of the string.
 ///
 /// # Errors
 /// Those of `put`.
-pub fn put_large(text: &[u8], compress: bool, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+pub fn put_large(string: &Sparse<'_>, compress: bool, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let text = string.text;
     let mut head = Vec::new();
     let mut bytes = 0;
     if compress {
-        each_piece(text, &mut |piece| {
+        each_piece(string, &mut |piece| {
             bytes += piece.len();
             Ok(())
         })?;
@@ -42,19 +53,26 @@ pub fn put_large(text: &[u8], compress: bool, put: &mut dyn FnMut(&[u8]) -> io::
     push_length(&mut head, bytes as u64);
     push_length(&mut head, text.len() as u64);
     put(&head)?;
-    each_piece(text, put)
+    each_piece(string, put)
 }
 
 /// Gives the compressed bytes of a string out.
-fn each_piece(text: &[u8], put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn each_piece(string: &Sparse<'_>, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let (mut piece, mut at) = (Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8), 0);
+    let text = string.text;
     while at < text.len() {
         let is_zeros = |block: &[u8]| block.iter().fold(0, |all, byte| all | byte) == 0;
-        let mut blocks = text[at..].chunks(BLOCK_BYTES);
-        let zeros: usize = blocks.by_ref().take_while(|block| is_zeros(block)).map(<[u8]>::len).sum();
-        push_zeros(zeros, &mut piece, put)?;
-        at += zeros;
-        let rest = &text[at..text.len().min(at + PIECE_BYTES)];
+        let begin = at;
+        let written_end = loop {
+            let written = (string.next_written)(at);
+            let blocks = text[written.clone()].chunks(BLOCK_BYTES);
+            at = written.start + blocks.take_while(|block| is_zeros(block)).map(<[u8]>::len).sum::<usize>();
+            if at < written.end || at == text.len() {
+                break written.end;
+            }
+        };
+        push_zeros(at - begin, &mut piece, put)?;
+        let rest = &text[at..written_end.min(at + PIECE_BYTES)];
         let others: usize = rest.chunks(BLOCK_BYTES).take_while(|block| !is_zeros(block)).map(<[u8]>::len).sum();
         lzf::push_literals(&rest[..others], &mut piece);
         at += others;
@@ -103,8 +121,27 @@ mod tests {
             most = most.max(piece.len());
             Ok(())
         };
-        put_large(text, compress, put).expect("memory");
+        put_large(&Sparse { text, next_written: &|from| from..text.len() }, compress, put).expect("memory");
         (file, most)
+    }
+
+    #[test]
+    fn what_was_never_written_is_not_looked_at() {
+        // The bytes that are said to be zero are not: whoever looks at them would see it.
+        let text = [&[1; 1000][..], &[7; 100_000], &[2; 999], &[7; 1]].concat();
+        let zeros = [&[1; 1000][..], &[0; 100_000], &[2; 999], &[0; 1]].concat();
+        let parts = [0..1000, 101_000..101_999, 102_000..102_000];
+        let next_written = |from: usize| {
+            let part = parts.iter().find(|part| part.end > from).unwrap_or(&parts[2]);
+            part.start.max(from)..part.end
+        };
+        let mut file = Vec::new();
+        let mut put = |piece: &[u8]| {
+            file.extend_from_slice(piece);
+            Ok(())
+        };
+        put_large(&Sparse { text: &text, next_written: &next_written }, true, &mut put).expect("memory");
+        assert!(read(&file) == zeros);
     }
 
     fn read(file: &[u8]) -> Vec<u8> {

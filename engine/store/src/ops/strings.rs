@@ -7,7 +7,7 @@
 //! A large value lies in a run of segments of its own. It can be pinned, so that it is sent from where it lies with no
 //! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
 //! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
-//! when it moves a value to twice the room; SETRANGE a whole value that is pinned; COPY; a new key too long for the room
+//! when it moves a value to twice the room; SETRANGE what was written of a value that is pinned; COPY; a new key too long for the room
 //! before the value; comparisons (IFEQ, DELIFEQ, LCS); large arguments of commands inside EXEC, RESTORE's payload among
 //! them, which were copied when they were queued, and are copied into the value and into the journal.
 
@@ -255,7 +255,7 @@ impl Tx<'_> {
         let in_place = if offset >= old_len {
             object.extend_value(offset, part)
         } else if object.resize_value(old_len.max(offset + part.len())) {
-            object.value_mut()[offset..offset + part.len()].copy_from_slice(part);
+            object.write_value(offset, part);
             true
         } else {
             false

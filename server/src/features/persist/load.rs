@@ -156,8 +156,7 @@ fn large_string<R: Read>(store: &Store, reader: &mut Reader<R>, length: u64) -> 
     let mut extent =
         store.log().begin_extent(bytes).ok_or_else(|| format!("no room for a string of {length} bytes"))?;
     while let Some(piece) = reader.next_piece().map_err(|error| error.to_string())? {
-        extent.rest()[..piece.len()].copy_from_slice(piece);
-        extent.advance(piece.len());
+        extent.push(piece);
     }
     Ok(extent.finish())
 }

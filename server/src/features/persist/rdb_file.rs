@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_rdb::{RdbBuffer, Writer, put_large};
+use varve_rdb::{RdbBuffer, Sparse, Writer, put_large};
 
 use crate::config::{Config, SaveSettings, path_of};
 use crate::system::disk::{self, Disk, DiskFile};
@@ -160,7 +160,7 @@ impl SaveFile {
 
     /// Writes the entry of a large string: what stands in front of its length, and its bytes, whose runs of zeros are
     /// compressed unless many wait.
-    pub(super) fn put_large(&mut self, head: &mut RdbBuffer, bytes: &[u8], many_wait: bool) -> io::Result<()> {
+    pub(super) fn put_large(&mut self, head: &mut RdbBuffer, bytes: &Sparse<'_>, many_wait: bool) -> io::Result<()> {
         let compress = self.compresses && !many_wait;
         if self.is_in_entry {
             let side = self.side()?;
@@ -258,7 +258,8 @@ mod tests {
         file.put(&mut entries(500, 500), false)?;
         let mut head = RdbBuffer::new(false);
         head.begin(Kind::String, b"large", None, None);
-        file.put_large(&mut head, &[b'l'; 100_000], false)?;
+        let string = Sparse { text: &[b'l'; 100_000], next_written: &|from| from..100_000 };
+        file.put_large(&mut head, &string, false)?;
         part.string(b"second");
         file.put_part(&mut part, true, false)?;
         file.put(&mut entries(1000, 300), true)?;

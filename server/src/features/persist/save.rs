@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use varve_exec::batch::ALONE_PATIENCE;
-use varve_rdb::{RdbBuffer, format};
+use varve_rdb::{RdbBuffer, Sparse, format};
 use varve_store::StoreWorker;
 
 use super::aof::rewrite::{self, Base};
@@ -256,7 +256,8 @@ fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usi
             (encoded, usize::from(!goes_on))
         }
         Piece::Large { mut head, bytes } => {
-            file.put_large(&mut head, &bytes, many_wait)?;
+            let string = Sparse { text: &bytes, next_written: &|from| bytes.next_written(from) };
+            file.put_large(&mut head, &string, many_wait)?;
             head.clear();
             (head, 1)
         }

@@ -26,7 +26,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["log"],
             &["object"],
             &["extent"],
-            &["append", "reclaim"],
+            &["append", "reclaim", "written"],
             &["clear", "verify"],
         ],
     ),

@@ -199,6 +199,10 @@ impl Running<'_> {
                 if self.is_shut_out() {
                     return Some(Stop::Shut);
                 }
+                let store = Arc::clone(self.worker.store());
+                if store.has_dated_hashes() && self.sheds_due_fields(&store) {
+                    return Some(Stop::Busy);
+                }
                 if self.queue_runs_script() && !self.session.replays() {
                     if let Some(stop) = self.exec_on_stage(d) {
                         return Some(stop);
@@ -235,6 +239,23 @@ impl Running<'_> {
         self.next += 1;
         self.spent_ns += nanos;
         None
+    }
+
+    /// Removes fields whose time has come, of the hashes that the queued commands name, while others run beside: the commands
+    /// find few of them once the gate is held alone. True if more are due, or shards are busy.
+    #[cold]
+    fn sheds_due_fields(&mut self, store: &Arc<Store>) -> bool {
+        let Running { batch, worker, session, table, .. } = self;
+        let Some(_inside) = store.gate().try_enter(worker.id()) else { return true };
+        let multi = session.multi().expect("EXEC inside MULTI");
+        let keys = Keys::of(&multi.queue, table, store, session.db());
+        let mut tx = Tx::new(store, worker.parts().1, session.db());
+        tx.set_overdue(session.overdue(false));
+        batch.shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
+        let insists = session.busy_tries() >= TRIES_MAX;
+        let more = !super::take(&mut tx, &batch.shards, insists) || meets_due_fields(&mut tx, &multi.queue, &keys);
+        tx.finish();
+        more
     }
 
     /// Runs the transaction with all its shards held.

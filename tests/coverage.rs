@@ -43,6 +43,7 @@ const UNASKED: &[(&str, &str)] = &[
     ("segments", "no other server has it"),
     ("dump", PAYLOAD),
     ("restore", PAYLOAD),
+    ("restore-asking", PAYLOAD),
     ("migrate", "it needs a third server: tests/migrate.rs"),
     ("eval", SCRIPTS),
     ("evalsha", SCRIPTS),

@@ -100,6 +100,17 @@ pub(crate) const DEBUG_REFUSED: CommandError = CommandError::new(
     &"ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local \
       connection, otherwise you need to set this option in the configuration file, and then restart the server.",
 );
+/// MODULE LOAD and its kin are not enabled for this connection.
+pub(crate) const MODULE_REFUSED: CommandError = CommandError::new(
+    &"ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local \
+      connection, otherwise you need to set this option in the configuration file, and then restart the server.",
+);
+/// MODULE LOAD: no module can be loaded.
+pub(crate) const NO_MODULES: CommandError =
+    CommandError::new(&"ERR Error loading the extension. Varve cannot load modules.");
+/// MODULE UNLOAD: nothing is loaded.
+pub(crate) const NO_SUCH_MODULE: CommandError =
+    CommandError::new(&"ERR Error unloading module: no such module with that name");
 /// DEBUG QUICKLIST-PACKED-THRESHOLD: too much, or no size.
 pub(crate) const THRESHOLD: CommandError =
     CommandError::new(&"ERR argument must be a memory value bigger than 1 and smaller than 4gb");
@@ -107,7 +118,10 @@ pub(crate) const THRESHOLD: CommandError =
 pub(crate) const NO_IMPORT_MODE: CommandError = CommandError::new(&"ERR Server is not in import mode");
 /// SHUTDOWN ABORT: nothing to abort.
 pub(crate) const NO_SHUTDOWN: CommandError = CommandError::new(&"ERR No shutdown in progress.");
-/// SLOWLOG GET: the count is below -1 or no number.
+/// COMMANDLOG: there is no such log.
+pub(crate) const COMMANDLOG_TYPE: CommandError =
+    CommandError::new(&"ERR type should be one of the following: slow, large-request, large-reply");
+/// SLOWLOG GET, COMMANDLOG GET: the count is below -1 or no number.
 pub(crate) const SLOWLOG_COUNT: CommandError = CommandError::new(&"ERR count should be greater than or equal to -1");
 /// MONITOR inside EXEC.
 pub(crate) const MONITOR_IN_EXEC: CommandError =

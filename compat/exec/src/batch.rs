@@ -42,6 +42,7 @@ mod alone;
 mod go_on;
 mod holding;
 mod large;
+mod noted;
 mod parse;
 mod prefetch;
 mod preparse;
@@ -54,6 +55,7 @@ use account::{SharedTime, whole_ms};
 pub use alone::{ALONE_PATIENCE, patience};
 use alone::{Place, run_unkeyed, stands_back};
 use holding::{TRIES_MAX, hold, list_shards, names_occupied, take};
+use noted::{LastReply, end_stretch};
 use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
@@ -476,11 +478,12 @@ impl Running<'_> {
         let mut ctx = Ctx { row: first, args: Args::new(&[], &[]), keys: &[], bodies: self.bodies, tx, out, session };
         prefetcher.requests(&mut ctx.tx, work, self.next, |request| work.args(request, input, outside));
         let (mut clock, mut kept, mut stop, begin) = (SharedTime::start(), Kept(0), None, self.next);
+        let mut last = LastReply::new(&observers.slow, &ctx, self.out_max);
         ctx.tx.set_overdue(ctx.session.overdue(pause != Pause::None));
         while let Some(request) = work.requests.get(self.next) {
             let Ok(d @ Command { exec: Exec::Keys(run), .. }) = request.command else { break };
-            let full = ctx.out.len() > self.out_max;
-            if full || !plain {
+            if last.passed(&ctx) || !plain {
+                let full = last.note(&mut observers.slow, &ctx, self.next > begin);
                 stop = stands_back(full, pause, denied, request.command, ctx.session);
                 if stop.is_some() {
                     break;
@@ -488,7 +491,7 @@ impl Running<'_> {
             }
             ctx.args = work.args(request, input, outside);
             ctx.keys = &work.keys[request.keys.clone()];
-            let mark = ctx.out.mark();
+            last.mark = ctx.out.mark();
             ctx.session.begin_request(request.end - request.start);
             if !may_run(plain, d, denied, observers, &mut ctx, &mut clock) {
                 self.next += 1;
@@ -505,7 +508,7 @@ impl Running<'_> {
             let result = run(&mut ctx);
             ctx.tx.assert_reported();
             end_command(&mut ctx);
-            if (!plain || result.is_err()) && !after(&mut ctx, result, mark, observers) {
+            if (!plain || result.is_err()) && !after(&mut ctx, result, last.mark, observers) {
                 (self.next, stop) = (self.next - 1, Some(Stop::Busy));
                 break;
             }
@@ -525,9 +528,7 @@ impl Running<'_> {
                 break;
             }
         }
-        if self.next > begin {
-            ctx.session.note_command(ctx.row);
-        }
+        end_stretch(&mut ctx, observers, work, begin..self.next, (input, outside), &mut last);
         clock.settle(&observers.stats);
         ctx.tx.finish();
         stop

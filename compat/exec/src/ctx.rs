@@ -96,6 +96,7 @@ impl WideCtx<'_> {
             args: Arc::new(OwnedArgs::from(self.args)),
             rest,
             nanos: 0,
+            reply_bytes: 0,
             tries: 0,
             begins_anew: false,
         }));
@@ -196,6 +197,7 @@ impl<'a> Ctx<'_, 'a> {
             args,
             rest,
             nanos: 0,
+            reply_bytes: 0,
             tries: 0,
             begins_anew: false,
         }));

@@ -231,6 +231,10 @@ impl Observers {
             }
             None => {}
         }
+        self.slow.note_reply(row, args, now_ms, out.len_since(mark));
+        if self.slow.may_note_requests(args.bytes()) {
+            self.slow.note_request(row, args, now_ms);
+        }
         session.note_command(row);
         if ran.is_pending || session.is_blocked() {
             return;

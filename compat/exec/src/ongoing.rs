@@ -100,6 +100,8 @@ pub(crate) struct OngoingCommand {
     pub(crate) muted: bool,
     /// The time of its parts so far.
     pub(crate) nanos: u64,
+    /// Bytes of its reply behind the first part.
+    pub(crate) reply_bytes: usize,
     /// How often it has begun before.
     pub(crate) tries: u32,
     /// It is to begin anew: its rest has ended.

@@ -1,4 +1,5 @@
-//! Counts of the commands that a worker runs: calls, time, refusals, errors, and the slow ones.
+//! Counts of the commands that a worker runs: calls, time, refusals, errors, and those that stand out: by time, or by the bytes of
+//! their request or reply.
 //!
 //! ```text
 //! turn:  t0 |cmd cmd cmd (fast)| t1 |SLOW one| t2 |cmd cmd| t3
@@ -42,13 +43,26 @@ pub struct CommandStat {
     pub latency: OnceLock<Hist>,
 }
 
-/// A command that took longer than the threshold.
+/// The logs of commands that stand out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandLog {
+    /// Those that took long.
+    Slow,
+    /// Those of long requests.
+    LargeRequest,
+    /// Those of long replies.
+    LargeReply,
+}
+
+/// A command that goes into a log.
 #[derive(Clone, Debug)]
-pub struct SlowCommand {
+pub struct LoggedCommand {
+    /// The log.
+    pub log: CommandLog,
     /// When it ended, seconds of Unix time.
     pub at_s: i64,
-    /// How long it took.
-    pub micros: u64,
+    /// How long it took in microseconds, or the bytes of its request or its reply.
+    pub amount: u64,
     /// Its arguments, the long ones and the many cut.
     pub args: Vec<Vec<u8>>,
 }
@@ -206,39 +220,92 @@ pub enum SpikeEvent {
     Eviction,
 }
 
-/// Notes of commands that took long, for the slow log and the latency monitor.
+/// From which amounts on commands are noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotedFrom {
+    /// `slowlog-log-slower-than`, microseconds; negative: nothing is slow.
+    pub slow_us: i64,
+    /// `latency-monitor-threshold`, milliseconds; 0: nobody asks.
+    pub spike_ms: u64,
+    /// `commandlog-request-larger-than`, bytes; negative: no request is long.
+    pub request_bytes: i64,
+    /// `commandlog-reply-larger-than`, bytes; negative: no reply is long.
+    pub reply_bytes: i64,
+}
+
+impl Default for NotedFrom {
+    fn default() -> NotedFrom {
+        NotedFrom { slow_us: 10_000, spike_ms: 0, request_bytes: 1 << 20, reply_bytes: 1 << 20 }
+    }
+}
+
+/// Notes of commands that stand out, for the logs of commands and the latency monitor.
 #[derive(Debug)]
 pub struct Slow {
-    /// `slowlog-log-slower-than`, microseconds; negative: nothing is slow.
-    micros: i64,
-    /// `latency-monitor-threshold`, milliseconds; 0: nobody asks.
-    spike_ms: u64,
-    /// A command that took less is of no interest to either: the lower one of the two, nanoseconds.
+    from: NotedFrom,
+    /// A command that took less is of no interest to the slow log and the monitor: the lower one of the two, nanoseconds.
     noted_ns: u64,
-    commands: Vec<SlowCommand>,
+    commands: Vec<LoggedCommand>,
     spikes: Vec<Spike>,
 }
 
 impl Default for Slow {
     fn default() -> Slow {
-        let mut slow = Slow { micros: 0, spike_ms: 0, noted_ns: 0, commands: Vec::new(), spikes: Vec::new() };
-        slow.set(10_000, 0);
+        let from = NotedFrom::default();
+        let mut slow = Slow { from, noted_ns: 0, commands: Vec::new(), spikes: Vec::new() };
+        slow.set(from);
         slow
     }
 }
 
 impl Slow {
-    /// Sets the two thresholds: microseconds, negative for none; milliseconds, 0 for none.
-    pub fn set(&mut self, micros: i64, spike_ms: u64) {
-        (self.micros, self.spike_ms) = (micros, spike_ms);
-        let slow_ns = u64::try_from(micros).map_or(u64::MAX, |micros| micros.saturating_mul(1000));
+    /// Sets the thresholds.
+    pub fn set(&mut self, from: NotedFrom) {
+        let NotedFrom { slow_us, spike_ms, .. } = from;
+        let slow_ns = u64::try_from(slow_us).map_or(u64::MAX, |micros| micros.saturating_mul(1000));
         let spike_ns = if spike_ms > 0 { spike_ms.saturating_mul(1_000_000) } else { u64::MAX };
-        self.noted_ns = slow_ns.min(spike_ns);
+        (self.from, self.noted_ns) = (from, slow_ns.min(spike_ns));
+    }
+
+    /// The greatest length of `replies` at which no reply has come to be that is to be noted, since they had `len` bytes.
+    #[inline]
+    pub(crate) fn reply_ceiling(&self, len: usize) -> usize {
+        usize::try_from(self.from.reply_bytes).map_or(usize::MAX, |bytes| len.saturating_add(bytes).saturating_sub(1))
+    }
+
+    /// True if one of several requests of `bytes` bytes together may have to be noted.
+    #[inline]
+    pub(crate) fn may_note_requests(&self, bytes: usize) -> bool {
+        usize::try_from(self.from.request_bytes).is_ok_and(|from| bytes >= from)
+    }
+
+    /// A command had this request.
+    #[cold]
+    pub(crate) fn note_request(&mut self, d: &Row, args: Args<'_>, now_ms: i64) {
+        let bytes = request_bytes(args);
+        if self.may_note_requests(bytes) && !d.flags.has(Flags::SKIP_SLOWLOG) {
+            self.commands.push(logged_command(CommandLog::LargeRequest, d, args, now_ms / 1000, bytes as u64));
+        }
+    }
+
+    /// A command had a reply of this number of bytes.
+    #[inline]
+    pub(crate) fn note_reply(&mut self, d: &Row, args: Args<'_>, now_ms: i64, bytes: usize) {
+        if usize::try_from(self.from.reply_bytes).is_ok_and(|from| bytes >= from) {
+            self.note_long_reply(d, args, now_ms, bytes);
+        }
+    }
+
+    #[cold]
+    fn note_long_reply(&mut self, d: &Row, args: Args<'_>, now_ms: i64, bytes: usize) {
+        if !d.flags.has(Flags::SKIP_SLOWLOG) {
+            self.commands.push(logged_command(CommandLog::LargeReply, d, args, now_ms / 1000, bytes as u64));
+        }
     }
 
     /// Has the thresholds of another one.
     pub(crate) fn follow(&mut self, other: &Slow) {
-        (self.micros, self.spike_ms, self.noted_ns) = (other.micros, other.spike_ms, other.noted_ns);
+        (self.from, self.noted_ns) = (other.from, other.noted_ns);
     }
 
     /// Takes over what another one has noted.
@@ -250,13 +317,13 @@ impl Slow {
     /// True if every command must be timed by itself, cheap as it may be.
     #[inline]
     pub(crate) fn times_each(&self) -> bool {
-        self.spike_ms > 0 || (0..TIME_EACH_BELOW_MICROS).contains(&self.micros)
+        self.from.spike_ms > 0 || (0..TIME_EACH_BELOW_MICROS).contains(&self.from.slow_us)
     }
 
     /// True if somebody asks for spikes.
     #[inline]
     pub(crate) fn has_monitor(&self) -> bool {
-        self.spike_ms > 0
+        self.from.spike_ms > 0
     }
 
     /// A command took so long; `now_ms` is its time, milliseconds of Unix time.
@@ -276,7 +343,13 @@ impl Slow {
     /// Another client's command that waited was served in this time: its entry for the slow log if it is slow, which is
     /// that client's.
     #[inline]
-    pub(crate) fn note_served(&mut self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) -> Option<Box<SlowCommand>> {
+    pub(crate) fn note_served(
+        &mut self,
+        d: &Row,
+        args: Args<'_>,
+        now_ms: i64,
+        nanos: u64,
+    ) -> Option<Box<LoggedCommand>> {
         if nanos < self.noted_ns {
             return None;
         }
@@ -284,24 +357,25 @@ impl Slow {
         self.slow_command(d, args, now_ms, nanos).map(Box::new)
     }
 
-    fn slow_command(&self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) -> Option<SlowCommand> {
-        let is_slow = self.micros >= 0 && nanos / 1000 >= self.micros as u64 && !d.flags.has(Flags::SKIP_SLOWLOG);
-        is_slow.then(|| slow_command(d, args, now_ms / 1000, nanos / 1000))
+    fn slow_command(&self, d: &Row, args: Args<'_>, now_ms: i64, nanos: u64) -> Option<LoggedCommand> {
+        let is_long = u64::try_from(self.from.slow_us).is_ok_and(|from| nanos / 1000 >= from);
+        let is_slow = is_long && !d.flags.has(Flags::SKIP_SLOWLOG);
+        is_slow.then(|| logged_command(CommandLog::Slow, d, args, now_ms / 1000, nanos / 1000))
     }
 
     /// Something took so long.
     #[inline]
     pub fn note_spike(&mut self, event: SpikeEvent, now_ms: i64, nanos: u64) {
         let millis = nanos / 1_000_000;
-        if self.spike_ms > 0 && millis >= self.spike_ms {
+        if self.has_monitor() && millis >= self.from.spike_ms {
             // The command ended later than its time says.
             self.spikes.push(Spike { event, at_s: (now_ms + millis as i64) / 1000, millis });
         }
     }
 
-    /// The slow commands since the last call, oldest first.
+    /// The commands that go into logs since the last call, oldest first.
     #[inline]
-    pub fn take_commands(&mut self) -> Option<Vec<SlowCommand>> {
+    pub fn take_commands(&mut self) -> Option<Vec<LoggedCommand>> {
         (!self.commands.is_empty()).then(|| std::mem::take(&mut self.commands))
     }
 
@@ -318,16 +392,23 @@ impl SpikeEvent {
     }
 }
 
-/// Copies a request for the slow log: at most 32 arguments of at most 128 bytes, with a word on what was left out, and
+/// Bytes of a request on its way.
+fn request_bytes(args: Args<'_>) -> usize {
+    let digits = |number: usize| 1 + number.checked_ilog10().unwrap_or(0) as usize;
+    let framed = |bytes: usize| 1 + digits(bytes) + 2 + bytes + 2;
+    1 + digits(args.len()) + 2 + args.iter().map(|arg| framed(arg.len())).sum::<usize>()
+}
+
+/// Copies a request for a log: at most 32 arguments of at most 128 bytes, with a word on what was left out, and
 /// without what is secret.
-fn slow_command(d: &Row, args: Args<'_>, at_s: i64, micros: u64) -> SlowCommand {
+fn logged_command(log: CommandLog, d: &Row, args: Args<'_>, at_s: i64, amount: u64) -> LoggedCommand {
     let shown = if args.len() > SLOW_ARGS_MAX { SLOW_ARGS_MAX - 1 } else { args.len() };
     let show = |arg: Option<&[u8]>| arg.map_or_else(|| monitor::REDACTED.to_vec(), cut);
     let mut kept: Vec<Vec<u8>> = d.shown(args).take(shown).map(show).collect();
     if shown < args.len() {
         kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
     }
-    SlowCommand { at_s, micros, args: kept }
+    LoggedCommand { log, at_s, amount, args: kept }
 }
 
 fn cut(arg: &[u8]) -> Vec<u8> {

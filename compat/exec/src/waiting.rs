@@ -12,7 +12,7 @@ use varve_protocol::{Args, OwnedArgs, Reply, Resp};
 use varve_store::{Key, StoreWorker, Tx, Waiter, Wants};
 
 use crate::errors::{CmdResult, CommandError};
-use crate::stats::{CommandStats, SlowCommand};
+use crate::stats::{CommandStats, LoggedCommand};
 
 /// The command of a waiter.
 pub(crate) struct Task {
@@ -68,7 +68,7 @@ pub struct Served {
     /// The whole reply.
     pub reply: Vec<u8>,
     /// The entry of its command in the slow log, if serving it took long.
-    pub slow: Option<Box<SlowCommand>>,
+    pub slow: Option<Box<LoggedCommand>>,
 }
 
 /// The command of a waiter.

@@ -108,7 +108,8 @@ impl Live {
                 continue;
             }
             for (row, directive) in DIRECTIVES.iter().enumerate().filter(|(_, directive)| !directive.hidden) {
-                let names = [Some(directive.name), directive.alias].into_iter().flatten();
+                let alias = directive.alias.filter(|_| !directive.hides_alias);
+                let names = [Some(directive.name), alias].into_iter().flatten();
                 names.filter(|name| glob::matches(pattern, name.as_bytes(), true)).for_each(|name| {
                     add(name.as_bytes(), row);
                 });

@@ -160,10 +160,10 @@ pub(crate) struct Config {
     pub(crate) expire_effort: u32,
     /// How eviction looks at keys.
     pub(crate) eviction: varve_store::Eviction,
-    /// Commands slower than this go to the slow log, in microseconds; negative for none.
-    pub(crate) slowlog_slower_than_us: i64,
-    /// Entries that the slow log keeps.
-    pub(crate) slowlog_len_max: u64,
+    /// From which amounts on commands go into their logs and to the latency monitor.
+    pub(crate) noted_from: varve_exec::stats::NotedFrom,
+    /// Entries that the logs of slow commands, of large requests and of large replies keep.
+    pub(crate) command_log_len_max: [u64; 3],
     /// Classes of keyspace events that are published, as the store takes them.
     pub(crate) event_mask: u32,
     /// Milliseconds from which on an event goes to the latency monitor; 0 for none.
@@ -192,6 +192,8 @@ pub(crate) struct Config {
     /// The append-only file.
     pub(crate) append: AppendConfig,
     pub(crate) debug_command: Guard,
+    /// The clients that may ask for a module, of which none can be loaded.
+    pub(crate) module_command: Guard,
     pub(crate) protected_configs: Guard,
     /// Size of the replication backlog, which only INFO tells yet.
     pub(crate) repl_backlog_bytes: u64,
@@ -255,8 +257,13 @@ impl Config {
                 lfu_log_factor: values.number("lfu-log-factor"),
                 lfu_decay_min: values.number("lfu-decay-time"),
             },
-            slowlog_slower_than_us: values.number("slowlog-log-slower-than"),
-            slowlog_len_max: values.number("slowlog-max-len"),
+            noted_from: noted_from(values),
+            command_log_len_max: [
+                "slowlog-max-len",
+                "commandlog-large-request-max-len",
+                "commandlog-large-reply-max-len",
+            ]
+            .map(|name| values.number(name)),
             event_mask: varve_exec::notify::mask(values.bytes("notify-keyspace-events")),
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             script_busy_ms: values.number("busy-reply-threshold"),
@@ -273,6 +280,7 @@ impl Config {
             dir: values.path("dir").unwrap_or_else(|| PathBuf::from(".")),
             append: AppendConfig::new(values),
             debug_command: guard(&values.text("enable-debug-command")),
+            module_command: guard(&values.text("enable-module-command")),
             protected_configs: guard(&values.text("enable-protected-configs")),
             repl_backlog_bytes: values.number("repl-backlog-size"),
             tracked_keys_max: values.number("tracking-table-max-keys"),
@@ -327,6 +335,16 @@ fn defrag(values: &Values) -> varve_store::Defrag {
         values.number("active-defrag-cycle-min"),
         values.number("active-defrag-cycle-max"),
     )
+}
+
+/// From which amounts on commands go into their logs and to the latency monitor.
+fn noted_from(values: &Values) -> varve_exec::stats::NotedFrom {
+    varve_exec::stats::NotedFrom {
+        slow_us: values.number("slowlog-log-slower-than"),
+        spike_ms: values.number("latency-monitor-threshold"),
+        request_bytes: values.number("commandlog-request-larger-than"),
+        reply_bytes: values.number("commandlog-reply-larger-than"),
+    }
 }
 
 /// The limits of encodings.

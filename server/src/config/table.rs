@@ -51,16 +51,22 @@ pub(crate) struct Directive {
     pub(crate) rests_while_loading: bool,
     /// CONFIG GET answers it for its exact name only.
     pub(crate) hidden: bool,
+    /// CONFIG GET answers its alias for the exact name only.
+    pub(crate) hides_alias: bool,
     pub(crate) role: Role,
 }
 
 impl Directive {
     const fn new(name: &'static str, kind: Kind, default: &'static str) -> Directive {
         let (alias, change, hidden, role) = (None, Change::Any, false, Role::Accepted);
-        Directive { name, alias, kind, default, change, rests_while_loading: false, hidden, role }
+        Directive { name, alias, kind, default, change, rests_while_loading: false, hidden, hides_alias: false, role }
     }
     const fn alias(self, alias: &'static str) -> Directive {
         Directive { alias: Some(alias), ..self }
+    }
+    /// A name that 7.0.15, which decides what patterns show, does not have.
+    const fn newer_alias(self, alias: &'static str) -> Directive {
+        Directive { alias: Some(alias), hides_alias: true, ..self }
     }
     const fn fixed(self) -> Directive {
         Directive { change: Change::Never, ..self }
@@ -172,6 +178,11 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover"),
     int("cluster-replica-validity-factor", "10", 0, I32).alias("cluster-slave-validity-factor"),
     flag("cluster-require-full-coverage", "yes"),
+    // The four of Valkey 9 that have no older name.
+    int("commandlog-large-reply-max-len", "128", 0, I64).hidden().live(),
+    int("commandlog-large-request-max-len", "128", 0, I64).hidden().live(),
+    int("commandlog-reply-larger-than", "1048576", -1, I64).hidden().live(),
+    int("commandlog-request-larger-than", "1048576", -1, I64).hidden().live(),
     flag("crash-log-enabled", "yes").live(),
     flag("crash-memcheck-enabled", "yes"),
     flag("daemonize", "no").fixed().live(),
@@ -181,7 +192,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("disable-thp", "yes").fixed(),
     flag("dynamic-hz", "yes"),
     one_of("enable-debug-command", GUARD, "no").fixed().live(),
-    one_of("enable-module-command", GUARD, "no").fixed(),
+    one_of("enable-module-command", GUARD, "no").fixed().live(),
     one_of("enable-protected-configs", GUARD, "no").fixed().live(),
     int("hash-max-listpack-entries", "512", 0, I64).alias("hash-max-ziplist-entries").live(),
     memory("hash-max-listpack-value", "64", 0, BYTES).alias("hash-max-ziplist-value").live(),
@@ -260,8 +271,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     special("shutdown-on-sigint", Special::ShutdownOptions, "default").live(),
     special("shutdown-on-sigterm", Special::ShutdownOptions, "default").live(),
     int("shutdown-timeout", "10", 0, I32),
-    int("slowlog-log-slower-than", "10000", -1, I64).live(),
-    int("slowlog-max-len", "128", 0, I64).live(),
+    int("slowlog-log-slower-than", "10000", -1, I64).newer_alias("commandlog-execution-slower-than").live(),
+    int("slowlog-max-len", "128", 0, I64).newer_alias("commandlog-slow-execution-max-len").live(),
     int("socket-mark-id", "0", 0, U32).fixed().live(),
     flag("stop-writes-on-bgsave-error", "yes").live(),
     memory("stream-node-max-bytes", "4096", 0, BYTES).live(),

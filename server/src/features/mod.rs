@@ -13,6 +13,7 @@
 pub(crate) mod acl;
 mod auth;
 pub(crate) mod clients;
+pub(crate) mod command_log;
 mod config;
 mod debug;
 pub(crate) mod info;
@@ -23,7 +24,6 @@ pub(crate) mod pause;
 pub(crate) mod persist;
 pub(crate) mod pubsub;
 pub(crate) mod replication;
-pub(crate) mod slowlog;
 pub(crate) mod tracking;
 
 use std::sync::LazyLock;
@@ -31,7 +31,6 @@ use std::sync::LazyLock;
 use varve_catalog::{Flags, Group, Row};
 use varve_exec::{CmdResult, Command, CommandSet, FileRows, last_command};
 
-use crate::config::Guard;
 use crate::errors;
 use crate::state::command::{ServerCommand, ServerFn, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
@@ -42,13 +41,13 @@ const ROWS: &[&[ServerRows]] = &[persist::ROWS, replication::ROWS, OTHER_ROWS];
 const OTHER_ROWS: &[ServerRows] = &[
     acl::ROWS,
     auth::ROWS,
+    command_log::ROWS,
     debug::ROWS,
     info::ROWS,
     latency::ROWS,
     modules::ROWS,
     monitor::ROWS,
     pubsub::ROWS,
-    slowlog::ROWS,
     &[CLIENT, CONFIG],
 ];
 
@@ -69,21 +68,13 @@ pub(crate) fn commands() -> &'static CommandSet {
 
 /// Runs the command.
 pub(crate) fn run(descriptor: &'static Command, ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    if descriptor.flags.has(Flags::PROTECTED) && !may_debug(ctx) {
+    if descriptor.flags.has(Flags::PROTECTED) && !ctx.lets(ctx.config.debug_command) {
         return Err(errors::DEBUG_REFUSED);
     }
     last_command::note(descriptor);
     let handler =
         ALL.handlers[usize::from(descriptor.id)].expect("a Server row comes from a ServerCommand: see the test");
     handler(ctx)
-}
-
-fn may_debug(ctx: &ServerCtx<'_>) -> bool {
-    match ctx.config.debug_command {
-        Guard::No => false,
-        Guard::Yes => true,
-        Guard::Local => ctx.conn.socket().ends().is_local(),
-    }
 }
 
 static ALL: LazyLock<All> = LazyLock::new(All::new);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use varve_protocol::{Args, Reply};
 
 use super::{Now, ServerState};
-use crate::config::Config;
+use crate::config::{Config, Guard};
 use crate::features::clients::state::Question;
 use crate::features::pubsub::state::Hub;
 use crate::net::conn::Conn;
@@ -25,6 +25,17 @@ pub(crate) struct ServerCtx<'c> {
     pub(crate) now: Now,
     /// The user's name of a login that has failed, for the log.
     pub(crate) failed_login: Option<Vec<u8>>,
+}
+
+impl ServerCtx<'_> {
+    /// Whether the client may run what a setting guards.
+    pub(crate) fn lets(&self, guard: Guard) -> bool {
+        match guard {
+            Guard::No => false,
+            Guard::Yes => true,
+            Guard::Local => self.conn.socket().ends().is_local(),
+        }
+    }
 }
 
 /// The connection's next state after a handler.

@@ -3,7 +3,7 @@
 //! ```text
 //!                      Arc<ServerState>
 //!        +---------------+----------------+--------------------+
-//!      store          config           workers[i]           slowlog, next_client, stopping
+//!      store          config           workers[i]           command_logs, next_client, stopping
 //!   (own locks)   RwLock<Arc<Config>>  mailbox + counters
 //! ```
 //!
@@ -42,6 +42,7 @@ use varve_store::Store;
 
 use crate::config::Live;
 use crate::features::acl::state::AccessControl;
+use crate::features::command_log::state::CommandLogs;
 use crate::features::latency::state as latency;
 use crate::features::monitor::state::Monitors;
 use crate::features::pause::state::Pauses;
@@ -50,7 +51,6 @@ use crate::features::persist::state::aof::Aof;
 use crate::features::persist::state::batch::SERVER_ENDS;
 use crate::features::pubsub::state::Registry;
 use crate::features::replication::state::Replication;
-use crate::features::slowlog::state::Slowlog;
 use crate::features::tracking::state::TrackingTable;
 use crate::net::sockets::Sockets;
 use crate::net::tls::Contexts;
@@ -78,7 +78,7 @@ pub(crate) struct ServerState {
     persist: Persist,
     replication: Replication,
     scripts: Arc<Scripts>,
-    slowlog: Mutex<Slowlog>,
+    command_logs: Mutex<CommandLogs>,
     latency: Mutex<latency::Monitor>,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
     ticks_paused: AtomicBool,
@@ -166,7 +166,7 @@ impl ServerState {
             handshakes,
             pubsub,
             tracking,
-            slowlog: Mutex::new(Slowlog::default()),
+            command_logs: Mutex::new(CommandLogs::default()),
             latency: Mutex::default(),
             ticks_paused: AtomicBool::new(false),
             outputs_kept: AtomicBool::new(false),
@@ -282,9 +282,9 @@ impl ServerState {
         Box::new(Keeper::new(Arc::clone(&self.scripts)))
     }
 
-    /// The slow log, locked. The lock is a leaf.
-    pub(crate) fn slowlog(&self) -> MutexGuard<'_, Slowlog> {
-        self.slowlog.lock()
+    /// The logs of commands, locked. The lock is a leaf.
+    pub(crate) fn command_logs(&self) -> MutexGuard<'_, CommandLogs> {
+        self.command_logs.lock()
     }
 
     /// The latency monitor, locked. The lock is a leaf.

@@ -140,7 +140,7 @@ impl Core {
     fn refresh(&mut self) {
         self.config_changes = self.state.config().changes();
         self.config = self.state.config().snapshot();
-        self.batch.slow().set(self.config.slowlog_slower_than_us, self.config.latency_threshold_ms);
+        self.batch.slow().set(self.config.noted_from);
         self.batch.stats().track_latency(self.config.latency_tracking);
         self.conns.iter_mut().for_each(|conn| conn.set_limits(&self.config));
     }

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
 use varve_exec::checks::Denied;
 use varve_exec::pause::Pause;
-use varve_exec::stats::SlowCommand;
+use varve_exec::stats::LoggedCommand;
 use varve_exec::{Caller, Command, Ran};
 use varve_protocol::{Args, LargeArgument, Reply};
 
 use super::core::Core;
 use crate::features;
 use crate::features::clients::state::Question;
+use crate::features::command_log::state::Entry;
 use crate::features::persist;
 use crate::features::pubsub::state::ConnId;
-use crate::features::slowlog::state::Entry;
 use crate::state::Now;
 use crate::state::ctx::{After, ServerCtx};
 
@@ -189,7 +189,7 @@ impl Core {
         self.deliver_served();
     }
 
-    /// Slow commands go into the log, lines to monitors.
+    /// Commands that stand out go into their logs, lines to monitors.
     fn report(&mut self, id: ConnId) {
         self.note_slow(id);
         if let Some(denials) = self.batch.take_denials() {
@@ -201,7 +201,7 @@ impl Core {
         }
     }
 
-    /// Puts commands that took long into the slow log and the latency monitor.
+    /// Puts commands that stand out into their logs, and what took long into the latency monitor.
     #[inline]
     fn note_slow(&mut self, id: ConnId) {
         if let Some(slow) = self.batch.slow().take_commands() {
@@ -212,14 +212,15 @@ impl Core {
         }
     }
 
-    /// Puts commands of a connection into the slow log.
+    /// Puts commands of a connection into their logs.
     #[cold]
-    pub(super) fn log_slow(&self, id: ConnId, slow: impl IntoIterator<Item = SlowCommand>) {
+    pub(super) fn log_slow(&self, id: ConnId, slow: impl IntoIterator<Item = LoggedCommand>) {
         let conn = &self.conns[id];
-        let mut log = self.state.slowlog();
+        let mut logs = self.state.command_logs();
         for command in slow {
             let (peer, name) = (conn.socket().ends().peer(), conn.session().name().to_vec());
-            log.add(Entry { id: 0, command, peer, name }, self.config.slowlog_len_max as usize);
+            let len_max = self.config.command_log_len_max[command.log as usize];
+            logs.of(command.log).add(Entry { id: 0, command, peer, name }, len_max as usize);
         }
     }
 

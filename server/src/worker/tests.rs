@@ -2,6 +2,7 @@
 
 mod accept;
 mod blocked;
+mod command_log;
 mod fan_out;
 mod file;
 mod functions;

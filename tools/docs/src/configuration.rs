@@ -50,7 +50,7 @@ pub(crate) fn page() -> String {
 }
 
 fn name(setting: &Setting) -> String {
-    let alias = setting.alias.map(|alias| format!(", formerly `{alias}`")).unwrap_or_default();
+    let alias = setting.alias.map(|alias| format!(", also `{alias}`")).unwrap_or_default();
     format!("`{}`{alias}", setting.name)
 }
 

@@ -1,6 +1,6 @@
 //! DUMP and RESTORE.
 
-use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
+use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_rdb::{ValueReader, dump};
 
@@ -9,7 +9,7 @@ use super::restoring::{LongRestore, Measure, Options, insert, put};
 use crate::errors;
 use crate::grammar::integer;
 
-pub(super) const ROWS: FileRows = &[DUMP, RESTORE];
+pub(super) const ROWS: FileRows = &[DUMP, RESTORE, RESTORE_ASKING];
 
 /// DUMP key
 fn dump_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
@@ -101,13 +101,30 @@ const RESTORE: Command = Command::new(
         .acl(&[Acl::KEYSPACE, Acl::DANGEROUS])
         .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
         .history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")])
-        .args(&[
-            key("key", 0),
-            arg("ttl", ArgKind::Integer),
-            arg("serialized-value", ArgKind::String),
-            word("replace", "REPLACE").since("3.0.0").optional(),
-            word("absttl", "ABSTTL").since("5.0.0").optional(),
-            arg("seconds", ArgKind::Integer).token("IDLETIME").since("5.0.0").optional(),
-            arg("frequency", ArgKind::Integer).token("FREQ").since("5.0.0").optional(),
-        ]),
+        .args(RESTORE_ARGS),
+);
+
+const RESTORE_ARGS: &[Argument] = &[
+    key("key", 0),
+    arg("ttl", ArgKind::Integer),
+    arg("serialized-value", ArgKind::String),
+    word("replace", "REPLACE").since("3.0.0").optional(),
+    word("absttl", "ABSTTL").since("5.0.0").optional(),
+    arg("seconds", ArgKind::Integer).token("IDLETIME").since("5.0.0").optional(),
+    arg("frequency", ArgKind::Integer).token("FREQ").since("5.0.0").optional(),
+];
+
+/// RESTORE as a cluster's node sends it to one that imports the key's slot.
+const RESTORE_ASKING: Command = Command::new(
+    Exec::Keys(restore),
+    Row::new("restore-asking", Group::Server, -4, "3.0.0")
+        .about(
+            "Makes a key from what DUMP has answered, as one node of a cluster asks another to.",
+            "O(N*M) where N is the number of elements and M their mean size, O(N*M*log(N)) for sorted sets",
+        )
+        .flags(&[Flags::WRITE, Flags::DENYOOM, Flags::ASKING])
+        .acl(&[Acl::KEYSPACE, Acl::DANGEROUS])
+        .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
+        .history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")])
+        .args(RESTORE_ARGS),
 );

@@ -8,7 +8,7 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::checks::Denied;
 use varve_exec::notify::{self, Events};
 use varve_exec::pause::Pause;
-use varve_exec::stats::CommandStats;
+use varve_exec::stats::{CommandStats, NotedFrom};
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
 use varve_store::{EffectSink, Limits, LogGeometry, NodeLimits, Options, Policy, ReadBounds, Store, StoreWorker, Unit};
@@ -135,7 +135,7 @@ impl Server {
     /// Has every command noted as slow, and takes those that were.
     #[allow(dead_code, reason = "not every test that shares this module asks")]
     pub(crate) fn take_slow(&mut self) -> Vec<Vec<Vec<u8>>> {
-        self.batch.slow().set(0, 0);
+        self.batch.slow().set(NotedFrom { slow_us: 0, ..NotedFrom::default() });
         let slow = self.batch.slow().take_commands().unwrap_or_default();
         slow.into_iter().map(|command| command.args).collect()
     }

@@ -119,6 +119,7 @@ impl Batch {
             if ongoing.muted {
                 out.truncate(mark);
             }
+            ongoing.reply_bytes += out.len_since(mark);
             self.follow_part(ongoing, tx);
             // A reader says for how long it held; else what is held now was held for the whole part.
             let whole_ns = begin.elapsed().as_nanos() as u64 - *spent_ns;
@@ -153,7 +154,9 @@ impl Batch {
         }
         ongoing.rest.abandon(worker);
         self.observers.stats.end_parts(ongoing.row, ongoing.nanos);
-        self.observers.slow.note(ongoing.row, ongoing.args.args(), worker.now_ms(), ongoing.nanos);
+        let (row, args, now_ms) = (ongoing.row, ongoing.args.args(), worker.now_ms());
+        self.observers.slow.note(row, args, now_ms, ongoing.nanos);
+        self.observers.slow.note_reply(row, args, now_ms, ongoing.reply_bytes);
     }
 
     /// Begins a command anew that has met a change of what it had read; after some tries it runs whole.

@@ -3,6 +3,8 @@
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use varve_exec::stats::CommandLog;
+
 use super::{Client, Server, request, wait_until};
 use crate::features;
 
@@ -172,8 +174,12 @@ fn a_command_that_waited_is_slow_when_it_is_served() {
     let server = Server::start(2, "slowlog-log-slower-than 0\n");
     let mut pusher = server.connect();
     let logged = |server: &Server| {
-        let log = server.state().slowlog();
-        log.iter().filter(|entry| entry.name == b"waits").map(|entry| entry.command.args.clone()).collect::<Vec<_>>()
+        let mut logs = server.state().command_logs();
+        logs.of(CommandLog::Slow)
+            .iter()
+            .filter(|entry| entry.name == b"waits")
+            .map(|entry| entry.command.args.clone())
+            .collect::<Vec<_>>()
     };
     let waiting = [
         (&["BLPOP", "a", "0"][..], "*2\r\n$1\r\na\r\n$1\r\nx\r\n"),

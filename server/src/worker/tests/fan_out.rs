@@ -37,7 +37,7 @@ fn on(server: &Server, worker: usize) -> Client {
 fn while_stopped(server: &Server, meanwhile: impl FnOnce()) {
     let mut stopper = on(server, 1);
     let reads = || server.state().workers()[1].stats().reads.get();
-    let held = server.state().slowlog();
+    let held = server.state().command_logs();
     let before = reads();
     stopper.send(&request(&["SLOWLOG", "LEN"]));
     wait_until("the worker has read it", || reads() > before);

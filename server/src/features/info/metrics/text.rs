@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use varve_base::hist::Counts;
+use varve_exec::stats::CommandLog;
 
 use super::super::facts::{CommandFacts, Facts};
 use super::super::{facts, render};
@@ -149,8 +150,9 @@ fn instance(state: &ServerState, facts: &Facts, text: &mut Text) {
 
 fn slow_log(state: &ServerState, text: &mut Text) {
     let (length, newest) = {
-        let slowlog = state.slowlog();
-        let newest = slowlog.iter().next().map(|entry| (entry.id, entry.command.micros));
+        let mut logs = state.command_logs();
+        let slowlog = logs.of(CommandLog::Slow);
+        let newest = slowlog.iter().next().map(|entry| (entry.id, entry.command.amount));
         (slowlog.len(), newest)
     };
     let (id, micros) = newest.unwrap_or_default();

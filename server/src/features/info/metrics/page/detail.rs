@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use varve_base::hist::Counts;
 use varve_exec::Command;
+use varve_exec::stats::CommandLog;
 
 use crate::features::info::facts;
 use crate::state::ServerState;
@@ -87,12 +88,12 @@ fn wait(name: &str, counts: &Counts) -> Value {
 
 /// The newest slow commands. Their arguments are cut already, and secrets among them are hidden.
 fn slow(state: &ServerState) -> Vec<Value> {
-    let entries: Vec<_> = state.slowlog().iter().take(SLOW_MAX).cloned().collect();
+    let entries: Vec<_> = state.command_logs().of(CommandLog::Slow).iter().take(SLOW_MAX).cloned().collect();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let show = |entry: crate::features::slowlog::state::Entry| {
+    let show = |entry: crate::features::command_log::state::Entry| {
         let words: Vec<String> = entry.command.args.iter().map(|word| text(word)).collect();
         json!({
-            "at_s": entry.command.at_s, "micros": entry.command.micros, "command": words.join(" "),
+            "at_s": entry.command.at_s, "micros": entry.command.amount, "command": words.join(" "),
             "client": entry.peer, "name": text(&entry.name),
         })
     };

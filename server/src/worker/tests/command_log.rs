@@ -1,0 +1,58 @@
+//! Commands with large requests and replies are logged, alone, in pipelines, in transactions and in parts.
+
+use varve_exec::stats::CommandLog;
+
+use super::{Server, request};
+
+/// The names of the logged commands and their bytes, the oldest first.
+fn logged(server: &Server, log: CommandLog) -> Vec<(String, u64)> {
+    let mut logs = server.state().command_logs();
+    let entries = logs.of(log).iter().map(|entry| &entry.command);
+    let mut all: Vec<_> =
+        entries.map(|command| (String::from_utf8_lossy(&command.args[0]).into_owned(), command.amount)).collect();
+    all.reverse();
+    all
+}
+
+fn named(entries: &[(&str, u64)]) -> Vec<(String, u64)> {
+    entries.iter().map(|(name, bytes)| ((*name).to_owned(), *bytes)).collect()
+}
+
+#[test]
+fn large_requests_and_replies_are_logged_with_their_bytes() {
+    let config = "commandlog-request-larger-than 328\ncommandlog-reply-larger-than 308\nslowlog-log-slower-than -1\n";
+    let server = Server::start(1, config);
+    let mut client = server.connect();
+    let value = "x".repeat(300);
+    let bulk = format!("$300\r\n{value}\r\n");
+    client.ask(&["SET", "k", &value], "+OK\r\n");
+    client.ask(&["SET", "k2", &value[1..]], "+OK\r\n");
+    // Of several requests that come together those are logged that are meant.
+    client.send(&[request(&["GET", "none"]), request(&["GET", "k"]), request(&["GET", "k2"])].concat());
+    client.expect(format!("$-1\r\n{bulk}$299\r\n{}\r\n", &value[1..]).as_bytes());
+    client.send(&[request(&["GET", "none"]), request(&["MGET", "k", "k"])].concat());
+    client.expect(format!("$-1\r\n*2\r\n{bulk}{bulk}").as_bytes());
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["GET", "k"], "+QUEUED\r\n");
+    client.ask(&["EXEC"], &format!("*1\r\n{bulk}"));
+    client.ask(&["ECHO", &value], &bulk);
+    assert_eq!(logged(&server, CommandLog::LargeRequest), named(&[("SET", 328), ("SET", 328)]));
+    assert_eq!(
+        logged(&server, CommandLog::LargeReply),
+        named(&[("GET", 308), ("MGET", 620), ("GET", 308), ("ECHO", 308)])
+    );
+    assert!(logged(&server, CommandLog::Slow).is_empty());
+    client.ask(&["COMMANDLOG", "RESET", "large-reply"], "+OK\r\n");
+    client.ask(&["COMMANDLOG", "LEN", "LARGE-REQUEST"], ":2\r\n");
+    // A value that lies in segments of its own is sent from there.
+    let (large, head) = ("y".repeat(300_000), "$300000\r\n");
+    client.ask(&["SET", "large", &large], "+OK\r\n");
+    client.ask(&["GET", "large"], &format!("{head}{large}\r\n"));
+    assert_eq!(logged(&server, CommandLog::LargeReply), named(&[("GET", 300_011)]));
+    assert_eq!(logged(&server, CommandLog::LargeRequest).last(), named(&[("SET", 300_035)]).last());
+    for setting in ["commandlog-request-larger-than", "commandlog-reply-larger-than"] {
+        client.ask(&["CONFIG", "SET", setting, "-1"], "+OK\r\n");
+    }
+    client.ask(&["GET", "k"], &bulk);
+    client.ask(&["COMMANDLOG", "LEN", "large-reply"], ":1\r\n");
+}

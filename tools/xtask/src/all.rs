@@ -2,7 +2,7 @@
 
 use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, cargo, cargo_test, command, run, server_binary, step, target_dir, workspace};
-use crate::{lanes, licences, loops, redispy, setup, tidy};
+use crate::{lanes, licences, loops, package, redispy, setup, tidy};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
@@ -130,6 +130,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
             Box::new(|| step("peer suite", || peer::run_units(&Choice::of(&[], Over::Tcp)))),
             Box::new(|| step("peer suite by TLS", || peer::run_units(&Choice::of(peer::TLS_UNITS_SHORT, Over::Tls)))),
             Box::new(|| step("redis-py suite", || redispy::suite(&[]))),
+            Box::new(package::trial::run_all),
             Box::new(quick_benches),
             Box::new(|| step("fuzz targets", || fuzz(FUZZ_SECONDS))),
             Box::new(|| sanitizer(0)),

@@ -2,7 +2,7 @@
 
 use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, cargo, cargo_test, server_binary};
-use crate::{all, setup};
+use crate::{all, package, setup};
 
 /// A run.
 struct Long {
@@ -24,6 +24,7 @@ const RUNS: &[Long] = &[
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
     Long { name: "peer", about: "Redis's own suite three times", run: peer },
+    Long { name: "package", about: "the package installed, run and removed in a fresh Debian", run: package },
     Long { name: "tls", about: "Redis's own suite by TLS", run: tls },
 ];
 
@@ -47,6 +48,11 @@ fn differential() -> Tally {
         tally.add(all::tool("varve-tests", "varve-diff", &args));
     }
     tally
+}
+
+/// The part of `test` that tries the packages, by itself.
+fn package() -> Tally {
+    setup::packages().and(package::trial::run_all)
 }
 
 /// One file of the end-to-end tests with a number of its own, against a release build.

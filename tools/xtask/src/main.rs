@@ -7,12 +7,14 @@
 //! test      everything, on a fresh machine: installs what is missing, builds, runs all tests, prints one summary line
 //! docs      writes the documents that are made of the tables: docs/configuration.md, docs/commands.md
 //! diff      the differential test with a number of commands and a seed
+//! package   Debian's packages, a tarball and the folder of an image, in target/package
+//! release   the version, the changelog's heading, a commit and a tag; --dry-run says what it would do
 //! peer      the peer's own Tcl suite
 //! redis-py  redis-py's own test suite
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
 //! loops     instructions of some command loops, beside those recorded
 //! bench     an experiment of tools/bench
-//! long      a run that takes too long for `test`: soak, differential, trips, kills, fuzz, peer, tls
+//! long      a run that takes too long for `test`: soak, differential, trips, kills, fuzz, peer, package, tls
 //! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
 //!
@@ -25,8 +27,10 @@ mod lanes;
 mod licences;
 mod long;
 mod loops;
+mod package;
 mod peer;
 mod redispy;
+mod release;
 mod setup;
 mod shell;
 mod source;
@@ -70,6 +74,16 @@ enum Task {
         #[arg(allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// The version, the changelog's heading, a commit and a tag; nothing is sent anywhere
+    Release {
+        /// As in 1.2.3
+        version: String,
+        /// Look whether all is ready, make the packages, and write nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// The packages that people install: Debian's packages, a tarball, the folder of an image, in target/package
+    Package,
     /// The peer's own Tcl suite with varve-server (or VARVE_SERVER) as its server
     Peer {
         /// Only these units, as in unit/type/string
@@ -127,6 +141,8 @@ fn main() -> ExitCode {
         Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
         Task::Docs => all::docs(),
         Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),
+        Task::Release { version, dry_run } => release::run_all(&version, dry_run),
+        Task::Package => package::all(),
         Task::Peer { units, no_skips, tls } => {
             let over = if tls { peer::Over::Tls } else { peer::Over::Tcp };
             setup::packages().and(|| peer::run(&peer::Choice { units, over, no_skips }))

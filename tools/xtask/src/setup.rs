@@ -38,6 +38,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("prometheus", "prometheus"),
     ("prometheus-redis-exporter", "prometheus-redis-exporter"),
     ("chromium", "chromium"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("objcopy", "binutils"),
+    ("groff", "groff-base"),
+    ("faketime", "faketime"),
 ];
 
 /// Installs the packages that are missing.

@@ -65,6 +65,12 @@ const UNITS: &[&str] = &[
     "unit/other",
     "unit/functions",
     "unit/aofrw",
+    "unit/info-command",
+    "unit/limits",
+    "unit/replybufsize",
+    "unit/oom-score-adj",
+    "unit/violations",
+    "unit/shutdown",
     "integration/corrupt-dump",
     "integration/rdb",
     "integration/dismiss-mem",
@@ -73,6 +79,9 @@ const UNITS: &[&str] = &[
     "integration/convert-zipmap-hash-on-load",
     "integration/convert-ziplist-hash-on-load",
     "integration/convert-ziplist-zset-on-load",
+    "integration/logging",
+    "integration/redis-cli",
+    "integration/redis-benchmark",
 ];
 
 /// Units whose tests count on the order in which requests of several connections were sent, and wait for no reply between

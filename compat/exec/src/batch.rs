@@ -60,6 +60,7 @@ use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
 use preparse::Preparsed;
 pub use preparse::PreparsedTurn;
+pub use slices::ServerCall;
 use stage::Scripts;
 pub use stage::{EndedScript, RestingScript, ScriptParts};
 pub use transaction::Transaction;

@@ -26,7 +26,7 @@ pub struct Queued {
 }
 
 impl Queued {
-    fn new(row: &'static Row, args: Args<'_>) -> Queued {
+    pub(crate) fn new(row: &'static Row, args: Args<'_>) -> Queued {
         Queued { row, args: OwnedArgs::from(args) }
     }
 

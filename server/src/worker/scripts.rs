@@ -2,19 +2,23 @@
 //!
 //! ```text
 //!   turn: TurnState::Script --> the connection waits --> a slice a turn ... --> the reply, the connection goes on
+//!                                                         between two: a command of the server (INFO) that it has called
 //! ```
 //! If the client is gone meanwhile, the script runs to its end all the same: others may have seen what it has published. If
 //! the server ends, so does the script.
 
-use varve_exec::batch::{EndedScript, RestingScript};
+use varve_exec::batch::{EndedScript, RestingScript, ServerCall};
+use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Reply;
 
 use super::Worker;
 use super::core::Core;
 use super::run::Stop;
+use crate::features;
 use crate::features::persist;
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
+use crate::state::ctx::{After, ServerCtx};
 
 impl Worker {
     /// Goes on with the script that rests, if one does.
@@ -29,6 +33,9 @@ impl Worker {
     pub(super) fn end_script_at_once(&mut self) {
         let Some((mut script, _)) = self.core.script.take() else { return };
         let ended = loop {
+            if script.take_call().is_some() {
+                script.answer(Err(CommandError::SCRIPT_REFUSED));
+            }
             match script.go_on() {
                 Ok(ended) => break ended,
                 Err(rests) => script = rests,
@@ -38,7 +45,10 @@ impl Worker {
     }
 
     #[cold]
-    fn run_slice(&mut self, script: RestingScript, who: ConnRef) {
+    fn run_slice(&mut self, mut script: RestingScript, who: ConnRef) {
+        if let Some(call) = script.take_call() {
+            script.answer(self.core.run_for_script(who, &call));
+        }
         match script.go_on() {
             Ok(ended) => self.end_script(ended, who),
             Err(script) => self.core.script = Some((script, who)),
@@ -71,6 +81,31 @@ impl Core {
         conn.wait(WaitReasons::SCRIPT);
         debug_assert!(self.script.is_none(), "a worker has one script under way");
         self.script = Some((script, conn.who()));
+    }
+
+    /// Runs a command of the server that the script of this client has called: one that replies at once.
+    ///
+    /// # Errors
+    /// It fails; or the client is gone, on whose behalf it would run.
+    fn run_for_script(&mut self, who: ConnRef, call: &ServerCall) -> CmdResult<Reply> {
+        let Some(conn) = self.conns.get_mut(who) else { return Err(CommandError::SCRIPT_REFUSED) };
+        let mut out = Reply::new();
+        out.set_resp(call.resp());
+        let mut ctx = ServerCtx {
+            args: call.args(),
+            state: &self.state,
+            config: &self.config,
+            store: &mut self.store,
+            hub: &mut self.hub,
+            conn,
+            out: &mut out,
+            now: self.now,
+            failed_login: None,
+        };
+        match features::run(call.command(), &mut ctx)? {
+            After::Done => Ok(out),
+            After::Close | After::Wait | After::Busy | After::Ask(_) => Err(CommandError::SCRIPT_REFUSED),
+        }
     }
 
     /// Ends a script whose client is gone.

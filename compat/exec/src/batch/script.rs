@@ -8,6 +8,7 @@
 //!     the language runs
 //!       call: found? allowed in scripts, to the user, to this script?   no --> the error is the reply
 //!             keys hashed, their shards added to those held, the command, what follows it
+//!             the server's own: the script rests, the server runs it
 //!   unit closed: the journal has all effects as one; those are served who wait for keys that are ready; shards let go
 //! ```
 //! A script keeps its shards to its end, so that all scripts and transactions stand in one order. It takes them as it meets
@@ -389,9 +390,13 @@ impl ScriptCalls for Calls<'_> {
 impl<'c> Calls<'c> {
     /// Rests if the slice is over at this time. What the script holds is still held behind it.
     fn rest_after(&mut self, now: Instant) {
-        if !self.slices.is_over(now) {
-            return;
+        if self.slices.is_over(now) && self.lets_others_on() {
+            self.slices.rest();
         }
+    }
+
+    /// Prepares for a rest: others may count the keys of the shards that are held. False if it has no place to rest in.
+    fn lets_others_on(&mut self) -> bool {
         let part = match &mut self.at {
             At::Beside(tx, ..) => {
                 tx.rest();
@@ -401,10 +406,10 @@ impl<'c> Calls<'c> {
                 worker.park();
                 worker.id()
             }
-            At::Before(_) | At::Nowhere => return,
+            At::Before(_) | At::Nowhere => return false,
         };
         self.store.begin_rests(part);
-        self.slices.rest();
+        true
     }
 
     /// Takes the script's place, if it is free; makes room, and opens the unit of its effects.
@@ -507,7 +512,8 @@ impl<'c> Calls<'c> {
             _ => CommandError::SCRIPT_UNKNOWN,
         })?;
         let denied = self.denied;
-        let refusal = if d.flags.has(Flags::NOSCRIPT) || matches!(d.exec, Exec::Server) {
+        let unheard = matches!(d.exec, Exec::Server) && !self.slices.may_rest();
+        let refusal = if d.flags.has(Flags::NOSCRIPT) || unheard {
             Err(CommandError::SCRIPT_REFUSED)
         } else if self.read_only && d.changes() {
             Err(CommandError::SCRIPT_WRITES)
@@ -557,9 +563,10 @@ impl<'c> Calls<'c> {
 
     fn run(&mut self, d: &'static Command, request: &mut Request, mark: Mark, out: &mut Reply) {
         self.written |= d.flags.has(Flags::WRITE);
-        if is_wide(d) {
-            self.run_wide(d, request.args(), mark, out);
-            return;
+        match d.exec {
+            _ if is_wide(d) => return self.run_wide(d, request.args(), mark, out),
+            Exec::Server => return self.have_run(d, request.args(), mark, out),
+            _ => {}
         }
         let Hands { out: scratch, session } = self.hands.take().expect("one command at a time");
         mem::swap(scratch, out);
@@ -605,6 +612,24 @@ impl<'c> Calls<'c> {
         self.ended = Some(end);
         let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), worker.now_ms());
         let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
+        self.observers.after(ran, Caller::Script(session), None, out);
+    }
+
+    /// Has the server run a command of its own, while the script rests.
+    fn have_run(&mut self, d: &'static Command, args: Args<'_>, mark: Mark, out: &mut Reply) {
+        let start = Instant::now();
+        let rests = self.lets_others_on();
+        debug_assert!(rests, "a script begins before it calls");
+        let result = self.slices.ask(d, args, out.resp()).map(|reply| reply.parts().for_each(|part| out.raw(part)));
+        let end = Instant::now();
+        self.ended = Some(end);
+        let now_ms = match &mut self.at {
+            At::Alone(worker, _) => worker.now_ms(),
+            At::Beside(tx, ..) => tx.now_ms(),
+            At::Before(_) | At::Nowhere => unreachable!("a script begins before it calls"),
+        };
+        let Some(Hands { session, .. }) = &mut self.hands else { unreachable!("one command at a time") };
+        let ran = Ran { row: d, args, result, mark, nanos: Some((end - start).as_nanos() as u64), now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), None, out);
     }
 

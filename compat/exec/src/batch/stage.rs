@@ -31,7 +31,7 @@ use varve_store::StoreWorker;
 
 use super::account::whole_ms;
 use super::script::{Request, Room, Scripting};
-use super::slices::Slices;
+use super::slices::{Answer, Rest, ServerCall, Slices};
 use super::transaction::run_alone;
 use super::{Batch, Running, Stop};
 use crate::checks::{self, Denied};
@@ -73,11 +73,19 @@ pub(super) struct Scripts {
 }
 
 /// A script on its stack.
-type Act = Coroutine<(), (), Box<Stage>>;
+type Act = Coroutine<Answer, Rest, Box<Stage>>;
 
 /// A script that rests: its stack, and all that it holds. It stays on the thread on which it has begun, and is gone on with to
 /// its end: a script that is dropped half way aborts the process.
-pub struct RestingScript(Act);
+pub struct RestingScript(Box<Resting>);
+
+struct Resting {
+    act: Act,
+    /// The command that it has called, until the server has taken it.
+    call: Option<ServerCall>,
+    /// The answer to it.
+    answer: Answer,
+}
 
 /// A script that has rested and ended, to be settled by [`Batch::end_script`].
 pub struct EndedScript {
@@ -98,20 +106,41 @@ impl fmt::Debug for EndedScript {
 }
 
 impl RestingScript {
+    /// The command of the server that the script has called, if it waits for one: it is to be answered before it goes on.
+    #[inline]
+    pub fn take_call(&mut self) -> Option<ServerCall> {
+        self.0.call.take()
+    }
+
+    /// Gives the script the reply to the command that was taken, or its error.
+    pub fn answer(&mut self, answer: CmdResult<Reply>) {
+        self.0.answer = Some(answer);
+    }
+
     /// Goes on with the script for a slice, on a worker that holds nothing.
     ///
     /// # Errors
     /// It rests again.
     pub fn go_on(self) -> Result<EndedScript, RestingScript> {
-        let mut act = self.0;
-        rank::take_back();
-        match act.resume(()) {
-            CoroutineResult::Yield(()) => {
-                rank::set_aside();
-                Err(RestingScript(act))
-            }
-            CoroutineResult::Return(stage) => Ok(EndedScript { stage, stack: act.into_stack() }),
+        let Resting { act, call, answer } = *self.0;
+        debug_assert!(call.is_none(), "a command that was called is answered first");
+        slice(act, answer)
+    }
+}
+
+/// Runs a slice of a script, on a worker that holds nothing.
+///
+/// # Errors
+/// It rests.
+fn slice(mut act: Act, answer: Answer) -> Result<EndedScript, RestingScript> {
+    rank::take_back();
+    match act.resume(answer) {
+        CoroutineResult::Yield(rest) => {
+            rank::set_aside();
+            let call = if let Rest::Server(call) = rest { Some(call) } else { None };
+            Err(RestingScript(Box::new(Resting { act, call, answer: None })))
         }
+        CoroutineResult::Return(stage) => Ok(EndedScript { stage, stack: act.into_stack() }),
     }
 }
 
@@ -228,8 +257,8 @@ impl Running<'_> {
         let args = batch.work.args(&batch.work.requests[*next], input, outside);
         let (worker_now, observers, denied) = (&**worker, &batch.observers, batch.denied);
         stage.set(Cue { row, job, args, session, denied, worker: worker_now, observers, out });
-        let act = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| stage.perform(yielder));
-        let ended = RestingScript(act).go_on().map_err(|script| {
+        let perform = move |yielder: &Yielder<Answer, Rest>, _: Answer| stage.perform(yielder);
+        let ended = slice(Coroutine::with_stack(stack, perform), None).map_err(|script| {
             *next += 1;
             self.session.note_command(row);
             Stop::Script(script)
@@ -366,7 +395,7 @@ impl Stage {
     }
 
     /// Runs the script, from its first slice to its last.
-    fn perform(mut self: Box<Stage>, yielder: &Yielder<(), ()>) -> Box<Stage> {
+    fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rest>) -> Box<Stage> {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
         let Part { row, job, session, denied, begun, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);

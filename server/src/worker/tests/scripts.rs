@@ -315,3 +315,25 @@ fn what_a_script_changes_is_reported_as_its_workers() {
         reader.expect(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n");
     }
 }
+
+/// The server runs them while the script rests, whatever the script holds.
+#[test]
+fn scripts_call_commands_of_the_server_that_redis_lets_them() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    client.ask(&["EVAL", "redis.call('SET', KEYS[1], 1) return redis.call('LASTSAVE') > 0", "1", "a"], ":1\r\n");
+    let body = "redis.call('SET', 'b', 2) return redis.call('INFO', 'keyspace')";
+    assert!(client.bulk(&["EVAL", body, "0"]).contains("db0:keys=2"), "with what the script has written");
+    client.ask(&["EVAL", "return redis.call('PUBSUB', 'NUMPAT') + redis.call('DBSIZE')", "0"], ":2\r\n");
+    client.ask(
+        &["EVAL", "return redis.pcall('SLOWLOG', 'GET', 'x')['err']", "0"],
+        "$47\r\nERR count should be greater than or equal to -1\r\n",
+    );
+    client.send(&request(&["EVAL", "return redis.call('CONFIG', 'GET', 'port')", "0"]));
+    assert!(client.line().starts_with("-ERR This Redis command is not allowed from script"));
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["EVAL", "return #redis.call('INFO', 'server') > 0", "0"], "+QUEUED\r\n");
+    client.ask(&["EXEC"], "*1\r\n:1\r\n");
+    assert_eq!(calls(&mut client, "info"), 2);
+    assert_eq!(calls(&mut client, "lastsave"), 1);
+}

@@ -657,7 +657,7 @@ fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut O
     if result.is_ok() && observers.monitored.is_none() && session.ends_quietly() {
         // Of all that follows a command, only this is left: a session that tracks comes here with each of its commands.
         if session.tracking().remembers() {
-            tracking::remember(row, *args, session.id(), tx);
+            tracking::remember(row, *args, session.id(), tx.store());
         }
         return true;
     }

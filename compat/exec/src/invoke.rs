@@ -213,8 +213,8 @@ impl Observers {
         };
         if let Some(tx) = tx {
             tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
-            if session.tracking().remembers() {
-                tracking::remember(row, args, session.id(), tx);
+            if session.tracking().remembers() && !by_script {
+                tracking::remember(row, args, session.id(), tx.store());
             }
         }
         // Monitors do not see the command with which a client ends: redis-server does not show it either.

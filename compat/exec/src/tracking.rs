@@ -8,11 +8,14 @@
 //!   BCAST     none: the client hears of every change under its prefixes
 //! ```
 //!
+//! A script that has a reading command run has read the keys that it declares, and no others: redis-server's rule, on which a
+//! client relies that knows what it has sent.
+//!
 //! Not here: the table of what was read, and the messages (the server).
 
 use varve_catalog::{Flags, Row};
 use varve_protocol::Args;
-use varve_store::Tx;
+use varve_store::Store;
 
 /// See the module's picture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,11 +49,15 @@ impl Tracking {
 
 /// Remembers the keys that a command of a tracking connection, `client`, has read; their shards are still held.
 #[inline(never)]
-pub(crate) fn remember(d: &Row, args: Args<'_>, client: u64, tx: &Tx<'_>) {
-    if !d.flags.has(Flags::READONLY) {
-        return;
+pub(crate) fn remember(d: &Row, args: Args<'_>, client: u64, store: &Store) {
+    if d.flags.has(Flags::READONLY) {
+        remember_keys(d, args, client, store);
     }
-    let Some(observer) = tx.store().observer() else { return };
+}
+
+/// Remembers the keys of a request, whose shards are held or the gate alone.
+pub(crate) fn remember_keys(d: &Row, args: Args<'_>, client: u64, store: &Store) {
+    let Some(observer) = store.observer() else { return };
     // Arguments that name no keys have been refused.
     let _ = d.for_each_key(args, |at| observer.read(client, args.get(at)));
 }

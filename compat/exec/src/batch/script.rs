@@ -45,6 +45,7 @@ use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
 use crate::script::{Beginning, ScriptCalls, ScriptCtx, ScriptKeeper};
 use crate::session::Session;
+use crate::tracking;
 
 impl Batch {
     /// The parts that run a transaction: the worker's own, but for what the handlers of scripts keep. Its scripts do not rest.
@@ -495,6 +496,11 @@ impl<'c> Calls<'c> {
     }
 }
 
+/// True for a command that reads, in a script of a client that tracks what it reads.
+fn reads_for_tracker(d: &Command, session: &Session) -> bool {
+    session.tracking().remembers() && d.flags.has(Flags::READONLY)
+}
+
 /// True for a command that cannot run beside others: it does not name all its keys.
 fn is_wide(d: &'static Command) -> bool {
     matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_))
@@ -612,6 +618,10 @@ impl<'c> Calls<'c> {
         self.ended = Some(end);
         let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), worker.now_ms());
         let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
+        if reads_for_tracker(d, session) {
+            let (row, sent) = self.command;
+            tracking::remember_keys(row, sent, session.id(), self.store);
+        }
         self.observers.after(ran, Caller::Script(session), None, out);
     }
 
@@ -647,6 +657,11 @@ impl<'c> Calls<'c> {
         }
         ctx.set_call(d, args, keys);
         super::list_shards(ctx, shards);
+        let declared = reads_for_tracker(d, ctx.session).then_some(self.command);
+        if let Some((row, sent)) = declared {
+            // Nobody changes them before they are remembered.
+            let _ = row.for_each_key(sent, |at| shards.add([ctx.tx.shard_of_bytes(sent.get(at))]));
+        }
         ctx.tx.hold(shards);
         if d.flags.has(Flags::WRITE) && ctx.tx.any_waiters() {
             let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
@@ -662,6 +677,9 @@ impl<'c> Calls<'c> {
         self.ended = Some(end);
         let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), ctx.tx.now_ms());
         let Ctx { tx, session, out, .. } = ctx;
+        if let Some((row, sent)) = declared {
+            tracking::remember_keys(row, sent, session.id(), self.store);
+        }
         let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), Some(tx), out);
     }

@@ -337,3 +337,29 @@ fn scripts_call_commands_of_the_server_that_redis_lets_them() {
     assert_eq!(calls(&mut client, "info"), 2);
     assert_eq!(calls(&mut client, "lastsave"), 1);
 }
+
+/// A client that tracks knows what it has sent: a script that reads has read what it declares.
+#[test]
+fn the_declared_keys_of_a_script_that_reads_are_tracked() {
+    let server = Server::start(2, "");
+    let mut reader = server.connect();
+    reader.send(&[request(&["HELLO", "3"]), request(&["PING"])].concat());
+    while reader.line() != "+PONG" {}
+    reader.ask(&["CLIENT", "TRACKING", "ON"], "+OK\r\n");
+    let mut writer = server.connect();
+    // It reads nothing.
+    reader.ask(&["EVAL", "redis.call('SET', 'c', 1) return 1", "2", "a", "b"], ":1\r\n");
+    writer.ask(&["MSET", "a", "1", "b", "1"], "+OK\r\n");
+    // It reads another key than those that it declares.
+    reader.ask(&["EVAL_RO", "redis.call('GET', 'c') return 1", "2", "a", "b"], ":1\r\n");
+    writer.ask(&["SET", "c", "2"], "+OK\r\n");
+    writer.ask(&["SET", "a", "2"], "+OK\r\n");
+    reader.expect(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n");
+    // Alone behind the gate as well.
+    reader.ask(&["EVAL", "redis.call('DBSIZE') return 1", "1", "a"], ":1\r\n");
+    writer.ask(&["SET", "a", "3"], "+OK\r\n");
+    reader.expect(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n");
+    // The first script that read declared this one as well.
+    writer.ask(&["SET", "b", "3"], "+OK\r\n");
+    reader.expect(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nb\r\n");
+}

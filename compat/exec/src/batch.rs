@@ -434,19 +434,14 @@ impl Running<'_> {
                 Err(Unresolved::Foreign) => Some(Stop::Foreign),
                 Err(Unresolved::Empty) => self.empty(),
                 command => {
-                    if let Some(stop) = stands_back(
-                        self.out.len() > self.out_max,
-                        self.batch.pause,
-                        self.batch.denied,
-                        command,
-                        self.session,
-                    ) {
+                    let (full, pause) = (self.out.len() > self.out_max, self.pause_of(command));
+                    if let Some(stop) = stands_back(full, pause, self.batch.denied, command, self.session) {
                         return Some(stop);
                     }
                     match command {
                         _ if self.session.is_queueing() => self.in_multi(),
                         Ok(Command { exec: Exec::Transaction(step), .. }) => self.transaction(*step),
-                        Ok(d @ Command { exec: Exec::Script(run), .. }) => self.script(d, *run),
+                        Ok(d @ Command { exec: Exec::Script(run, _), .. }) => self.script(d, *run),
                         Ok(command) => self.other(command),
                         Err(unresolved) => self.unresolved(&unresolved),
                     }

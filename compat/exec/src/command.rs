@@ -17,7 +17,7 @@ use varve_protocol::{Args, Reply};
 use crate::ctx::{Ctx, WideCtx};
 use crate::errors::{CmdResult, CommandError};
 use crate::notify::Events;
-use crate::script::{KeeperCtx, ScriptCtx};
+use crate::script::{KeeperCtx, ScriptCtx, ScriptKeeper, ScriptRules};
 use crate::session::Session;
 use crate::waiting::Blocked;
 
@@ -49,6 +49,9 @@ pub type SessionFn = fn(&mut SessionCtx<'_>) -> CmdResult;
 
 /// A command that runs a script.
 pub type ScriptFn = fn(&mut ScriptCtx<'_>) -> CmdResult;
+
+/// The flags that the script of a request declares, before it runs; None: it declares none, or is not known.
+pub type RulesFn = fn(&mut ScriptKeeper, Args<'_>) -> Option<ScriptRules>;
 /// A command about scripts that runs none.
 pub type KeeperFn = fn(&mut KeeperCtx<'_>) -> CmdResult;
 
@@ -94,7 +97,7 @@ pub enum Exec {
     /// Touches no key: PING, ECHO, SELECT.
     Session(SessionFn),
     /// It runs a script, whose commands may touch any key: EVAL, FCALL.
-    Script(ScriptFn),
+    Script(ScriptFn, RulesFn),
     /// It concerns the scripts that are kept, and touches no key: SCRIPT, FUNCTION.
     Keeper(KeeperFn),
     /// The executor itself: MULTI, EXEC, DISCARD, UNWATCH.

@@ -60,6 +60,8 @@ pub(crate) struct Multi {
     /// A command could not be queued: EXEC does nothing.
     pub(crate) spoilt: bool,
     pub(crate) reach: Reach,
+    /// A command may change something.
+    pub(crate) changes: bool,
     /// Bytes of the arguments of the commands that may need memory, and of their number; 0 if there is none.
     pub(crate) admit_bytes: u64,
     /// EXEC as the client wrote it, for MONITOR.

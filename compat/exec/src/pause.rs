@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   ALL    every command that would run
-//!   WRITE  commands that change keys or publish, and EXEC of a transaction with one of those
+//!   WRITE  commands that change keys or publish, scripts but for those that declare `no-writes`, and EXEC of a transaction
+//!          with one of those
 //! ```
 //!
 //! A request that is held back has not begun: it stays in the connection's input, and those behind it with it. What is
@@ -35,10 +36,7 @@ impl Pause {
     #[cold]
     fn holds_now(self, d: &Command, session: &Session) -> bool {
         let exempt = session.is_monitor() || checks::allowed(d, session, Denied::NONE).is_err();
-        !exempt && (self == Pause::All || d.changes() || d.is_exec() && queued_changes(session))
+        let queued_changes = || session.multi().is_some_and(|multi| multi.changes);
+        !exempt && (self == Pause::All || d.changes() || d.is_exec() && queued_changes())
     }
-}
-
-fn queued_changes(session: &Session) -> bool {
-    session.multi().is_some_and(|multi| multi.commands().any(|d| d.changes()))
 }

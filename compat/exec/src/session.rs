@@ -712,8 +712,9 @@ impl Session {
     }
 
     /// Queues a copy of a command, which needs this `reach`, between MULTI and EXEC.
-    pub(crate) fn queue(&mut self, row: &'static Row, args: Args<'_>, reach: Reach) {
+    pub(crate) fn queue(&mut self, row: &'static Row, args: Args<'_>, reach: Reach, changes: bool) {
         if let Some(multi) = &mut self.multi {
+            multi.changes |= changes;
             self.queued_bytes += multi.push(row, args, reach);
         }
     }

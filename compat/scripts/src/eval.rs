@@ -1,13 +1,15 @@
 //! EVAL, EVALSHA, and those of their kin that change nothing.
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, key};
-use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, ScriptCtx};
+use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, ScriptCtx, ScriptKeeper, ScriptRules};
+use varve_protocol::Args;
 
 use crate::cache::Name;
 use crate::errors;
 use crate::given::keys_and_arguments;
 use crate::keeper::Keeper;
 use crate::rows::{COST, READ, READ_NOTES, RUNNING, WRITTEN, WRITTEN_NOTES};
+use crate::shebang;
 
 pub(crate) const ROWS: FileRows = &[EVAL, EVALSHA, EVAL_RO, EVALSHA_RO];
 
@@ -17,7 +19,7 @@ fn eval(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const EVAL: Command = Command::new(
-    Exec::Script(eval),
+    Exec::Script(eval, rules_by_text),
     Row::new("eval", Group::Scripting, -3, "2.6.0")
         .about("Runs a script that is sent with the command.", COST)
         .flags(RUNNING)
@@ -38,7 +40,7 @@ fn evalsha(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const EVALSHA: Command = Command::new(
-    Exec::Script(evalsha),
+    Exec::Script(evalsha, rules_by_sha),
     Row::new("evalsha", Group::Scripting, -3, "2.6.0")
         .about("Runs a script that the server knows, by the SHA-1 of its text.", COST)
         .flags(RUNNING)
@@ -59,7 +61,7 @@ fn eval_ro(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const EVAL_RO: Command = Command::new(
-    Exec::Script(eval_ro),
+    Exec::Script(eval_ro, rules_by_text),
     Row::new("eval_ro", Group::Scripting, -3, "7.0.0")
         .about("Runs a script that is sent with the command and changes nothing.", COST)
         .flags(RUNNING)
@@ -80,7 +82,7 @@ fn evalsha_ro(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const EVALSHA_RO: Command = Command::new(
-    Exec::Script(evalsha_ro),
+    Exec::Script(evalsha_ro, rules_by_sha),
     Row::new("evalsha_ro", Group::Scripting, -3, "7.0.0")
         .about("Runs a script that the server knows and that changes nothing, by the SHA-1 of its text.", COST)
         .flags(RUNNING)
@@ -94,6 +96,17 @@ const EVALSHA_RO: Command = Command::new(
             arg("arg", ArgKind::String).optional().multiple(),
         ]),
 );
+
+/// The flags that a script declares which is sent.
+fn rules_by_text(_: &mut ScriptKeeper, args: Args<'_>) -> Option<ScriptRules> {
+    shebang::split(args.get(1)).ok()?.0
+}
+
+/// The flags that a script declares which the server knows.
+fn rules_by_sha(keeper: &mut ScriptKeeper, args: Args<'_>) -> Option<ScriptRules> {
+    let body = Keeper::of(keeper).cache().get(Name::parse(args.get(1))?)?;
+    shebang::split(&body).ok()?.0
+}
 
 /// How a command names its script.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! FCALL and FCALL_RO: functions of libraries.
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, key};
-use varve_exec::{Beginning, CmdResult, Command, CommandError, Exec, FileRows, ScriptCtx, ScriptKind};
+use varve_exec::{Beginning, CmdResult, Command, CommandError, Exec, FileRows, ScriptCtx, ScriptKeeper, ScriptKind, ScriptRules};
+use varve_protocol::Args;
 
 use crate::errors;
 use crate::given::keys_and_arguments;
@@ -17,7 +18,7 @@ fn fcall(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const FCALL: Command = Command::new(
-    Exec::Script(fcall),
+    Exec::Script(fcall, rules),
     Row::new("fcall", Group::Scripting, -3, "7.0.0")
         .about("Runs a function of a library.", COST)
         .flags(RUNNING)
@@ -38,7 +39,7 @@ fn fcall_ro(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const FCALL_RO: Command = Command::new(
-    Exec::Script(fcall_ro),
+    Exec::Script(fcall_ro, rules),
     Row::new("fcall_ro", Group::Scripting, -3, "7.0.0")
         .about("Runs a function of a library that changes nothing.", COST)
         .flags(RUNNING)
@@ -52,6 +53,11 @@ const FCALL_RO: Command = Command::new(
             arg("arg", ArgKind::String).optional().multiple(),
         ]),
 );
+
+/// The flags of the function.
+fn rules(keeper: &mut ScriptKeeper, args: Args<'_>) -> Option<ScriptRules> {
+    Keeper::of(keeper).shared().functions().find(args.get(1)).map(|function| function.rules())
+}
 
 fn run(ctx: &mut ScriptCtx<'_>, read_only: bool) -> CmdResult {
     let shared = Keeper::of(ctx.keeper).shared();

@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use varve_base::glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
-use varve_exec::{Beginning, CmdResult, Command, CommandError, Exec, FileRows, KeeperCtx, ScriptCtx, ScriptKind};
-use varve_protocol::Reply;
+use varve_exec::{
+    Beginning, CmdResult, Command, CommandError, Exec, FileRows, KeeperCtx, ScriptCtx, ScriptKeeper, ScriptKind,
+    ScriptRules,
+};
+use varve_protocol::{Args, Reply};
 use varve_rdb::functions::{self, LibrariesFault};
 
 use crate::errors;
@@ -26,6 +29,11 @@ const FUNCTION: Command = Command::container(
     Row::new("function", Group::Scripting, -2, "7.0.0").about("The libraries of functions that the server knows.", ""),
     &[KILL, DUMP, STATS, LIST, LOAD, HELP, FLUSH, RESTORE, DELETE],
 );
+
+/// These commands declare nothing.
+fn no_rules(_: &mut ScriptKeeper, _: Args<'_>) -> Option<ScriptRules> {
+    None
+}
 
 /// Takes the place of scripts for a command that changes libraries.
 fn begin(ctx: &mut ScriptCtx<'_>) -> CmdResult {
@@ -53,7 +61,7 @@ fn load(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const LOAD: Command = Command::new(
-    Exec::Script(load),
+    Exec::Script(load, no_rules),
     Row::sub("function|load", "load", Group::Scripting, -3, "7.0.0")
         .about("Has the server know a library of functions.", "That of the library's code")
         .flags(&[Flags::NOSCRIPT, Flags::WRITE, Flags::DENYOOM])
@@ -72,7 +80,7 @@ fn delete(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const DELETE: Command = Command::new(
-    Exec::Script(delete),
+    Exec::Script(delete, no_rules),
     Row::sub("function|delete", "delete", Group::Scripting, 3, "7.0.0")
         .about("Forgets a library of functions.", "O(N) in the functions of the library")
         .flags(&[Flags::NOSCRIPT, Flags::WRITE])
@@ -98,7 +106,7 @@ fn flush(ctx: &mut ScriptCtx<'_>) -> CmdResult {
 }
 
 const FLUSH: Command = Command::new(
-    Exec::Script(flush),
+    Exec::Script(flush, no_rules),
     Row::sub("function|flush", "flush", Group::Scripting, -2, "7.0.0")
         .about("Forgets all libraries of functions.", "O(N) in the functions")
         .flags(&[Flags::NOSCRIPT, Flags::WRITE])
@@ -138,7 +146,7 @@ fn policy(word: &[u8]) -> CmdResult<Policy> {
 }
 
 const RESTORE: Command = Command::new(
-    Exec::Script(restore),
+    Exec::Script(restore, no_rules),
     Row::sub("function|restore", "restore", Group::Scripting, -3, "7.0.0")
         .about("Has the server know the libraries of a payload.", "That of the libraries' code")
         .flags(&[Flags::NOSCRIPT, Flags::WRITE, Flags::DENYOOM])

@@ -103,6 +103,24 @@ pub(super) fn stands_back(
 }
 
 impl Running<'_> {
+    /// The pause that holds for the next request: a pause of writes does not hold a script back that declares that it changes
+    /// nothing.
+    #[inline]
+    pub(super) fn pause_of(&mut self, command: Result<&'static Command, Unresolved>) -> Pause {
+        match (self.batch.pause, command) {
+            (Pause::Writes, Ok(d)) if self.declares_no_writes(d) => Pause::None,
+            (pause, _) => pause,
+        }
+    }
+
+    /// True if the next request, of this command, runs a script that declares that it changes nothing.
+    pub(super) fn declares_no_writes(&mut self, d: &'static Command) -> bool {
+        let (Exec::Script(_, rules), Some(scripts)) = (d.exec, &mut self.batch.scripts) else { return false };
+        let work = &self.batch.work;
+        let args = work.args(&work.requests[self.next], self.input, self.outside);
+        rules(scripts.keeper(), args).is_some_and(|rules| rules.no_writes)
+    }
+
     /// The gate is shut: the request waits, unless a script has held it for too long.
     #[cold]
     pub(super) fn shut_out(&mut self, d: &'static Command) -> Option<Stop> {

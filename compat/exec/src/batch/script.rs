@@ -43,6 +43,7 @@ use crate::large_arguments::LargeArguments;
 use crate::last_command;
 use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
+use crate::pause::Pause;
 use crate::script::{Beginning, ScriptCalls, ScriptCtx, ScriptKeeper};
 use crate::session::Session;
 use crate::tracking;
@@ -50,9 +51,9 @@ use crate::tracking;
 impl Batch {
     /// The parts that run a transaction: the worker's own, but for what the handlers of scripts keep. Its scripts do not rest.
     pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable) -> Scripting<'b> {
-        let Batch { observers, scripts, denied, .. } = self;
+        let Batch { observers, scripts, denied, pause, .. } = self;
         let keeper = scripts.as_deref_mut().map(|scripts| scripts.keeper());
-        Scripting { table, observers, keeper, denied: *denied, slices: Slices::endless() }
+        Scripting { table, observers, keeper, denied: *denied, still: *pause != Pause::None, slices: Slices::endless() }
     }
 }
 
@@ -63,6 +64,8 @@ pub(super) struct Scripting<'b> {
     /// None: there are no commands that run scripts.
     pub(super) keeper: Option<&'b mut ScriptKeeper>,
     pub(super) denied: Denied,
+    /// Nothing may change at present but by commands that were let in.
+    pub(super) still: bool,
     pub(super) slices: Slices<'b>,
 }
 
@@ -141,13 +144,14 @@ impl Scripting<'_> {
     ) -> (CmdResult, End) {
         let WideCall { args, worker, session, out } = call;
         let replays = session.replays();
-        let Scripting { table, observers, keeper, denied, slices } = self;
+        let Scripting { table, observers, keeper, denied, still, slices } = self;
         let keeper = keeper.as_deref_mut().expect("a server with commands of scripts has a stage");
         let mut calls = Calls {
             store,
             table,
             observers,
             denied: *denied,
+            still: *still,
             slices,
             command: (d, args),
             place,
@@ -219,6 +223,7 @@ struct Calls<'c> {
     table: &'c CommandTable,
     observers: &'c mut Observers,
     denied: Denied,
+    still: bool,
     slices: &'c Slices<'c>,
     /// The command that runs the script, and its request.
     command: (&'static Command, Args<'c>),
@@ -448,8 +453,9 @@ impl<'c> Calls<'c> {
         let Some(token) = self.store.try_token() else { return false };
         self.out_of_memory = worker.admit(bytes).is_err();
         worker.begin_unit();
+        let still = self.still;
         let session = self.session();
-        let (db, overdue) = (session.db(), session.overdue(false));
+        let (db, overdue) = (session.db(), session.overdue(still));
         let mut tx = Tx::new(self.store, worker.parts().1, db);
         tx.set_overdue(overdue);
         tx.gather(&token);
@@ -580,7 +586,7 @@ impl<'c> Calls<'c> {
             At::Alone(worker, gate) => {
                 {
                     let mut tx = Tx::new(self.store, worker.parts().1, session.db());
-                    tx.set_overdue(session.overdue(false));
+                    tx.set_overdue(session.overdue(self.still));
                     let mut ctx = Ctx::of_owned(d, tx, &mut *scratch, &mut *session);
                     self.run_on_keys(d, &mut ctx, request, mark);
                     let Ctx { mut tx, .. } = ctx;

@@ -39,6 +39,7 @@ use crate::command::{Command, CommandTable, ScriptFn};
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran};
 use crate::notify::{Events, Publisher};
+use crate::pause::Pause;
 use crate::script::ScriptKeeper;
 use crate::session::Session;
 
@@ -177,6 +178,7 @@ struct Part {
     /// Of a script, its own; of a transaction, the client's.
     session: Session,
     denied: Denied,
+    still: bool,
     begun: Instant,
     /// None if its place was not to be had.
     result: Option<CmdResult>,
@@ -210,10 +212,11 @@ impl Running<'_> {
     /// Runs a script of a stream that is applied, to its end.
     fn script_off_stage(&mut self, d: &'static Command, run: ScriptFn) -> Option<Stop> {
         let Running { batch, worker, table, session, input, outside, out, next, .. } = self;
-        let Batch { work, observers, scripts, denied, .. } = &mut **batch;
+        let Batch { work, observers, scripts, denied, pause, .. } = &mut **batch;
         let args = work.args(&work.requests[*next], input, outside);
         let keeper = scripts.as_deref_mut().map(Scripts::keeper);
-        let parts = Scripting { table, observers, keeper, denied: *denied, slices: Slices::endless() };
+        let (denied, still, slices) = (*denied, *pause != Pause::None, Slices::endless());
+        let parts = Scripting { table, observers, keeper, denied, still, slices };
         let (mut own, mut called, mut scratch) = (Session::of_script(session), Request::default(), Reply::new());
         let room = Room { request: &mut called, scratch: &mut scratch };
         let (begun, mark) = (Instant::now(), out.mark());
@@ -255,8 +258,9 @@ impl Running<'_> {
         let mut stage = scripts.stage.take().expect("it is prepared");
         let stack = scripts.stack.take().expect("it is prepared");
         let args = batch.work.args(&batch.work.requests[*next], input, outside);
-        let (worker_now, observers, denied) = (&**worker, &batch.observers, batch.denied);
-        stage.set(Cue { row, job, args, session, denied, worker: worker_now, observers, out });
+        let (worker_now, observers) = (&**worker, &batch.observers);
+        let (denied, still) = (batch.denied, batch.pause != Pause::None);
+        stage.set(Cue { row, job, args, session, denied, still, worker: worker_now, observers, out });
         let perform = move |yielder: &Yielder<Answer, Rest>, _: Answer| stage.perform(yielder);
         let ended = slice(Coroutine::with_stack(stack, perform), None).map_err(|script| {
             *next += 1;
@@ -373,6 +377,7 @@ pub(super) struct Cue<'c> {
     /// The session on which it runs.
     pub(super) session: Session,
     pub(super) denied: Denied,
+    pub(super) still: bool,
     /// The worker's other part.
     pub(super) worker: &'c StoreWorker,
     /// Of the worker's other part.
@@ -383,7 +388,7 @@ pub(super) struct Cue<'c> {
 impl Stage {
     /// Sets a script up.
     pub(super) fn set(&mut self, cue: Cue<'_>) {
-        let Cue { row, job, args, session, denied, worker, observers, out } = cue;
+        let Cue { row, job, args, session, denied, still, worker, observers, out } = cue;
         self.request.set(args.iter());
         self.worker.set_now(worker.now_ms());
         self.worker.set_client(session.id());
@@ -391,15 +396,15 @@ impl Stage {
         self.observers.follow(observers);
         self.out.set_resp(out.resp());
         self.out.set_ceiling(out.ceiling());
-        self.part = Some(Part { row, job, session, denied, begun: Instant::now(), result: None });
+        self.part = Some(Part { row, job, session, denied, still, begun: Instant::now(), result: None });
     }
 
     /// Runs the script, from its first slice to its last.
     fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rest>) -> Box<Stage> {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
-        let Part { row, job, session, denied, begun, result } = part.as_mut().expect("a script was set up");
+        let Part { row, job, session, denied, still, begun, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);
-        let mut parts = Scripting { table, observers, keeper: Some(&mut **keeper), denied: *denied, slices };
+        let mut parts = Scripting { table, observers, keeper: Some(&mut **keeper), denied: *denied, still: *still, slices };
         *result = match *job {
             Job::Script(run) => {
                 let room = Room { request: called, scratch };

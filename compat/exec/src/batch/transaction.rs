@@ -32,6 +32,7 @@ use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::try_admit;
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
+use crate::pause::Pause;
 use crate::script::KeeperCtx;
 use crate::session::Session;
 use crate::stats::SpikeEvent;
@@ -61,8 +62,9 @@ impl Running<'_> {
                 return self.reject(d, refusal);
             }
         }
+        let changes = d.changes() && !self.declares_no_writes(d);
         let args = self.batch.args_of(self.next, self.input, self.outside);
-        self.session.queue(d, args, reach_of(d));
+        self.session.queue(d, args, reach_of(d), changes);
         let (mark, out) = (self.out.mark(), &mut *self.out);
         self.next += 1;
         out.simple("QUEUED");
@@ -228,7 +230,7 @@ impl Running<'_> {
     /// True if a script is among the commands that are queued.
     fn queue_runs_script(&self) -> bool {
         let mut queue = self.session.multi().into_iter().flat_map(|multi| &multi.queue);
-        queue.any(|queued| matches!(self.table.of(queued.row).exec, Exec::Script(_)))
+        queue.any(|queued| matches!(self.table.of(queued.row).exec, Exec::Script(..)))
     }
 
     /// Runs the transaction, the gate held alone.
@@ -269,7 +271,7 @@ impl Running<'_> {
         let multi = session.multi().expect("EXEC inside MULTI");
         let keys = Keys::of(&multi.queue, table, &store, session.db());
         let mut tx = Tx::new(&store, worker.parts().1, session.db());
-        tx.set_overdue(session.overdue(false));
+        tx.set_overdue(session.overdue(batch.pause != Pause::None));
         let mut shards = std::mem::take(&mut batch.shards);
         shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         if let Some(watching) = session.watching() {
@@ -341,7 +343,7 @@ fn meets_frozen(store: &Store, session: &Session) -> bool {
 fn reach_of(command: &Command) -> Reach {
     match command.exec {
         Exec::Server => Reach::Server,
-        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Script(_) | Exec::Keeper(_) => Reach::Exclusive,
+        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Script(..) | Exec::Keeper(_) => Reach::Exclusive,
         _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
         _ => Reach::Shards,
     }
@@ -490,7 +492,7 @@ impl Transaction {
         loop {
             let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
             let mut tx = Tx::new(&store, worker.parts().1, session.db());
-            tx.set_overdue(session.overdue(false));
+            tx.set_overdue(session.overdue(parts.still));
             self.stretch(parts.observers, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
@@ -505,7 +507,7 @@ impl Transaction {
             let (args, mark, start) = (queued.args(), out.mark(), Instant::now());
             let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
             let result = match d.exec {
-                Exec::Script(run) => parts.run_in_exec((d, run), call, &mut self.ready),
+                Exec::Script(run, _) => parts.run_in_exec((d, run), call, &mut self.ready),
                 Exec::Keeper(run) => {
                     let busy = parts.denied.busy;
                     run(&mut KeeperCtx { args, out: call.out, keeper: parts.keeper(), busy })

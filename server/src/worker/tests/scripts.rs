@@ -363,3 +363,29 @@ fn the_declared_keys_of_a_script_that_reads_are_tracked() {
     writer.ask(&["SET", "b", "3"], "+OK\r\n");
     reader.expect(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nb\r\n");
 }
+
+#[test]
+fn scripts_that_declare_that_they_write_nothing_run_while_writes_are_paused() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let reads = "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])";
+    client.ask(&["SET", "k", "v", "PX", "30"], "+OK\r\n");
+    client.ask(&["SCRIPT", "LOAD", reads], "$40\r\nd623bfea8e37744c1ffa709b62269c5db88a6bc0\r\n");
+    client.ask(&["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function{function_name = 'f', \
+        callback = function() return 1 end, flags = {'no-writes'}}"], "$3\r\nlib\r\n");
+    client.ask(&["CLIENT", "PAUSE", "100000", "WRITE"], "+OK\r\n");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    // The key is over, and stays as long as nothing may change.
+    client.ask(&["EVAL", reads, "1", "k"], "$-1\r\n");
+    client.ask(&["EVALSHA", "d623bfea8e37744c1ffa709b62269c5db88a6bc0", "1", "k"], "$-1\r\n");
+    client.ask(&["FCALL", "f", "0"], ":1\r\n");
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["EVAL", reads, "1", "k"], "+QUEUED\r\n");
+    client.ask(&["EXEC"], "*1\r\n$-1\r\n");
+    assert_eq!(server.state().store().len(0), 1);
+    let mut held = server.connect();
+    held.send(&request(&["EVAL", "return 1", "0"]));
+    wait_until("a script that may write waits", || server.state().total(|stats| &stats.held) == 1);
+    client.ask(&["CLIENT", "UNPAUSE"], "+OK\r\n");
+    held.expect(b":1\r\n");
+}

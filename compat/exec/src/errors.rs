@@ -22,7 +22,11 @@ enum Text {
 
 /// A text that holds something of the request.
 #[derive(Debug, PartialEq, Eq)]
-struct Made(Vec<u8>);
+struct Made {
+    text: Vec<u8>,
+    /// Counted among the errors already.
+    counted: bool,
+}
 
 const _: () = assert!(size_of::<CmdResult>() == 16, "a result fits into two registers");
 
@@ -121,7 +125,18 @@ impl CommandError {
     /// An error whose text holds something of the request.
     #[cold]
     pub fn owned(text: impl Into<Vec<u8>>) -> CommandError {
-        CommandError(Text::Made(Box::new(Made(text.into()))))
+        CommandError(Text::Made(Box::new(Made { text: text.into(), counted: false })))
+    }
+
+    /// This error, which was counted already: as that of a command that a script has had run.
+    #[must_use]
+    pub fn counted(self) -> CommandError {
+        CommandError(Text::Made(Box::new(Made { text: self.text().to_vec(), counted: true })))
+    }
+
+    /// True if it was counted already.
+    pub(crate) fn is_counted(&self) -> bool {
+        matches!(&self.0, Text::Made(made) if made.counted)
     }
 
     /// The journal cannot be written, for this error of the system.
@@ -225,7 +240,7 @@ impl CommandError {
     pub fn text(&self) -> &[u8] {
         match &self.0 {
             Text::Fixed(text) => text.as_bytes(),
-            Text::Made(made) => &made.0,
+            Text::Made(made) => &made.text,
         }
     }
 

@@ -169,12 +169,15 @@ impl CommandStats {
         self.refuse(error, mark, out);
     }
 
-    /// Nothing has run: takes back what was replied since `mark`, replies the error and counts it.
+    /// Nothing has run: takes back what was replied since `mark`, replies the error and counts it, unless it is the error of a
+    /// script's command, which was counted as that.
     #[cold]
     pub fn refuse(&self, error: &CommandError, mark: Mark, out: &mut Reply) {
         out.truncate(mark);
         error.reply(out);
-        self.count_error(error.text());
+        if !error.is_counted() {
+            self.count_error(error.text());
+        }
     }
 
     /// Errors by their first word.

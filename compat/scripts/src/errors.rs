@@ -90,7 +90,9 @@ pub(crate) fn flag(name: &[u8]) -> CommandError {
 
 /// The error of a script.
 pub(crate) fn of_script(error: ScriptError) -> CommandError {
-    CommandError::owned(error.text)
+    let ScriptError { text, counted } = error;
+    let error = CommandError::owned(text);
+    if counted { error.counted() } else { error }
 }
 
 /// The first line of a library names another language.

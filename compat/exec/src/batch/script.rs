@@ -317,6 +317,8 @@ impl ScriptCalls for Calls<'_> {
         let mark = out.mark();
         match self.runnable(request.args()) {
             Ok(d) => self.run(d, &mut request, mark, out),
+            // It begins again: nothing of this attempt stays.
+            Err(refusal) if self.is_over() => refusal.reply(out),
             Err(refusal) => self.observers.stats.refuse(&refusal, mark, out),
         }
         self.request = request;
@@ -532,8 +534,9 @@ impl<'c> Calls<'c> {
         } else {
             self.permitted(d, args).and_then(|()| checks::allowed(d, self.session(), denied))
         };
-        let refusal = refusal.and_then(|()| self.check_room(d, args)).and_then(|()| self.check_place(d));
+        let refusal = refusal.and_then(|()| self.check_room(d, args));
         refusal.inspect_err(|_| self.observers.stats.of(d).rejected.add(1))?;
+        self.check_place(d)?;
         Ok(d)
     }
 

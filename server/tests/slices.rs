@@ -190,3 +190,17 @@ fn the_deepest_nesting_fits_the_stack_of_scripts() {
     }
     assert!(world.scripts.running().busy_for(1).is_none());
 }
+
+/// Whoever sends SCRIPT KILL and is answered OK relies on it that the script has changed nothing.
+#[test]
+fn a_script_that_was_killed_changes_nothing_any_more() {
+    let mut world = World::new();
+    // It rests behind a command, and goes on with commands before the language asks whether it goes on.
+    let body = "repeat until redis.pcall('PING')['err'] return redis.pcall('SET', KEYS[1], 1)";
+    let resting = world.begin(0, &["EVAL", body, "1", "k"]);
+    assert_eq!(world.ask(1, &["SCRIPT", "KILL"]), "+OK\r\n");
+    let (ended, slices) = go_on(resting);
+    assert_eq!(slices, 1);
+    assert!(world.end(0, ended).starts_with("-ERR Script killed by user"));
+    assert_eq!(world.ask(1, &["EXISTS", "k"]), ":0\r\n");
+}

@@ -85,8 +85,9 @@ pub trait ScriptCalls {
     /// # Errors
     /// The script may not run, or not now: the handler returns the error, and whether there is a reply is not its matter.
     fn begin(&mut self, beginning: Beginning<'_>) -> CmdResult;
-    /// Runs a command, whose first word is its name, and writes its reply, which may be an error.
-    fn call(&mut self, words: &[&[u8]], out: &mut Reply);
+    /// Runs a command, whose first word is its name, and writes its reply, which may be an error. It is asked for `leave` when
+    /// nothing else is against the command, with true for one that may change something; an error is the reply then.
+    fn call(&mut self, words: &[&[u8]], leave: &dyn Fn(bool) -> CmdResult, out: &mut Reply);
     /// True once the script must end without a trace: it begins again where it can run. Whatever it still calls is refused.
     fn is_over(&self) -> bool;
     /// True if the script has met a command on the whole keyspace beside others: next time it is to begin alone.
@@ -103,8 +104,6 @@ pub trait ScriptCalls {
     fn forget_effects(&mut self);
     /// Whether the client's user may run this command; None if there is no such command.
     fn may_call(&mut self, words: &[&[u8]]) -> Option<bool>;
-    /// True if the script has had a command run that may change something.
-    fn has_written(&self) -> bool;
     /// To be called every now and then while the language runs, some hundred microseconds apart: once the script has run for a
     /// while, its worker does other things before this returns.
     fn tick(&mut self);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use varve_exec::{ScriptCalls, ScriptKind};
+use varve_exec::{CommandError, ScriptCalls, ScriptKind};
 use varve_lua::{Control, Host, LogLevel, Replicate};
 use varve_protocol::{Args, Reply, Resp};
 
@@ -28,12 +28,23 @@ pub(crate) struct Called<'h> {
     pub(crate) args: Args<'h>,
 }
 
+/// The error of a script that was ended.
+fn killed(kind: ScriptKind) -> &'static str {
+    match kind {
+        ScriptKind::Script => errors::SCRIPT_KILLED,
+        ScriptKind::Function => errors::FUNCTION_KILLED,
+    }
+}
+
 impl Host for ScriptHost<'_> {
     fn call(&mut self, args: &[&[u8]], reply: &mut Reply) {
-        self.calls.call(args, reply);
-        if self.calls.has_written() {
-            self.running.note_write();
-        }
+        // Whoever has ended the script was told that it has changed nothing: it changes nothing any more.
+        let (running, killed) = (self.running, killed(self.kind));
+        let leave = |writes: bool| {
+            let goes_on = if writes { running.note_write() } else { !running.is_killed() };
+            if goes_on { Ok(()) } else { Err(CommandError::owned(killed)) }
+        };
+        self.calls.call(args, &leave, reply);
     }
 
     fn tick(&mut self) -> Control {
@@ -55,10 +66,7 @@ impl Host for ScriptHost<'_> {
         if !self.running.is_killed() {
             return Control::Go;
         }
-        Control::Stop(match self.kind {
-            ScriptKind::Script => errors::SCRIPT_KILLED,
-            ScriptKind::Function => errors::FUNCTION_KILLED,
-        })
+        Control::Stop(killed(self.kind))
     }
 
     fn log(&mut self, level: LogLevel, text: &[u8]) {

@@ -309,14 +309,18 @@ impl ScriptCalls for Calls<'_> {
         Ok(())
     }
 
-    fn call(&mut self, words: &[&[u8]], out: &mut Reply) {
+    fn call(&mut self, words: &[&[u8]], leave: &dyn Fn(bool) -> CmdResult, out: &mut Reply) {
         debug_assert!(!matches!(self.at, At::Before(_)), "a script begins before it calls");
         out.set_resp(self.session().resp());
         let mut request = mem::take(&mut self.request);
         request.set(words.iter().copied());
         let mark = out.mark();
         match self.runnable(request.args()) {
-            Ok(d) => self.run(d, &mut request, mark, out),
+            Ok(d) => match leave(d.flags.has(Flags::WRITE)) {
+                Ok(()) => self.run(d, &mut request, mark, out),
+                // The error that ends the script is counted.
+                Err(refusal) => refusal.reply(out),
+            },
             // It begins again: nothing of this attempt stays.
             Err(refusal) if self.is_over() => refusal.reply(out),
             Err(refusal) => self.observers.stats.refuse(&refusal, mark, out),
@@ -383,10 +387,6 @@ impl ScriptCalls for Calls<'_> {
         request.set(words.iter().copied());
         let d = self.table.lookup(request.args()).ok()?;
         Some(checks::permitted(d, request.args(), self.session()).is_ok())
-    }
-
-    fn has_written(&self) -> bool {
-        self.written
     }
 
     fn tick(&mut self) {
@@ -570,6 +570,7 @@ impl<'c> Calls<'c> {
         }
         self.met_wide = true;
         if self.written {
+            self.observers.stats.of(d).rejected.add(1);
             return Err(CommandError::SCRIPT_WIDE);
         }
         self.end = End::MetWide;

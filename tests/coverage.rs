@@ -45,11 +45,6 @@ const UNASKED: &[(&str, &str)] = &[
     ("restore", PAYLOAD),
     ("restore-asking", PAYLOAD),
     ("migrate", "it needs a third server: tests/migrate.rs"),
-    ("eval", SCRIPTS),
-    ("evalsha", SCRIPTS),
-    ("eval_ro", SCRIPTS),
-    ("evalsha_ro", SCRIPTS),
-    ("script", SCRIPTS),
     ("fcall", FUNCTIONS),
     ("fcall_ro", FUNCTIONS),
     ("function", FUNCTIONS),
@@ -68,8 +63,6 @@ const UNASKED: &[(&str, &str)] = &[
     ("slaveof", STATE),
     ("wait", STATE),
 ];
-const SCRIPTS: &str =
-    "scripts have replies of redis-server's: compat/lua/tests/recorded; Redis's and redis-py's suites";
 const FUNCTIONS: &str = "they are state of the server: server/tests/peer_functions.rs; Redis's suite";
 const WAITING: &str = "its form that does not wait is asked; the waits are scripts (peer_blocking.txt)";
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";

@@ -70,6 +70,7 @@ const FAMILIES: &[(usize, Family)] = &[
     (8, Generator::debug),
     (6, Generator::command),
     (8, Generator::unknown),
+    (30, Generator::script),
 ];
 
 /// Words that take an argument's place or are added behind the last. The number is a time that does not run out, in any unit.

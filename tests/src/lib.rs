@@ -12,5 +12,6 @@ pub mod compare;
 pub mod fill;
 pub mod generate;
 pub mod run;
+mod scripts;
 mod sketches;
 pub mod spell;

@@ -1,102 +1,11 @@
-//! Scripts that rest, in process: one worker without sockets, whose turns and slices the test counts.
+//! Scripts that rest: turns and slices of one worker are counted.
 
-use std::sync::{Arc, LazyLock};
+mod script_world;
 
-use varve_exec::batch::{Batch, EndedScript, RestingScript, ScriptParts, TurnState};
-use varve_exec::stats::CommandStats;
-use varve_exec::{CommandSet, CommandTable, LargeArguments, Session};
-use varve_protocol::{Parser, Reply, RequestLimits};
-use varve_scripts::{Keeper, Scripts};
-use varve_store::{LogGeometry, Options, Store, StoreWorker};
-use varve_testkit::client::encode;
+use script_world::{World, go_on};
 
-const NOW_MS: i64 = 1_795_000_000_000;
 /// A loop that SCRIPT KILL alone ends.
 const ENDLESS: &str = "while true do end";
-
-fn commands() -> &'static CommandSet {
-    static ALL: LazyLock<CommandSet> =
-        LazyLock::new(|| CommandSet::new(&[varve_commands::FAMILIES, varve_scripts::FAMILIES].concat()));
-    &ALL
-}
-
-/// One worker with some clients.
-struct World {
-    worker: StoreWorker,
-    batch: Batch,
-    table: Arc<CommandTable>,
-    scripts: Arc<Scripts>,
-    clients: Vec<(Parser, Session)>,
-}
-
-/// A reply, or the script that has to go on before there is one.
-type Answer = Result<String, RestingScript>;
-
-impl World {
-    fn new() -> World {
-        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
-        let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
-        let table = Arc::new(CommandTable::new(commands()));
-        let scripts = Arc::new(Scripts::default());
-        let keeper = || Box::new(Keeper::new(Arc::clone(&scripts)));
-        let mut batch = Batch::new(CommandStats::new(commands().ids()));
-        let worker = store.script_worker(0);
-        batch.set_scripts(ScriptParts { worker, table: Arc::clone(&table), keeper: keeper(), aside: keeper() });
-        let client = |id| (Parser::new(RequestLimits::default()), Session::new(id, NOW_MS, true));
-        World { worker: store.worker(0), batch, table, scripts, clients: (1..=3).map(client).collect() }
-    }
-
-    /// One turn of a client that sends this request; None: it is put back.
-    fn turn(&mut self, client: usize, words: &[&str]) -> Option<Answer> {
-        let mut input = Vec::new();
-        encode(&mut input, words);
-        let mut out = Reply::new();
-        let (parser, session) = &mut self.clients[client];
-        let none = &mut LargeArguments::default();
-        let turn = self.batch.turn(&mut self.worker, &self.table, parser, session, NOW_MS, &mut input, none, &mut out);
-        match turn.state {
-            TurnState::Busy => {
-                assert_eq!(turn.consumed, 0, "a request that is put back stays");
-                None
-            }
-            TurnState::Script(script) => Some(Err(script)),
-            _ => Some(Ok(text(&out))),
-        }
-    }
-
-    /// The reply to a request that is answered in its turn.
-    fn ask(&mut self, client: usize, words: &[&str]) -> String {
-        self.turn(client, words).expect("it is not put back").expect("no script that rests")
-    }
-
-    /// Begins something that rests.
-    fn begin(&mut self, client: usize, words: &[&str]) -> RestingScript {
-        self.turn(client, words).expect("its place is free").expect_err("it takes more than a slice")
-    }
-
-    fn end(&mut self, client: usize, ended: EndedScript) -> String {
-        let mut out = Reply::new();
-        let session = &mut self.clients[client].1;
-        self.batch.end_script(ended, &mut self.worker, Some(session), &mut out);
-        text(&out)
-    }
-}
-
-fn text(out: &Reply) -> String {
-    String::from_utf8(out.parts().flatten().copied().collect()).expect("text")
-}
-
-/// Goes on until the script ends; the slices that it took.
-fn go_on(mut script: RestingScript) -> (EndedScript, usize) {
-    let mut slices = 1;
-    loop {
-        match script.go_on() {
-            Ok(ended) => return (ended, slices),
-            Err(rests) => script = rests,
-        }
-        slices += 1;
-    }
-}
 
 /// A slice is a millisecond: with two turns of the loop, the kill and the end are far less than 10 ms apart.
 #[test]
@@ -178,13 +87,7 @@ fn the_deepest_nesting_fits_the_stack_of_scripts() {
     ];
     for body in bodies {
         let script = format!("{deep}{calls}{body}");
-        let reply = match world.turn(0, &["EVAL", &script, "0"]).expect("nobody else is there") {
-            Ok(reply) => reply,
-            Err(resting) => {
-                let (ended, _) = go_on(resting);
-                world.end(0, ended)
-            }
-        };
+        let reply = world.ask(0, &["EVAL", &script, "0"]);
         assert!(!reply.is_empty(), "{body}");
         assert_eq!(world.ask(1, &["EVAL", "return 'whole'", "0"]), "$5\r\nwhole\r\n");
     }
@@ -203,4 +106,15 @@ fn a_script_that_was_killed_changes_nothing_any_more() {
     assert_eq!(slices, 1);
     assert!(world.end(0, ended).starts_with("-ERR Script killed by user"));
     assert_eq!(world.ask(1, &["EXISTS", "k"]), ":0\r\n");
+}
+
+#[test]
+fn ten_thousand_scripts_leave_nothing_in_the_state() {
+    let mut world = World::new();
+    for n in 1..=10_000 {
+        let reply = world.ask(0, &["EVAL", "return redis.call('INCR', KEYS[1])", "1", "x"]);
+        assert_eq!(reply, format!(":{n}\r\n"));
+    }
+    let bytes = world.scripts.memory().state_bytes;
+    assert!(bytes < 200_000, "Lua has {bytes} bytes");
 }

@@ -220,6 +220,11 @@ fn no_group(head: &[u8], first: &[u8], middle: &[u8], second: &[u8], tail: &[u8]
     CommandError::owned([head, shown(first), middle, shown(second), tail].concat())
 }
 
+/// XREAD or XREADGROUP would wait inside a script; `name` is the client's word for it.
+pub(crate) fn blocks_in_script(name: &[u8]) -> CommandError {
+    CommandError::owned([b"ERR ", shown(name), b" command is not allowed with BLOCK option from scripts"].concat())
+}
+
 /// An option of XCLAIM that there is not.
 pub(crate) fn unknown_claim_option(word: &[u8]) -> CommandError {
     CommandError::owned([b"ERR Unrecognized XCLAIM option '", shown(word), b"'"].concat())

@@ -744,6 +744,13 @@ impl Session {
         self.in_exec.is_some()
     }
 
+    /// True if it is a script's.
+    #[inline]
+    pub fn is_script(&self) -> bool {
+        // A transaction has commands.
+        self.in_exec == Some(0)
+    }
+
     /// The keys that it watches.
     pub(crate) fn watching(&self) -> Option<&Watching> {
         self.watching.as_deref()

@@ -25,6 +25,8 @@ const SLOW_ARGS_MAX: usize = 32;
 const SLOW_ARG_BYTES_MAX: usize = 128;
 /// Slow-log thresholds below this time every command by itself, in microseconds.
 const TIME_EACH_BELOW_MICROS: i64 = 1000;
+/// Bytes among which the code of an error ends, and the space behind it.
+const CODE_BYTES_MAX: usize = 31;
 /// Most kinds of errors that are told apart.
 const ERROR_KINDS_MAX: usize = 128;
 
@@ -152,10 +154,11 @@ impl CommandStats {
         self.tracking.store(on, Ordering::Relaxed);
     }
 
-    /// Counts an error reply by its first word; after 128 kinds, new ones count as `other`.
+    /// Counts an error reply by its first word, or as `ERR` if no word ends within its first 31 bytes; after 128 kinds, new
+    /// ones count as `other`.
     pub fn count_error(&self, text: &[u8]) {
         self.error_replies.add(1);
-        let word = text.split(|&b| b == b' ').next().unwrap_or_default();
+        let word = text.iter().take(CODE_BYTES_MAX).position(|&b| b == b' ').map_or(&b"ERR"[..], |end| &text[..end]);
         let word = String::from_utf8_lossy(word);
         let mut errors = self.errors.lock().expect("no holder panics");
         let word = if errors.len() >= ERROR_KINDS_MAX && !errors.contains_key(&*word) { "other".into() } else { word };

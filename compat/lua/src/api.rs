@@ -30,8 +30,8 @@ pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
     let redis = base(lua, shared)?;
     add(lua, &redis, shared, "call", |lua, shared, args| call(lua, shared, args, true))?;
     add(lua, &redis, shared, "pcall", |lua, shared, args| call(lua, shared, args, false))?;
-    add(lua, &redis, shared, "setresp", |_, shared, args| set_resp(shared, args))?;
-    add(lua, &redis, shared, "set_repl", |_, shared, args| set_repl(shared, args))?;
+    add(lua, &redis, shared, "setresp", set_resp)?;
+    add(lua, &redis, shared, "set_repl", set_repl)?;
     add(lua, &redis, shared, "acl_check_cmd", |_, shared, args| acl_check_cmd(shared, args))?;
     add(lua, &redis, shared, "sha1hex", |lua, _, args| sha1hex(lua, args))?;
     add(lua, &redis, shared, "error_reply", |lua, _, args| single_field(lua, args, "err"))?;
@@ -63,7 +63,7 @@ pub(crate) fn loading_table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
 /// The part of `redis` that is always there.
 fn base(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
     let redis = lua.create_table()?;
-    add(lua, &redis, shared, "log", |_, shared, args| log(shared, args))?;
+    add(lua, &redis, shared, "log", log)?;
     let numbers = [
         ("LOG_DEBUG", 0),
         ("LOG_VERBOSE", 1),
@@ -150,11 +150,11 @@ fn run(lua: &Lua, shared: &Shared, texts: &[Text]) -> Result<Value> {
     value
 }
 
-fn log(shared: &Shared, args: MultiValue) -> Result<Value> {
+fn log(lua: &Lua, shared: &Shared, args: MultiValue) -> Result<Value> {
     if args.len() < 2 {
         return Err(Fault::reply(LOG_ARGUMENTS));
     }
-    let Some(level) = number(&args[0]) else { return Err(Fault::reply(LOG_LEVEL_TYPE)) };
+    let Some(level) = number(lua, &args[0]) else { return Err(Fault::reply(LOG_LEVEL_TYPE)) };
     let level = match level as i64 {
         0 => LogLevel::Debug,
         1 => LogLevel::Verbose,
@@ -176,11 +176,11 @@ fn log(shared: &Shared, args: MultiValue) -> Result<Value> {
     Ok(Value::Nil)
 }
 
-fn set_resp(shared: &Shared, args: MultiValue) -> Result<Value> {
+fn set_resp(lua: &Lua, shared: &Shared, args: MultiValue) -> Result<Value> {
     if args.len() != 1 {
         return Err(Fault::reply(RESP_ARGUMENTS));
     }
-    let resp = match number(&args[0]) {
+    let resp = match number(lua, &args[0]) {
         Some(2.0) => Resp::V2,
         Some(3.0) => Resp::V3,
         _ => return Err(Fault::reply(RESP_VERSION)),
@@ -190,11 +190,11 @@ fn set_resp(shared: &Shared, args: MultiValue) -> Result<Value> {
     Ok(Value::Nil)
 }
 
-fn set_repl(shared: &Shared, args: MultiValue) -> Result<Value> {
+fn set_repl(lua: &Lua, shared: &Shared, args: MultiValue) -> Result<Value> {
     if args.len() != 1 {
         return Err(Fault::reply(REPL_ARGUMENTS));
     }
-    let flags = number(&args[0]).unwrap_or(0.0) as i64;
+    let flags = number(lua, &args[0]).unwrap_or(0.0) as i64;
     if flags & !REPL_ALL != 0 {
         return Err(Fault::reply(REPL_FLAGS));
     }
@@ -230,7 +230,7 @@ fn single_field(lua: &Lua, args: MultiValue, field: &str) -> Result<Value> {
         Some(Value::String(text)) if args.len() == 1 && field == "err" => {
             let text = text.as_bytes();
             let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-            error_table(lua, &error_text(text.strip_prefix(b"-").unwrap_or(text).trim_ascii_end()), false)?
+            error_table(lua, &error_text(text.strip_prefix(b"-").unwrap_or(text)), false)?
         }
         Some(Value::String(text)) if args.len() == 1 => {
             let table = lua.create_table_with_capacity(0, 1)?;

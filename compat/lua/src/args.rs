@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use mlua::{Error, Lua, MultiValue, Result, Value};
 use smallvec::SmallVec;
-use varve_base::number::{parse_f64, push_f64_rounded};
+use varve_base::number::push_f64_rounded;
 
 /// Significant digits of a number that Lua makes a string of.
 const NUMBER_DIGITS: usize = 14;
@@ -25,12 +25,12 @@ impl AsRef<[u8]> for Text {
     }
 }
 
-/// The number that Lua makes of a number or of a numeral.
-pub(crate) fn number(value: &Value) -> Option<f64> {
+/// The number that Lua makes of a number or of a numeral: what C's `strtod` takes, and hexadecimal integers.
+pub(crate) fn number(lua: &Lua, value: &Value) -> Option<f64> {
     match value {
         Value::Integer(n) => Some(*n as f64),
         Value::Number(n) => Some(*n),
-        Value::String(text) => parse_f64(text.as_bytes().trim_ascii()),
+        Value::String(_) => lua.coerce_number(value.clone()).ok().flatten(),
         _ => None,
     }
 }
@@ -64,7 +64,7 @@ impl Checked<'_> {
 
     /// A number, or a string that is one.
     pub(crate) fn number(&self, i: usize) -> Result<f64> {
-        number(self.get(i)).ok_or_else(|| self.expected(i, "number"))
+        number(self.lua, self.get(i)).ok_or_else(|| self.expected(i, "number"))
     }
 
     /// A number, or this one if there is none.

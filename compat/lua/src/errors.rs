@@ -13,6 +13,7 @@ impl ScriptError {
     /// An error that nothing has counted yet. Line ends become spaces, since the text ends up in the protocol.
     pub(crate) fn new(text: impl Into<Vec<u8>>) -> ScriptError {
         let mut text = text.into();
+        text.truncate(without_last_line_ends(&text).len());
         for byte in &mut text {
             if matches!(byte, b'\r' | b'\n') {
                 *byte = b' ';
@@ -20,6 +21,12 @@ impl ScriptError {
         }
         ScriptError { text, counted: false }
     }
+}
+
+/// A text without the line ends behind it.
+pub(crate) fn without_last_line_ends(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
+    &text[..end]
 }
 
 /// An error text with the code of errors that have none of their own.

@@ -3,7 +3,7 @@
 //! A table with one of the fields `err`, `ok`, `double`, `map`, `set`, `big_number` or `verbatim_string` is that kind of
 //! reply; any other is an array up to its first nil. Metamethods are not asked.
 
-use crate::errors::TOO_DEEP;
+use crate::errors::{TOO_DEEP, without_last_line_ends};
 use crate::fault::Fault;
 use crate::sandbox::of_table;
 use mlua::{LuaString, Result, Table, Value};
@@ -64,7 +64,7 @@ impl Writer<'_> {
     fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
         match kind(table)? {
             Kind::Error(Fault::Reply { text, .. } | Fault::Text(text) | Fault::Fatal(text)) => {
-                self.out.error_bytes(&text);
+                self.out.error_bytes(without_last_line_ends(&text));
             }
             Kind::Status(text) => self.out.simple(&one_line(&text)),
             Kind::Double(n) => self.out.double(n),

@@ -205,7 +205,7 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
             }
             b'c' => {
                 if item.size == 0 {
-                    let size = found.pop().and_then(|last| crate::args::number(&last));
+                    let size = found.pop().and_then(|last| crate::args::number(lua, &last));
                     let size = size.ok_or_else(|| Fault::text(lua, NO_SIZE_BEFORE))?;
                     item.size = if size < 0.0 { usize::MAX } else { size as usize };
                 }

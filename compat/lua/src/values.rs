@@ -7,7 +7,7 @@
 //!                                                          _  nil
 //! ```
 
-use crate::errors::with_code;
+use crate::errors::{with_code, without_last_line_ends};
 use crate::fault::{Fault, error_table};
 use mlua::{IntoLua, Lua, Result, Table, Value};
 
@@ -168,9 +168,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An error's text with its code; one without a space has none.
+/// An error's text with its code; one without a space has none. The message has no line ends around it.
 pub(crate) fn error_text(text: &[u8]) -> Vec<u8> {
-    if text.contains(&b' ') { text.to_vec() } else { with_code(text) }
+    let Some(end) = text.iter().position(|byte| *byte == b' ') else { return with_code(without_line_ends(text)) };
+    let (code, message) = text.split_at(end + 1);
+    [code, without_line_ends(message)].concat()
+}
+
+fn without_line_ends(text: &[u8]) -> &[u8] {
+    let is_text = |byte: &u8| !matches!(byte, b'\r' | b'\n');
+    let begin = text.iter().position(is_text).unwrap_or(text.len());
+    without_last_line_ends(&text[begin..])
 }
 
 fn integer(text: &[u8]) -> i64 {

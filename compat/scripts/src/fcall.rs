@@ -1,7 +1,9 @@
 //! FCALL and FCALL_RO: functions of libraries.
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, key};
-use varve_exec::{Beginning, CmdResult, Command, CommandError, Exec, FileRows, ScriptCtx, ScriptKeeper, ScriptKind, ScriptRules};
+use varve_exec::{
+    Beginning, CmdResult, Command, CommandError, Exec, FileRows, ScriptCtx, ScriptKeeper, ScriptKind, ScriptRules,
+};
 use varve_protocol::Args;
 
 use crate::errors;

@@ -329,6 +329,8 @@ impl ServerState {
     pub(crate) fn stop(&self) {
         if !self.stopping.swap(true, Ordering::AcqRel) {
             self.scripts.running().abandon();
+            // Before any connection is closed: a client that sees that it was, and comes again, is refused.
+            self.sockets.close();
             self.send_all(|| Message::Stop);
             self.sockets.wake();
             self.handshakes.iter().for_each(Handshakes::wake);

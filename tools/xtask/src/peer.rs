@@ -4,6 +4,8 @@
 //! source archive -> .test-tools/peer-suite/ (fresh each run), src/redis-server -> varve-server, src/redis-cli -> the machine's
 //! tests/peer-suite-skips.txt: unit | test | reason      -> one skip file a unit
 //!                             unit | tag:NAME | reason  -> --tags -NAME: whole servers of the unit that fail outside of tests
+//!                             unit | server:TEXT | reason -> a server of the unit, with all tests in it, that has this line outside
+//!                                                            of tests and no tag of its own: cut out of our copy
 //!                             tls unit | test | reason  -> left out by TLS alone
 //! by TLS: --tls, certificates by the suite's own script, made once: .test-tools/peer-suite-tls/
 //! runtest's lines: [ok] [err] [skip] [ignore] [exception]  -> the tally
@@ -64,6 +66,7 @@ const UNITS: &[&str] = &[
     "unit/lazyfree",
     "unit/other",
     "unit/functions",
+    "unit/scripting",
     "unit/aofrw",
     "unit/info-command",
     "unit/limits",
@@ -98,6 +101,8 @@ const ONE_WORKER: &[&str] = &[
 const PORTS_FROM: &str = "27111";
 /// The beginning of an entry that leaves out all tests with a tag.
 const TAG: &str = "tag:";
+/// The beginning of an entry that leaves out a server.
+const SERVER: &str = "server:";
 /// Seconds without a finished test after which the suite gives up.
 const SILENCE_LIMIT: &str = "120";
 
@@ -264,6 +269,10 @@ fn unit_or_again(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Ta
 fn runner(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Result<Command, String> {
     let skip_file = suite.join("skips");
     let (tags, names): (Vec<&String>, Vec<&String>) = left_out.names.iter().partition(|name| name.starts_with(TAG));
+    let (servers, names): (Vec<&String>, Vec<&String>) = names.into_iter().partition(|name| name.starts_with(SERVER));
+    for server in servers {
+        cut_server(&suite.join(format!("tests/{unit}.tcl")), &server[SERVER.len()..])?;
+    }
     let text: String = names.iter().map(|name| format!("{name}\n")).collect();
     fs::write(&skip_file, text).map_err(|error| error.to_string())?;
     let path = std::env::var("PATH").unwrap_or_default();
@@ -282,6 +291,23 @@ fn runner(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Result<Co
     }
     runtest.current_dir(suite).env("PATH", format!("{}:{path}", suite.join("shims").display()));
     Ok(runtest)
+}
+
+/// Cuts the server with this text out of a unit, if it is there still: a unit may run twice.
+fn cut_server(file: &Path, text: &str) -> Result<(), String> {
+    let unit = fs::read_to_string(file).map_err(|error| error.to_string())?;
+    match without_server(&unit, text) {
+        Some(rest) => fs::write(file, rest).map_err(|error| error.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// A unit without its outermost server that has this text; None if there is none.
+fn without_server(unit: &str, text: &str) -> Option<String> {
+    let at = unit.find(text)?;
+    let begin = unit[..at].rfind("\nstart_server ")? + 1;
+    let end = begin + unit[begin..].find("\n}\n")? + 3;
+    (at < end).then(|| [&unit[..begin], &unit[end..]].concat())
 }
 
 fn one_unit(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Tally {
@@ -315,7 +341,7 @@ fn one_unit(suite: &Path, unit: &str, over: Over, left_out: &LeftOut) -> Tally {
             _ => {}
         }
     });
-    for name in left_out.checked.difference(&skipped) {
+    for name in left_out.checked.difference(&skipped).filter(|name| !name.starts_with(SERVER)) {
         tally.fail(&format!("peer-suite-skips.txt: {unit} has no test '{name}'"));
     }
     match result {
@@ -344,6 +370,14 @@ mod tests {
     #[test]
     fn colours_are_taken_off() {
         assert_eq!(plain("[\u{1b}[0;32mok\u{1b}[0m]: SET (1 ms)"), "[ok]: SET (1 ms)");
+    }
+
+    #[test]
+    fn a_server_is_cut_out_of_a_unit() {
+        let unit = "a\nstart_server {x} {\n    r one\n}\nstart_server {y} {\n    r two\n    if 1 {\n    }\n}\nb\n";
+        let rest = "a\nstart_server {x} {\n    r one\n}\nb\n";
+        assert_eq!(without_server(unit, "r two").as_deref(), Some(rest));
+        assert_eq!(without_server(rest, "r two"), None);
     }
 
     #[test]

@@ -117,12 +117,14 @@ struct Plan<'a> {
     get: SmallVec<[Pattern<'a>; 4]>,
     /// Argument that names the destination.
     store: Option<usize>,
+    /// A script sorts.
+    by_script: bool,
 }
 
 impl<'a> Plan<'a> {
     fn parse(ctx: &Ctx<'_, 'a>, may_store: bool) -> CmdResult<Plan<'a>> {
         let args = ctx.args;
-        let mut plan = Plan { count: -1, ..Plan::default() };
+        let mut plan = Plan { count: -1, by_script: ctx.session.is_script(), ..Plan::default() };
         let mut at = 2;
         while let Some(word) = args.opt(at) {
             let left = args.len() - at - 1;
@@ -177,16 +179,16 @@ impl<'a> Plan<'a> {
     fn wishes(&self, ty: Type) -> Wishes {
         let get = self.get.iter().map(|pattern| *pattern == Pattern::Itself).collect();
         // A BY that leads to no key weighs nothing, and leaves the elements as they are.
-        let descending = self.descending && !(self.as_is && ty == Type::Set && self.store.is_none());
+        let descending = self.descending && !(self.as_is && ty == Type::Set && !self.orders_set(ty));
         let limits = (self.offset, self.count);
-        // A set has no order of its own, and what is stored must follow from what is in it.
+        // A set has no order of its own, and what is stored, or seen by a script, must follow from what is in it.
         let (as_is, alpha) = if self.orders_set(ty) { (false, true) } else { (self.as_is, self.alpha) };
         Wishes { descending, alpha, as_is, limits, get }
     }
 
     /// Whether the elements of a set that would stay as they are have to be put in order.
     fn orders_set(&self, ty: Type) -> bool {
-        ty == Type::Set && self.as_is && self.store.is_some()
+        ty == Type::Set && self.as_is && (self.store.is_some() || self.by_script)
     }
 }
 

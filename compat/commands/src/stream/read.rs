@@ -18,7 +18,7 @@ use varve_catalog::{
 };
 use varve_exec::blocking::{Resume, Wish, block as wait};
 use varve_exec::notify::{Again, Class, Effect, Words};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Session};
 use varve_protocol::{Args, Reply};
 use varve_store::{
     EntryReader, Key, PendingEntry, PendingFilter, StreamEntry, StreamId, StreamReader, Tx, Wants, WrongType,
@@ -63,12 +63,15 @@ enum From {
 }
 
 impl<'a> Request<'a> {
-    fn parse(args: Args<'a>, is_group: bool) -> CmdResult<Request<'a>> {
+    fn parse(args: Args<'a>, session: &Session, is_group: bool) -> CmdResult<Request<'a>> {
         let (mut count, mut block_ms, mut group, mut noack, mut claim_ms) = (0, None, None, false, None);
         let mut at = 1;
         while at < args.len() {
             let (word, more) = (args.get(at), args.len() - 1 - at);
             if is(word, "BLOCK") && more > 0 {
+                if session.is_script() {
+                    return Err(errors::blocks_in_script(args.get(0)));
+                }
                 at += 1;
                 let ms = integer(args.get(at)).map_err(|_| CommandError::TIMEOUT_NOT_INTEGER)?;
                 block_ms = Some(u64::try_from(ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)?);
@@ -171,7 +174,7 @@ fn has_behind(stream: StreamReader<'_>, behind: StreamId) -> bool {
 
 /// XREAD [COUNT count] [BLOCK milliseconds] STREAMS key [key ...] id [id ...]
 fn xread(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let request = Request::parse(ctx.args, false)?;
+    let request = Request::parse(ctx.args, ctx.session, false)?;
     let begins = request.begins(ctx)?;
     let count = request.count(u64::MAX);
     let mut found = Vec::new();
@@ -401,7 +404,7 @@ struct Consumer<'a> {
 
 /// XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]
 fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    let request = Request::parse(ctx.args, true)?;
+    let request = Request::parse(ctx.args, ctx.session, true)?;
     let begins = request.begins(ctx)?;
     let (group, consumer) = request.group.expect("the grammar asks for it");
     let consumer = Consumer { group, consumer, noack: request.noack, claim_ms: request.claim_ms };

@@ -649,7 +649,8 @@ impl<'c> Calls<'c> {
             At::Before(_) | At::Nowhere => unreachable!("a script begins before it calls"),
         };
         let Some(Hands { session, .. }) = &mut self.hands else { unreachable!("one command at a time") };
-        let ran = Ran { row: d, args, result, mark, nanos: Some((end - start).as_nanos() as u64), now_ms, is_pending: false };
+        let ran =
+            Ran { row: d, args, result, mark, nanos: Some((end - start).as_nanos() as u64), now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), None, out);
     }
 

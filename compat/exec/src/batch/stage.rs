@@ -404,7 +404,8 @@ impl Stage {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
         let Part { row, job, session, denied, still, begun, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);
-        let mut parts = Scripting { table, observers, keeper: Some(&mut **keeper), denied: *denied, still: *still, slices };
+        let mut parts =
+            Scripting { table, observers, keeper: Some(&mut **keeper), denied: *denied, still: *still, slices };
         *result = match *job {
             Job::Script(run) => {
                 let room = Room { request: called, scratch };

@@ -371,8 +371,15 @@ fn scripts_that_declare_that_they_write_nothing_run_while_writes_are_paused() {
     let reads = "#!lua flags=no-writes\nreturn redis.call('GET', KEYS[1])";
     client.ask(&["SET", "k", "v", "PX", "30"], "+OK\r\n");
     client.ask(&["SCRIPT", "LOAD", reads], "$40\r\nd623bfea8e37744c1ffa709b62269c5db88a6bc0\r\n");
-    client.ask(&["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function{function_name = 'f', \
-        callback = function() return 1 end, flags = {'no-writes'}}"], "$3\r\nlib\r\n");
+    client.ask(
+        &[
+            "FUNCTION",
+            "LOAD",
+            "#!lua name=lib\nredis.register_function{function_name = 'f', \
+        callback = function() return 1 end, flags = {'no-writes'}}",
+        ],
+        "$3\r\nlib\r\n",
+    );
     client.ask(&["CLIENT", "PAUSE", "100000", "WRITE"], "+OK\r\n");
     std::thread::sleep(std::time::Duration::from_millis(50));
     // The key is over, and stays as long as nothing may change.

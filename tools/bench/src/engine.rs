@@ -302,7 +302,7 @@ impl Taker {
                     bytes.clear();
                     bytes
                 };
-                emptied.extend(chunks.into_iter().map(|chunk| empty(chunk.bytes)));
+                emptied.extend(chunks.into_iter().filter_map(Arc::into_inner).map(|chunk| empty(chunk.bytes)));
                 std::thread::sleep(REST);
             }
         });

@@ -3,8 +3,13 @@
 //! ```text
 //!   bytes    *3 $3 SET $1 k $536870912          \r\n *2 $3 DEL ..
 //!                                      ^ pins: at this offset, the bytes of an extent
+//!
+//!   stream   positions count these bytes, and replicas get them
+//!   file     #TS:1790000000 and these bytes       of a piece of talk: nothing
 //! ```
-//! Not here: what the requests are (`stream.rs`), and where the pieces go (`queue.rs`).
+//! Talk is what a primary says to its replicas and does not do: it stands in the stream and in no file. A note is for
+//! readers of a file: it stands in no stream. Not here: what the requests are (`stream.rs`), and where the pieces go
+//! (`queue.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,6 +24,11 @@ pub struct Chunk {
     /// The database that a reader of the file has selected before them; None if the file begins with them.
     pub db: Option<u32>,
     pins: Vec<Pinned>,
+    counted: Option<Counted>,
+    /// It stands in the stream alone.
+    is_talk: bool,
+    /// The line that stands in front of it in a file.
+    note: Vec<u8>,
 }
 
 /// Bytes of an extent that stand before byte number `at` of the others.
@@ -26,51 +36,76 @@ pub struct Chunk {
 struct Pinned {
     at: usize,
     pin: Pin,
-    counted: Option<Counted>,
 }
 
-/// Pinned bytes that a journal counts until this is dropped.
+/// Pinned bytes that a journal counts until they are let go.
 #[derive(Debug)]
 struct Counted {
-    bytes: u64,
+    bytes: AtomicU64,
     sum: Arc<AtomicU64>,
+}
+
+impl Counted {
+    fn let_go(&self) {
+        self.sum.fetch_sub(self.bytes.swap(0, Relaxed), Relaxed);
+    }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.sum.fetch_sub(self.bytes, Relaxed);
+        self.let_go();
     }
 }
 
 impl Chunk {
     /// Requests without large arguments.
     pub fn new(bytes: Vec<u8>, db: Option<u32>) -> Chunk {
-        Chunk { bytes, db, pins: Vec::new() }
+        Chunk { bytes, db, ..Chunk::default() }
     }
 
-    /// Bytes in all.
+    /// Something that a primary says to its replicas.
+    pub(super) fn talk(bytes: Vec<u8>, db: Option<u32>) -> Chunk {
+        Chunk { is_talk: true, ..Chunk::new(bytes, db) }
+    }
+
+    /// True if it stands in the stream alone.
+    pub(super) fn is_talk(&self) -> bool {
+        self.is_talk
+    }
+
+    /// Puts a line in front of it in a file.
+    pub(super) fn set_note(&mut self, note: Vec<u8>) {
+        self.note = note;
+    }
+
+    /// Bytes in the stream.
     #[allow(clippy::len_without_is_empty, reason = "a chunk that was taken has a request")]
     pub fn len(&self) -> usize {
         self.bytes.len() + self.pinned_bytes()
     }
 
     /// Bytes that are pinned.
-    pub(super) fn pinned_bytes(&self) -> usize {
+    pub fn pinned_bytes(&self) -> usize {
         self.pins.iter().map(|pinned| pinned.pin.len()).sum()
     }
 
     /// Puts the bytes of a large argument behind the others.
     pub(super) fn pin(&mut self, pin: Pin) {
-        self.pins.push(Pinned { at: self.bytes.len(), pin, counted: None });
+        self.pins.push(Pinned { at: self.bytes.len(), pin });
     }
 
     /// Counts the pinned bytes in `sum` from now on, until they are let go.
     pub(super) fn count_pinned(&mut self, sum: &Arc<AtomicU64>) {
-        for pinned in &mut self.pins {
-            let bytes = pinned.pin.len() as u64;
+        let bytes = self.pinned_bytes() as u64;
+        if bytes > 0 {
             sum.fetch_add(bytes, Relaxed);
-            pinned.counted = Some(Counted { bytes, sum: Arc::clone(sum) });
+            self.counted = Some(Counted { bytes: AtomicU64::new(bytes), sum: Arc::clone(sum) });
         }
+    }
+
+    /// No writer waits for its pinned bytes any more, whoever still sends them.
+    pub fn let_pinned_go(&self) {
+        self.counted.iter().for_each(Counted::let_go);
     }
 
     /// Forgets everything.
@@ -79,7 +114,32 @@ impl Chunk {
         self.pins.clear();
     }
 
-    /// The bytes from byte number `from` on, as far as they lie together: empty at the end alone.
+    /// Puts a copy of another piece behind it, which has no large arguments, and to which no file is to listen any more.
+    pub fn extend(&mut self, other: &Chunk) {
+        assert!(other.pins.is_empty(), "what is pinned is not copied");
+        self.bytes.extend_from_slice(&other.bytes);
+    }
+
+    /// Bytes in a file.
+    pub fn file_len(&self) -> usize {
+        if self.is_talk { 0 } else { self.note.len() + self.len() }
+    }
+
+    /// The bytes in a file from byte number `from` on, as far as they lie together: empty at the end alone.
+    pub fn file_part(&self, from: usize) -> &[u8] {
+        match self.note.get(from..) {
+            _ if self.is_talk => &[],
+            Some(note) if !note.is_empty() => note,
+            _ => self.part(from - self.note.len()),
+        }
+    }
+
+    /// All bytes in a file, in parts that lie together.
+    pub fn file_parts(&self) -> impl Iterator<Item = &[u8]> {
+        in_parts(|at| self.file_part(at))
+    }
+
+    /// The bytes of the stream from byte number `from` on, as far as they lie together: empty at the end alone.
     pub fn part(&self, from: usize) -> &[u8] {
         let mut pinned_before = 0;
         for Pinned { at, pin, .. } in &self.pins {
@@ -97,11 +157,16 @@ impl Chunk {
 
     /// All bytes, in parts that lie together.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let part = self.part(at);
-            at += part.len();
-            (!part.is_empty()).then_some(part)
-        })
+        in_parts(|at| self.part(at))
     }
+}
+
+/// All parts, of which the one at a place is given.
+fn in_parts<'c>(part: impl Fn(usize) -> &'c [u8]) -> impl Iterator<Item = &'c [u8]> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let part = part(at);
+        at += part.len();
+        (!part.is_empty()).then_some(part)
+    })
 }

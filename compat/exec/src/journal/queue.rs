@@ -15,7 +15,8 @@
 //! is not copied at all: its extent is pinned, and stays the memory that the store counts. The thread that takes is woken if
 //! it sleeps and nobody has woken it.
 //!
-//! Writers wait while [`WAITING_BYTES_MAX`] are in memory, or [`PINNED_BYTES_MAX`] are pinned.
+//! Writers wait while [`WAITING_BYTES_MAX`] are in memory, or [`PINNED_BYTES_MAX`] are pinned. The thread that takes may hand
+//! chunks on to replicas, whose own limits bound what these keep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -26,7 +27,7 @@ use varve_base::rank::{self, Rank};
 use varve_store::{EffectSink, Unit};
 
 use super::chunk::Chunk;
-use super::stream::{EffectStream, render, select};
+use super::stream::{EffectStream, put_request, render, select};
 
 /// Bytes of a chunk into which units are copied.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -66,6 +67,8 @@ struct Tail {
     stream: EffectStream,
     chunks: Vec<Chunk>,
     spare: Vec<Vec<u8>>,
+    /// The line that stands in front of the next chunk in a file.
+    note: Vec<u8>,
     end: u64,
     /// The cuts, oldest first; none lies before what was taken.
     cuts: Vec<(u64, Cut)>,
@@ -88,7 +91,7 @@ pub enum Cut {
 #[derive(Debug, Default)]
 pub struct Taken {
     /// The bytes, in their order.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<Arc<Chunk>>,
     /// The position behind them.
     pub end: u64,
     /// The database that is selected behind them; None at the beginning of a file.
@@ -180,11 +183,33 @@ impl Journal {
             tail.sleeps = false;
         }
         tail.poked = false;
-        let taken = tail.take();
+        let (chunks, taken) = tail.take();
         // The rest of the emptied chunks goes back to the system without the lock: workers wait for it.
         drop(tail);
         emptied.clear();
-        taken
+        Taken { chunks: chunks.into_iter().map(Arc::new).collect(), ..taken }
+    }
+
+    /// Appends a request to replicas that no file has. The position behind it.
+    pub fn talk(&self, words: &[&[u8]]) -> u64 {
+        let mut bytes = Vec::new();
+        put_request(&mut bytes, words.iter().copied());
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut tail = self.tail.lock();
+        let chunk = Chunk::talk(bytes, tail.stream.db());
+        tail.end += chunk.len() as u64;
+        tail.chunks.push(chunk);
+        self.end.store(tail.end, Ordering::Release);
+        self.wake(&mut tail);
+        tail.end
+    }
+
+    /// Has the next unit say its database, for a reader that begins at the position that is given. The gate is held alone.
+    pub fn say_database_again(&self) -> u64 {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut tail = self.tail.lock();
+        tail.stream = EffectStream::default();
+        tail.end
     }
 
     /// The thread that takes has come this far.
@@ -200,23 +225,23 @@ impl Journal {
         }
     }
 
-    /// Puts a line with the time in front of the first unit of a second.
+    /// Has the first unit of a second begin a chunk with a line with the time in front.
     #[cold]
     fn stamp(&self, tail: &mut Tail) {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
         if now_s > self.stamped_s.load(Ordering::Relaxed) {
             self.stamped_s.store(now_s, Ordering::Relaxed);
-            tail.copy(format!("#TS:{now_s}\r\n").as_bytes());
+            tail.note = format!("#TS:{now_s}\r\n").into_bytes();
         }
     }
 }
 
 impl Tail {
     /// Takes what is there up to the next cut.
-    fn take(&mut self) -> Taken {
+    fn take(&mut self) -> (Vec<Chunk>, Taken) {
         if self.cuts.is_empty() {
-            let chunks = std::mem::take(&mut self.chunks);
-            return Taken { chunks, end: self.end, db: self.stream.db(), cut: None };
+            let taken = Taken { end: self.end, db: self.stream.db(), ..Taken::default() };
+            return (std::mem::take(&mut self.chunks), taken);
         }
         let (end, cut) = self.cuts.remove(0);
         let mut at = self.end - self.chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
@@ -227,19 +252,26 @@ impl Tail {
         }
         assert_eq!(at, end, "no chunk lies across a cut");
         let behind = self.chunks.split_off(count);
-        Taken { chunks: std::mem::replace(&mut self.chunks, behind), end, db: None, cut: Some(cut) }
+        let taken = Taken { end, cut: Some(cut), ..Taken::default() };
+        (std::mem::replace(&mut self.chunks, behind), taken)
     }
 
     /// The chunk into which this number of bytes are copied.
     fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
         // A cut at the end: what lies before it belongs to another file.
         let is_cut = self.cuts.last().is_some_and(|(at, _)| *at == self.end);
-        let fits = self.chunks.last().is_some_and(|chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes);
-        if is_cut || !fits {
+        let has_room = |chunk: &Chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes && !chunk.is_talk();
+        let fits = self.chunks.last().is_some_and(has_room);
+        if is_cut || !fits || !self.note.is_empty() {
             let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
-            self.chunks.push(Chunk::new(spare, self.stream.db()));
+            self.begin_chunk(Chunk::new(spare, self.stream.db()));
         }
         &mut self.chunks.last_mut().expect("a chunk was pushed").bytes
+    }
+
+    fn begin_chunk(&mut self, mut chunk: Chunk) {
+        chunk.set_note(std::mem::take(&mut self.note));
+        self.chunks.push(chunk);
     }
 
     fn copy(&mut self, bytes: &[u8]) {
@@ -271,7 +303,7 @@ impl EffectSink for Journal {
             chunk.db = tail.stream.db();
             chunk.count_pinned(&self.pinned);
             tail.end += chunk.len() as u64;
-            tail.chunks.push(chunk);
+            tail.begin_chunk(chunk);
         }
         tail.stream.follow(databases.last);
         let end = tail.end;
@@ -365,6 +397,38 @@ mod tests {
         assert_eq!(cuts[2].db, None, "a file begins");
     }
 
+    /// Positions are offsets of the stream: a line with the time is in the file alone, talk in the stream alone.
+    #[test]
+    fn issue_17_a_file_has_lines_with_the_time_and_the_stream_has_talk() {
+        let (journal, mut workers) = journaled(1);
+        journal.set_timestamps(true);
+        set(&mut workers[0], 0, b"a", b"1");
+        journal.talk(&[b"PING"]);
+        let long = vec![b'x'; 2 * COPY_BYTES_MAX];
+        journal.stamped_s.store(0, Ordering::Relaxed);
+        set(&mut workers[0], 0, b"b", &long);
+        journal.say_database_again();
+        journal.set_timestamps(false);
+        set(&mut workers[0], 0, b"c", b"1");
+        let taken = journal.take(NOW, &mut Vec::new());
+        let text = |bytes: Vec<u8>| {
+            let text =
+                String::from_utf8(bytes).expect("text").replace("\r\n", " ").replace(&"x".repeat(long.len()), "X");
+            // The second is the clock's.
+            let seconds = |word: &str| if word.starts_with("#TS:") { "#TS".to_owned() } else { word.to_owned() };
+            text.split(' ').map(seconds).collect::<Vec<_>>().join(" ")
+        };
+        let (first, second) =
+            ("*2 $6 SELECT $1 0 *3 $3 SET $1 a $1 1 ", "*3 $3 SET $1 b $5 32768 X ".replace("$5 32768", "$32768"));
+        let third = "*2 $6 SELECT $1 0 *3 $3 SET $1 c $1 1 ";
+        assert_eq!(bytes(&taken).len() as u64, journal.end());
+        assert_eq!(text(bytes(&taken)), format!("{first}*1 $4 PING {second}{third}"));
+        let file: Vec<&[u8]> = taken.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect();
+        let lengths: usize = taken.chunks.iter().map(|chunk| chunk.file_len()).sum();
+        assert_eq!(file.concat().len(), lengths);
+        assert_eq!(text(file.concat()), format!("#TS {first}#TS {second}{third}"));
+    }
+
     #[test]
     fn a_long_unit_is_handed_over() {
         let (journal, mut workers) = journaled(1);
@@ -417,7 +481,7 @@ mod tests {
         assert!(journal.waiting_bytes() < 1000 && !journal.is_full(), "{} bytes wait", journal.waiting_bytes());
         let taken = journal.take(NOW, &mut Vec::new());
         assert!(taken.chunks.iter().all(|chunk| chunk.bytes.capacity() <= CHUNK_BYTES));
-        let parts: Vec<&[u8]> = taken.chunks.iter().flat_map(Chunk::parts).collect();
+        let parts: Vec<&[u8]> = taken.chunks.iter().flat_map(|chunk| chunk.parts()).collect();
         assert!(std::ptr::eq(parts[2].as_ptr(), at) && parts[2].iter().all(|byte| *byte == b'v'));
         let (text, long) = (String::from_utf8(bytes(&taken)).expect("text"), |c: &str| c.repeat(len));
         let expected = "*2 $6 SELECT $1 0 *1 $5 MULTI *4 $3 SET $1 k $41943040 V $7 KEEPTTL *3 $6 APPEND $1 k $41943040 O *1 $4 \
@@ -450,7 +514,8 @@ mod tests {
             .collect();
         let (mut all, mut emptied) = (Vec::new(), Vec::new());
         while threads.iter().any(|thread| !thread.is_finished()) {
-            for mut chunk in journal.take(Duration::from_millis(1), &mut emptied).chunks {
+            for chunk in journal.take(Duration::from_millis(1), &mut emptied).chunks {
+                let mut chunk = Arc::into_inner(chunk).expect("nobody else has it");
                 all.append(&mut chunk.bytes);
                 emptied.push(chunk.bytes);
             }

@@ -139,14 +139,24 @@ pub(super) struct Writer {
     place: Place,
     manifest: Manifest,
     file: Box<dyn DiskFile>,
-    /// The position and the length of the file when it was opened.
-    opened_at: u64,
-    opened_bytes: u64,
+    /// Length of the file.
+    file_bytes: u64,
+    /// Nothing was put since the file began.
+    is_fresh: bool,
+    /// Bytes that the file is to have before the next chunk: the database in which that is done.
+    head: Vec<u8>,
+    /// Bytes of it in all, while the chunk behind it is kept.
+    head_bytes: u64,
+    /// Length of the file up to `kept_from`, and up to `synced`: positions count other bytes than the file has (chunk.rs of
+    /// the journal).
+    kept_from_bytes: u64,
+    synced_bytes: u64,
     /// Bytes from `kept_from` to `end`.
-    kept: VecDeque<Chunk>,
+    kept: VecDeque<Arc<Chunk>>,
     kept_from: u64,
-    /// The chunk of `kept` that is written next, and the bytes of it that are written.
+    /// The chunk of `kept` that is written next, and the bytes of it that the file has.
     next: (usize, usize),
+    /// The end of the last chunk that is written whole.
     written: u64,
     synced: u64,
     end: u64,
@@ -200,7 +210,7 @@ impl Writer {
         let entry = manifest.next_increment(place.names());
         let (file, unlisted_from) = (place.disk.create(&place.path(&entry.name))?, Some(entry.seq));
         manifest.add_increment(entry);
-        Ok(Writer { unlisted_from, ..Writer::of(place, manifest, file, at, 0) })
+        Ok(Writer { unlisted_from, is_fresh: true, ..Writer::of(place, manifest, file, at, 0) })
     }
 
     fn of(place: Place, manifest: Manifest, file: Box<dyn DiskFile>, at: u64, opened_bytes: u64) -> Writer {
@@ -210,8 +220,12 @@ impl Writer {
             place,
             manifest,
             file,
-            opened_at: at,
-            opened_bytes,
+            file_bytes: opened_bytes,
+            is_fresh: false,
+            head: Vec::new(),
+            head_bytes: 0,
+            kept_from_bytes: opened_bytes,
+            synced_bytes: opened_bytes,
             kept: VecDeque::new(),
             kept_from: at,
             next: (0, 0),
@@ -249,14 +263,9 @@ impl Writer {
         self.kept_from
     }
 
-    /// Length of the increment that is written.
-    pub(super) fn file_bytes(&self) -> u64 {
-        self.offset(self.written)
-    }
-
     /// Bytes of all files that count.
     pub(super) fn bytes(&self) -> u64 {
-        self.older_bytes + self.file_bytes()
+        self.older_bytes + self.file_bytes
     }
 
     /// The cut that is still to be done: nothing more is put before that.
@@ -286,9 +295,14 @@ impl Writer {
 
     /// Takes bytes that are to be written.
     pub(super) fn put(&mut self, taken: Taken) {
-        let bytes: usize = taken.chunks.iter().map(Chunk::len).sum();
+        let bytes: usize = taken.chunks.iter().map(|chunk| chunk.len()).sum();
         assert_eq!(self.end + bytes as u64, taken.end, "the journal has no holes");
         assert!(self.cut.is_none(), "what comes behind a cut belongs to another file");
+        if let Some(first) = taken.chunks.first().filter(|_| self.is_fresh) {
+            // Bytes of another server say their database once, wherever files begin.
+            first.db.iter().for_each(|db| select(*db, &mut self.head));
+            (self.is_fresh, self.head_bytes) = (false, self.head.len() as u64);
+        }
         self.kept.extend(taken.chunks);
         (self.end, self.db, self.cut) = (taken.end, taken.db, taken.cut);
     }
@@ -300,16 +314,18 @@ impl Writer {
     pub(super) fn write(&mut self) -> io::Result<()> {
         assert!(!self.broken, "a broken file is not written to");
         while let Some(chunk) = self.kept.get(self.next.0) {
-            let rest = chunk.part(self.next.1);
+            let begins = !self.head.is_empty();
+            let rest = if begins { &self.head[..] } else { chunk.file_part(self.next.1) };
             if rest.is_empty() {
                 self.next = (self.next.0 + 1, 0);
+                self.written += chunk.len() as u64;
                 continue;
             }
             match self.file.write(&rest[..rest.len().min(WRITE_BYTES_MAX)]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
-                    self.next.1 += written;
-                    self.written += written as u64;
+                    self.file_bytes += written as u64;
+                    if begins { drop(self.head.drain(..written)) } else { self.next.1 += written }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -328,7 +344,7 @@ impl Writer {
         assert!(!self.broken, "a broken file is not synced again: the system has forgotten what it lost");
         assert_eq!(self.written, self.end, "what is synced ends with a chunk");
         self.file.sync().inspect_err(|_| self.broken = true)?;
-        self.synced = self.written;
+        (self.synced, self.synced_bytes) = (self.written, self.file_bytes);
         self.release();
         Ok(())
     }
@@ -340,13 +356,14 @@ impl Writer {
     pub(super) fn mend(&mut self) -> io::Result<()> {
         // Where nobody synced, what was written is released: it stays in the file. That is so just after `appendfsync no`
         // has ended, too.
-        let from = self.synced.max(self.kept_from);
-        let old_bytes = self.offset(from);
+        let (from, old_bytes) = (self.synced, self.synced_bytes).max((self.kept_from, self.kept_from_bytes));
         let (entry, mut file) = self.new_increment()?;
         let (head, rest) = self.kept_behind(from);
         write_all(&mut *file, &head)?;
+        let mut new_bytes = head.len() as u64;
         for chunk in rest {
-            chunk.parts().try_for_each(|part| write_all(&mut *file, part))?;
+            chunk.file_parts().try_for_each(|part| write_all(&mut *file, part))?;
+            new_bytes += chunk.file_len() as u64;
         }
         file.sync()?;
         self.list(|manifest| {
@@ -362,15 +379,17 @@ impl Writer {
                 error_text(&error)
             );
         }
-        (self.opened_at, self.opened_bytes) = (from, head.len() as u64);
+        (self.file_bytes, self.synced_bytes) = (new_bytes, new_bytes);
         (self.written, self.synced, self.next) = (self.end, self.end, (self.kept.len(), 0));
-        self.broken = false;
+        (self.broken, self.is_fresh) = (false, self.is_fresh && self.kept.is_empty());
+        self.head.clear();
+        self.head_bytes = 0;
         self.release();
         Ok(())
     }
 
     /// The beginning of a file that goes on at this position, and the chunks that it takes.
-    fn kept_behind(&self, from: u64) -> (Vec<u8>, impl Iterator<Item = &Chunk>) {
+    fn kept_behind(&self, from: u64) -> (Vec<u8>, impl Iterator<Item = &Arc<Chunk>>) {
         let (mut at, mut count) = (self.kept_from, 0);
         while at < from {
             at += self.kept[count].len() as u64;
@@ -394,7 +413,7 @@ impl Writer {
             (Some(Cut::NewFile), self.end),
             "a file that is followed by another is whole"
         );
-        let old_bytes = self.file_bytes();
+        let old_bytes = self.file_bytes;
         // An increment that nobody lists begins anew: what it has is in the base to come.
         if let Some(first) = self.unlisted_from {
             self.log_unlisted(first);
@@ -406,8 +425,8 @@ impl Writer {
         self.list(|manifest| manifest.add_increment(entry))?;
         tracing::info!("Creating AOF incr file {} on background rewrite", shown(&name));
         self.older_bytes += if self.unlisted_from.is_none() { old_bytes } else { 0 };
-        (self.file, self.opened_at, self.opened_bytes) = (file, self.end, 0);
-        (self.begun, self.cut, self.db) = (Some((self.end, seq)), None, None);
+        (self.file, self.file_bytes, self.synced_bytes, self.kept_from_bytes) = (file, 0, 0, 0);
+        (self.begun, self.cut, self.db, self.is_fresh) = (Some((self.end, seq)), None, None, true);
         Ok(())
     }
 
@@ -482,12 +501,6 @@ impl Writer {
         Ok(())
     }
 
-    /// The place in the file of a position.
-    fn offset(&self, position: u64) -> u64 {
-        assert!(position >= self.opened_at, "the file begins before what is in it");
-        self.opened_bytes + (position - self.opened_at)
-    }
-
     /// Gives up chunks that are needed no more.
     fn release(&mut self) {
         let safe = if self.keeps_unsynced { self.synced } else { self.written };
@@ -497,10 +510,18 @@ impl Writer {
         {
             let chunk = self.kept.pop_front().expect("it is at the front");
             self.kept_from += chunk.len() as u64;
+            self.kept_from_bytes += std::mem::take(&mut self.head_bytes) + chunk.file_len() as u64;
             self.next.0 -= 1;
-            let mut bytes = chunk.bytes;
-            bytes.clear();
-            self.emptied.push(bytes);
+            chunk.let_pinned_go();
+            // A replica may still be sent it.
+            if let Ok(Chunk { mut bytes, .. }) = Arc::try_unwrap(chunk) {
+                bytes.clear();
+                self.emptied.push(bytes);
+            }
+        }
+        if self.kept.is_empty() {
+            // Mending has begun another file in between.
+            self.kept_from_bytes = self.file_bytes;
         }
     }
 }
@@ -539,7 +560,7 @@ mod tests {
         }
         bytes.extend(command(number));
         let end = writer.end() + bytes.len() as u64;
-        let chunks = vec![Chunk::new(bytes, writer.db)];
+        let chunks = vec![Arc::new(Chunk::new(bytes, writer.db))];
         writer.put(Taken { chunks, end, db: Some(0), cut: None });
     }
 
@@ -601,7 +622,7 @@ mod tests {
         assert_eq!((writer.released(), writer.synced()), (writer.end(), writer.end()));
         assert_eq!(load(&disk.crash(&mut Rng::seeded(1))), (0..50).collect::<Vec<_>>());
         let again = Writer::open(place(&disk), writer.manifest.clone(), 7).expect("a healthy disk");
-        assert_eq!(again.file_bytes(), writer.file_bytes());
+        assert_eq!(again.file_bytes, writer.file_bytes);
     }
 
     /// The kernel forgets that it lost pages: the next sync of the same file would succeed, over a hole.
@@ -643,7 +664,7 @@ mod tests {
             }
             bytes.extend_from_slice(&set);
             let end = writer.end() + bytes.len() as u64;
-            writer.put(Taken { chunks: vec![Chunk::new(bytes, before)], end, db: Some(behind), cut: None });
+            writer.put(Taken { chunks: vec![Arc::new(Chunk::new(bytes, before))], end, db: Some(behind), cut: None });
         };
         let last = |writer: &Writer| {
             let name = &writer.manifest.increments().last().expect("an increment").name;
@@ -669,7 +690,17 @@ mod tests {
         put(&mut writer, Some(3), 3);
         writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
         assert_eq!(last(&writer), select(3) + &set_text);
-        assert_eq!(writer.file_bytes(), last(&writer).len() as u64);
+        assert_eq!(writer.file_bytes, last(&writer).len() as u64);
+        // Bytes of another server do not say their database again where a file begins.
+        writer.cut = Some(Cut::NewFile);
+        writer.roll().expect("a healthy disk");
+        put(&mut writer, Some(3), 3);
+        disk.set_fault(|_, call| (call == Call::Write).then(eio));
+        assert!(writer.write().is_err());
+        disk.heal();
+        writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+        assert_eq!(last(&writer), select(3) + &set_text);
+        assert_eq!((writer.file_bytes, writer.kept_from_bytes), (last(&writer).len() as u64, writer.file_bytes));
     }
 
     /// Under `appendfsync no` what is written is not kept. If the setting changes and the next sync fails, it stays in the

@@ -62,10 +62,15 @@ const UNASKED: &[(&str, &str)] = &[
     ("role", STATE),
     ("slaveof", STATE),
     ("wait", STATE),
+    ("waitaof", STATE),
+    ("psync", REPLICATION),
+    ("replconf", REPLICATION),
+    ("sync", REPLICATION),
 ];
 const FUNCTIONS: &str = "they are state of the server: server/tests/peer_functions.rs; Redis's suite";
 const WAITING: &str = "its form that does not wait is asked; the waits are scripts (peer_blocking.txt)";
 const TRANSACTION: &str = "a session of several commands: transactions.rs of the commands' tests, tests/transfers.rs";
+const REPLICATION: &str = "it is what replicas say: tests/replication_primary.rs";
 const STATE: &str = "it asks for the state of a server: server/tests/peer_server.rs";
 const PAYLOAD: &str = "payloads need not be equal, only restored by both servers: tests/dump.rs";
 const FILES: &str = "it writes a file, which both servers load: server/tests/saves.rs, tests/appendonly.rs";

@@ -93,6 +93,18 @@ pub(crate) const MASTER_PORT: CommandError = CommandError::new(&"ERR Invalid mas
 /// REPLICAOF with a master.
 pub(crate) const NO_REPLICATION: CommandError =
     CommandError::new(&"ERR Varve cannot be a replica yet: replication is not available");
+/// SYNC, PSYNC: replies are still to be sent.
+pub(crate) const SYNC_BEHIND_REPLIES: CommandError =
+    CommandError::new(&"ERR SYNC and PSYNC are invalid with pending output");
+/// SYNC, PSYNC: the stream cannot be kept.
+pub(crate) const NO_STREAM: CommandError = CommandError::new(&"ERR Can't begin the replication stream: see the log");
+/// WAITAOF: there is one local file at most.
+pub(crate) const WAITAOF_LOCAL: CommandError = CommandError::new(&"ERR value is out of range, must be between 0 and 1");
+/// WAITAOF: a number of replicas below 0.
+pub(crate) const NOT_POSITIVE: CommandError = CommandError::new(&"ERR value is out of range, must be positive");
+/// WAITAOF: no file is kept here.
+pub(crate) const WAITAOF_WITHOUT_FILE: CommandError =
+    CommandError::new(&"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
 /// CONFIG REWRITE without a file.
 pub(crate) const NO_CONFIG_FILE: CommandError = CommandError::new(&"ERR The server is running without a config file");
 /// DEBUG is not enabled for this connection.
@@ -183,6 +195,16 @@ fn shown(argument: &[u8]) -> std::borrow::Cow<'_, str> {
 pub(crate) fn subcommand(family: &str, name: &[u8]) -> CommandError {
     let name = shown(name);
     CommandError::owned(format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try {family} HELP."))
+}
+
+/// REPLCONF ip-address: no address is as long.
+pub(crate) fn long_address(bytes: usize) -> CommandError {
+    CommandError::owned(format!("ERR REPLCONF ip-address provided by replica instance is too long: {bytes} bytes"))
+}
+
+/// REPLCONF: an option that is not known.
+pub(crate) fn replconf_option(option: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR Unrecognized REPLCONF option: {}", shown(option)))
 }
 
 /// HELLO: an option that it does not have, or without its value.

@@ -35,7 +35,6 @@ mod set;
 mod stream;
 mod string;
 mod transaction;
-mod wait;
 mod zset;
 
 use std::sync::LazyLock;
@@ -66,7 +65,6 @@ pub const FAMILIES: &[&[FileRows]] = &[
         memory::ROWS,
         segments::ROWS,
         transaction::ROWS,
-        wait::ROWS,
     ],
 ];
 

@@ -23,6 +23,8 @@ pub enum WritesDenied {
     Unsaved,
     /// The journal cannot be written: the number of the system's error.
     Unwritten(i32),
+    /// There are fewer replicas that follow closely than there must be.
+    Unreplicated,
 }
 
 /// The commands that the server refuses to everybody at present.
@@ -50,6 +52,7 @@ impl Denied {
         match self.writes {
             Some(WritesDenied::Unsaved) if asks => return Err(CommandError::UNSAVED),
             Some(WritesDenied::Unwritten(errno)) if asks => return Err(CommandError::unwritten(errno)),
+            Some(WritesDenied::Unreplicated) if d.flags.has(Flags::WRITE) => return Err(CommandError::UNREPLICATED),
             _ => {}
         }
         if self.loading && !d.flags.has(Flags::LOADING) {

@@ -19,7 +19,6 @@ use crate::errors::{CmdResult, CommandError};
 use crate::notify::Events;
 use crate::script::{KeeperCtx, ScriptCtx, ScriptKeeper, ScriptRules};
 use crate::session::Session;
-use crate::waiting::Blocked;
 
 /// A command or, inside [`Command::subcommands`], a subcommand. It reads as its row.
 #[derive(Clone, Copy, Debug)]
@@ -77,11 +76,6 @@ impl SessionCtx<'_> {
     /// Publishes a message to a channel, or to a shard channel; returns the number of subscriptions that it goes to.
     pub fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
         self.events.as_mut().map_or(0, |events| events.publish(shard, channel, message))
-    }
-
-    /// Lets the client wait until its time is up, 0 milliseconds for ever; it then gets the number 0.
-    pub fn wait(&mut self, timeout_ms: u64) {
-        self.session.block(Blocked::for_time(self.row, timeout_ms));
     }
 }
 

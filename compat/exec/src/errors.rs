@@ -60,6 +60,8 @@ impl CommandError {
           RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the \
           RDB error.",
     );
+    /// There are fewer replicas that follow closely than there must be.
+    pub const UNREPLICATED: CommandError = CommandError::new(&"NOREPLICAS Not enough good replicas to write.");
     /// The memory limit is reached.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::new(&"OOM command not allowed when used memory > 'maxmemory'.");

@@ -52,4 +52,4 @@ pub use occupied::Occupied;
 pub use ongoing::{Ongoing, Progress};
 pub use script::{Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptKind, ScriptRules};
 pub use session::Session;
-pub use waiting::{Blocked, Served};
+pub use waiting::{Awaited, Blocked, Served};

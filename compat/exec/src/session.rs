@@ -529,7 +529,7 @@ impl Session {
         self.drop_reply()
     }
 
-    /// The command that just ran waits for its keys, or for a time.
+    /// The command that just ran waits for its keys.
     pub(crate) fn block(&mut self, blocked: Blocked) {
         self.blocked = Some(blocked);
     }

@@ -54,8 +54,19 @@ pub struct Blocked(WaitsFor);
 enum WaitsFor {
     /// One of its keys has something.
     Keys(Arc<Waiter>),
-    /// Nothing: WAIT counts replicas, of which there are none.
-    Time { row: &'static Row, timeout_ms: u64 },
+    /// Replicas, or files, have what was written: WAIT, WAITAOF.
+    Copies { row: &'static Row, timeout_ms: u64, awaited: Awaited },
+}
+
+/// The copies of what was written that a client waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// Number of replicas.
+    pub replicas: u64,
+    /// Files, and not memory: None for memory, else whether the server's own file is one of them.
+    pub files: Option<bool>,
+    /// The position of the journal that they are to have.
+    pub position: u64,
 }
 
 /// A reply to a client that waited.
@@ -82,15 +93,23 @@ impl Blocked {
         Blocked(WaitsFor::Keys(waiter))
     }
 
-    /// A wait that only its time ends; 0 milliseconds are for ever.
-    pub(crate) fn for_time(row: &'static Row, timeout_ms: u64) -> Blocked {
-        Blocked(WaitsFor::Time { row, timeout_ms })
+    /// A wait for copies; 0 milliseconds are for ever.
+    pub fn for_copies(row: &'static Row, timeout_ms: u64, awaited: Awaited) -> Blocked {
+        Blocked(WaitsFor::Copies { row, timeout_ms, awaited })
+    }
+
+    /// The copies that it waits for; None if it waits for keys.
+    pub fn awaited(&self) -> Option<Awaited> {
+        match self.0 {
+            WaitsFor::Keys(_) => None,
+            WaitsFor::Copies { awaited, .. } => Some(awaited),
+        }
     }
 
     fn row(&self) -> &'static Row {
         match &self.0 {
             WaitsFor::Keys(waiter) => task(waiter).row,
-            WaitsFor::Time { row, .. } => row,
+            WaitsFor::Copies { row, .. } => row,
         }
     }
 
@@ -98,7 +117,7 @@ impl Blocked {
     pub fn timeout(&self) -> Option<Duration> {
         let ms = match &self.0 {
             WaitsFor::Keys(waiter) => task(waiter).timeout_ms,
-            WaitsFor::Time { timeout_ms, .. } => *timeout_ms,
+            WaitsFor::Copies { timeout_ms, .. } => *timeout_ms,
         };
         (ms > 0).then(|| Duration::from_millis(ms))
     }
@@ -107,7 +126,7 @@ impl Blocked {
     pub fn denial(&self, user: &User) -> Option<Denial> {
         match &self.0 {
             WaitsFor::Keys(waiter) => user.check(task(waiter).row, task(waiter).args.args()).err(),
-            WaitsFor::Time { .. } => None,
+            WaitsFor::Copies { .. } => None,
         }
     }
 
@@ -122,7 +141,7 @@ impl Blocked {
     pub fn cancel(&self) -> bool {
         match &self.0 {
             WaitsFor::Keys(waiter) => waiter.cancel(),
-            WaitsFor::Time { .. } => true,
+            WaitsFor::Copies { .. } => true,
         }
     }
 
@@ -133,22 +152,28 @@ impl Blocked {
         }
     }
 
-    /// Replies that the time is up.
-    pub fn reply_timeout(&self, out: &mut Reply) {
+    /// Replies that the time is up. `reached` replies how many copies there are.
+    pub fn reply_timeout(&self, out: &mut Reply, reached: &dyn Fn(Awaited, &mut Reply)) {
         match &self.0 {
             WaitsFor::Keys(_) => out.null_array(),
-            WaitsFor::Time { .. } => out.integer(0),
+            WaitsFor::Copies { awaited, .. } => reached(*awaited, out),
         }
     }
 
-    /// Counts a wait that CLIENT UNBLOCK ended, and replies an error or that the time is up.
-    pub fn reply_unblocked(&self, error: bool, stats: &CommandStats, out: &mut Reply) {
+    /// Counts a wait that CLIENT UNBLOCK ended, and replies an error; without `error`, what [`Blocked::reply_timeout`] does.
+    pub fn reply_unblocked(
+        &self,
+        error: bool,
+        stats: &CommandStats,
+        out: &mut Reply,
+        reached: &dyn Fn(Awaited, &mut Reply),
+    ) {
         let mark = out.mark();
         if error {
             stats.fail(self.row(), &CommandError::UNBLOCKED, mark, out);
         } else {
             stats.of(self.row()).failed.add(1);
-            self.reply_timeout(out);
+            self.reply_timeout(out, reached);
         }
     }
 }

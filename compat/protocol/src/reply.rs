@@ -307,6 +307,16 @@ impl Reply {
         self.tail.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// Bytes that are a reply already, sent from where they lie.
+    pub fn raw_pinned(&mut self, value: Pinned) {
+        let len = (*value).as_ref().len();
+        if len > 0 {
+            self.beside_bytes += len;
+            self.pinned_bytes += len;
+            self.tail.push(value);
+        }
+    }
+
     /// The absent string.
     #[inline]
     pub fn null(&mut self) {

@@ -20,6 +20,7 @@ mod guide;
 mod kind;
 mod live;
 mod process;
+mod replication;
 mod rewrite;
 mod saving;
 mod special;
@@ -39,6 +40,7 @@ pub(crate) use grammar::{memory, path_of};
 pub use guide::{Changeable, Setting, settings};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use process::{OomScore, ProcessSettings};
+pub(crate) use replication::ReplicationSettings;
 pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};
 pub(crate) use special::OutputLimit;
@@ -195,8 +197,8 @@ pub(crate) struct Config {
     /// The clients that may ask for a module, of which none can be loaded.
     pub(crate) module_command: Guard,
     pub(crate) protected_configs: Guard,
-    /// Size of the replication backlog, which only INFO tells yet.
-    pub(crate) repl_backlog_bytes: u64,
+    /// How replicas are served.
+    pub(crate) replication: ReplicationSettings,
     /// Most keys that are remembered for client-side caching, 0 for no limit.
     pub(crate) tracked_keys_max: usize,
     /// Saving and loading.
@@ -282,7 +284,7 @@ impl Config {
             debug_command: guard(&values.text("enable-debug-command")),
             module_command: guard(&values.text("enable-module-command")),
             protected_configs: guard(&values.text("enable-protected-configs")),
-            repl_backlog_bytes: values.number("repl-backlog-size"),
+            replication: ReplicationSettings::of(values),
             tracked_keys_max: values.number("tracking-table-max-keys"),
             save: SaveSettings::of(values),
             tls: TlsSettings::of(values),

@@ -15,6 +15,14 @@ pub(crate) struct OutputLimit {
     pub(crate) soft_s: u64,
 }
 
+impl OutputLimit {
+    /// The limit, with bounds that are none or this number of bytes at least.
+    pub(crate) fn at_least(self, bytes: u64) -> OutputLimit {
+        let raised = |bound: u64| if bound == 0 { 0 } else { bound.max(bytes) };
+        OutputLimit { hard_bytes: raised(self.hard_bytes), soft_bytes: raised(self.soft_bytes), ..self }
+    }
+}
+
 /// The grammars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Special {

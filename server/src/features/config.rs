@@ -152,6 +152,7 @@ impl Effects for Running<'_> {
         watchdog::follow_config(self.0);
         config.apply_to(self.0.store());
         aof::follow_config(self.0, &config);
+        self.0.replication().set_backlog_size(config.replication.backlog_bytes);
         self.0.send_all(|| Message::Refresh);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use varve_exec::Blocked;
 use varve_protocol::{Args, Reply};
 
 use super::{Now, ServerState};
@@ -47,6 +48,8 @@ pub(crate) enum After {
     Close,
     /// The reply comes with a message to its worker, for which the handler has it wait.
     Wait,
+    /// The reply comes when there are copies, or the time is up.
+    Block(Blocked),
     /// Another worker is alone behind the gate, or stays inside for longer than a batch: nothing was done, and the request is
     /// tried again.
     Busy,

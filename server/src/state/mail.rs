@@ -36,6 +36,10 @@ pub(crate) enum Message {
     Resolved { link: Arc<Link>, resolved: Resolved },
     /// The clients take too much together, and the largest are yours.
     EvictClients,
+    /// There is more for your replicas.
+    Stream,
+    /// One of your connections waited for copies of what was written, and there may be enough.
+    Copied { client: u64 },
     /// The configuration has changed: take the current snapshot.
     Refresh,
     /// Data is being loaded, and some of it waits for a worker.

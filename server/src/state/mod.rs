@@ -147,6 +147,8 @@ impl ServerState {
         } = parts;
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         assert!(!workers.is_empty(), "somebody must serve");
+        let replication = Replication::new(stream_id, workers.len());
+        replication.set_backlog_size(config.snapshot().replication.backlog_bytes);
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
         store.set_observer(tracking.clone());
         ServerState {
@@ -158,7 +160,7 @@ impl ServerState {
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
             persist: Persist::new(now_s, loads, aof),
-            replication: Replication::new(stream_id),
+            replication,
             scripts: Arc::default(),
             workers,
             sockets,

@@ -12,6 +12,7 @@ use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
 use super::ask_all_workers::Questions;
+use super::replicas::Following;
 use super::resting::Resting;
 use crate::config::{Config, ShutdownOptions};
 use crate::errors;
@@ -29,6 +30,7 @@ use crate::features::pubsub::publishers::WaitingPublishers;
 use crate::features::pubsub::receivers::Receivers;
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::features::pubsub::state::{Hub, Sink};
+use crate::features::replication::primary;
 use crate::features::tracking::invalidation_barrier::InvalidationBarrier;
 use crate::net::conn::WaitReasons;
 use crate::net::conns::Conns;
@@ -70,6 +72,8 @@ pub(super) struct Core {
     pub(super) resting: Resting,
     /// The connections whose replies wait for the append-only file.
     pub(super) filed: WaitingForFile,
+    /// Those that are replicas of this server.
+    pub(super) following: Following,
     /// Questions about all connections that are not answered yet.
     pub(super) questions: Questions,
     /// Runs its share of the commands of a file that is being loaded.
@@ -108,6 +112,7 @@ impl Core {
             now: Now::read(),
             resting: Resting::default(),
             filed: WaitingForFile::default(),
+            following: Following::default(),
             questions: Questions::default(),
             lane: None,
             busy: 0,
@@ -147,6 +152,7 @@ impl Core {
 
     /// Closes a connection at once; output that is unsent is lost.
     pub(super) fn close(&mut self, id: ConnId) {
+        self.forget_replica(id);
         let conn = &mut self.conns[id];
         let who = conn.who();
         conn.session_mut().leave_transaction(&mut self.store);
@@ -158,6 +164,7 @@ impl Core {
         let handle = &self.state.workers()[self.index];
         if conn.waits(WaitReasons::KEYS) {
             self.blocked.abandon(who.client, &mut self.store, handle.stats());
+            self.state.replication().waiters().forget(who.client);
         }
         if conn.waits(WaitReasons::PAUSE) {
             self.paused.forget(who, handle.stats());
@@ -291,6 +298,7 @@ impl Core {
     /// gone.
     pub(super) fn unblock(&mut self, client: u64, reply: impl FnOnce(&Blocked, &mut Reply)) -> Option<ConnRef> {
         let stats = &self.state.workers()[self.index].stats();
+        self.state.replication().waiters().forget(client);
         let (who, mark) = self.blocked.end(client, &mut self.conns, &mut self.store, stats, reply)?;
         let (conn, until) = (&mut self.conns[who.conn], self.state.pubsub().inbox(self.index).pushed());
         if conn.listens() && !conn.session().tracking().on && self.hub.done() < until {
@@ -366,7 +374,9 @@ impl Core {
     pub(super) fn end_waits(&mut self) {
         if self.blocked.due_in(self.now.instant).is_some_and(|due| due.is_zero()) {
             while let Some(client) = self.blocked.pop_expired(self.now.instant) {
-                self.unblock(client, |blocked, out| blocked.reply_timeout(out));
+                let state = Arc::clone(&self.state);
+                let reached = |awaited, out: &mut Reply| primary::wait::reply(&state, awaited, out);
+                self.unblock(client, |blocked, out| blocked.reply_timeout(out, &reached));
             }
         }
     }
@@ -375,8 +385,9 @@ impl Core {
     pub(super) fn unblock_client(&mut self, client: u64, error: bool) -> bool {
         let waits = self.blocked.cancel(client);
         if waits {
-            let stats = Arc::clone(self.batch.stats());
-            self.unblock(client, |blocked, out| blocked.reply_unblocked(error, &stats, out));
+            let (stats, state) = (Arc::clone(self.batch.stats()), Arc::clone(&self.state));
+            let reached = |awaited, out: &mut Reply| primary::wait::reply(&state, awaited, out);
+            self.unblock(client, |blocked, out| blocked.reply_unblocked(error, &stats, out, &reached));
         }
         waits
     }
@@ -399,10 +410,14 @@ impl Core {
     /// in Redis, nothing of an output over the limit is sent. Elements that are kept for a reply in parts count as unsent:
     /// a client that does not read would else have the store keep all that others change.
     pub(super) fn over_output_limit(&mut self, id: ConnId, unsent: usize, lost: bool) -> bool {
+        let unsent = unsent + self.conns[id].session().kept_bytes() + self.stream_behind(id);
         let conn = &mut self.conns[id];
-        let limit = &self.config.output_limits[ClientClass::of_output(conn).limit()];
-        let unsent = unsent + conn.session().kept_bytes();
-        let over = conn.is_over(limit, unsent, self.now.steady_ms) || lost;
+        let mut limit = self.config.output_limits[ClientClass::of_output(conn).limit()];
+        if conn.following().is_some() {
+            // A replica that comes back for all of the backlog is not to be closed for that.
+            limit = limit.at_least(self.config.replication.backlog_bytes);
+        }
+        let over = conn.is_over(&limit, unsent, self.now.steady_ms) || lost;
         if over {
             let line = clients::line(conn, self.now.steady_ms);
             tracing::warn!("Client {line} scheduled to be closed ASAP for overcoming of output buffer limits.");

@@ -21,6 +21,7 @@ mod deliver;
 mod group;
 mod handshakes;
 mod links;
+mod replicas;
 mod resting;
 mod run;
 mod scripts;
@@ -389,6 +390,8 @@ impl Worker {
                     self.core.handle().begin_evicting();
                     self.sum_clients();
                 }
+                Message::Stream => self.core.feed_replicas(),
+                Message::Copied { client } => self.core.end_wait_for_copies(client),
                 // Looked for in each turn: it has only to wake.
                 Message::Load => {}
                 Message::Shutdown(options) => self.core.shutdown(options),
@@ -426,7 +429,8 @@ impl Worker {
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
         let buffers = if max > 0 { buffers.min(max) } else { buffers };
         let scripts = core.state.scripts().memory();
-        let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64 + scripts.bytes();
+        let stream = core.state.replication().counted_bytes();
+        let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64 + scripts.bytes() + stream;
         core.state.store().set_outside_bytes(outside);
         if max > 0 && evict_clients::total(&core.state) > max {
             core.evict_clients(max);

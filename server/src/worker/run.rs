@@ -98,7 +98,10 @@ impl Core {
                     }
                     self.stats().commands.add(1);
                     self.conns[id].session_mut().note_progress();
-                    stop_after(after)
+                    match after {
+                        After::Block(blocked) => Some(self.stop(id, TurnState::Blocked(blocked))),
+                        after => stop_after(after),
+                    }
                 }
                 TurnState::Published(mark) => self.deliver_before_reply(id, mark, out).then_some(Stop::Again),
                 TurnState::Close(mark) => {
@@ -129,7 +132,12 @@ impl Core {
     fn turn(&mut self, id: ConnId, data: &mut [u8], out: &mut Reply) -> Turn {
         let conn = &mut self.conns[id];
         self.batch.set_monitoring(self.state.monitors().any());
-        let pause = if self.state.is_stopping() { Pause::All } else { self.state.pauses().now(self.now.steady_ms) };
+        let pause = match () {
+            () if self.state.is_stopping() => Pause::All,
+            // A replica says how far it is.
+            () if conn.following().is_some() => Pause::None,
+            () => self.state.pauses().now(self.now.steady_ms),
+        };
         self.batch.set_pause(pause);
         let busy = self.state.scripts().running().busy_for(self.config.script_busy_ms);
         self.batch.set_denied(Denied { busy, ..persist::denied(&self.state, &self.config) });
@@ -162,7 +170,11 @@ impl Core {
             TurnState::Busy => Stop::Busy,
             TurnState::Paused => Stop::Paused,
             TurnState::Blocked(blocked) => {
+                let awaited = blocked.awaited();
                 self.blocked.block(&mut self.conns[id], blocked, self.state.workers()[self.index].stats());
+                if let Some(awaited) = awaited {
+                    self.await_copies(id, awaited);
+                }
                 Stop::Waits
             }
             TurnState::Linked => {
@@ -260,7 +272,7 @@ impl Core {
         }
         // Whether a CONFIG SET of the slow log's threshold is slow goes by the new one.
         self.follow_config();
-        let is_pending = matches!(after, After::Ask(_) | After::Wait);
+        let is_pending = matches!(after, After::Ask(_) | After::Wait | After::Block(_));
         let conn = &mut self.conns[id];
         conn.requests_mut().set_running(if is_pending { bytes } else { 0 });
         let session = conn.session_mut();
@@ -307,7 +319,7 @@ fn stop_after(after: After) -> Option<Stop> {
     match after {
         After::Done => None,
         After::Close => Some(Stop::Close),
-        After::Wait => Some(Stop::Waits),
+        After::Wait | After::Block(_) => Some(Stop::Waits),
         After::Busy => Some(Stop::Busy),
         After::Ask(question) => Some(Stop::Ask(question)),
     }

@@ -36,13 +36,14 @@ const REPLY_KEEP_BYTES: usize = 128 * 1024;
 const BUSY_SPINS: u32 = 16;
 
 /// A connection that failed; the reason is of interest for the log only.
-pub(super) struct Broken(io::Error);
+pub(super) struct Broken(pub(super) io::Error);
 
 impl Worker {
     /// See the module's picture.
     pub(super) fn visit(&mut self, id: ConnId) {
         self.core.catch_up(id);
         let served = match self.core.flush_waiting(id) {
+            Ok(()) if self.core.conns[id].following().is_some() => self.visit_replica(id),
             Ok(()) => self.read(id, 0).and_then(|fresh| self.serve(id, fresh, None)),
             Err(broken) => Err(broken),
         };
@@ -51,6 +52,7 @@ impl Worker {
 
     /// Acts on the result of serving a connection.
     pub(super) fn finish_visit(&mut self, id: ConnId, served: Result<Stop, Broken>) {
+        self.core.note_replica(id);
         match served {
             Ok(Stop::Ask(question)) => {
                 self.core.ask(id, question);
@@ -61,6 +63,23 @@ impl Worker {
                 tracing::debug!("closing a client: {error}");
                 self.core.close(id);
             }
+        }
+    }
+
+    /// A visit to a replica: it is sent what there is, and says how far it is. What would be replied to it would stand in the
+    /// stream.
+    #[cold]
+    fn visit_replica(&mut self, id: ConnId) -> Result<Stop, Broken> {
+        self.core.feed(id)?;
+        let fresh = self.read(id, 0)?;
+        let Worker { core, buffers: Buffers { scratch, reply, pool, .. }, .. } = self;
+        let stop = core.execute(id, &mut scratch[fresh], pool, None, reply);
+        let is_replied = !reply.is_empty();
+        reply.clear(REPLY_KEEP_BYTES);
+        match stop {
+            _ if is_replied => Err(Broken(io::Error::other("a replica has asked for something that is replied to"))),
+            Stop::Foreign => Err(core.refuse_foreign(id)),
+            stop => Ok(stop),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::features::clients::strangers;
 use crate::features::info;
 use crate::features::persist;
 use crate::features::pubsub::state::ConnId;
+use crate::features::replication::primary;
 use crate::net::conn::{Conn, WaitReasons};
 use crate::state::Load;
 
@@ -69,6 +70,7 @@ impl Worker {
             core.state.hold_expiry(core.now);
             info::report_memory(core.state.store(), &core.state.scripts().memory());
             persist::tick(&core.state, &mut core.store, &core.config);
+            primary::tick(&core.state, &mut core.store, &core.config, core.now.steady_ms);
         }
         let numbers = core.conns.capacity();
         let to = numbers.min(self.tick.cursor + numbers.div_ceil(SLICES));
@@ -102,7 +104,7 @@ impl Core {
         } else if strangers::is_late(&mut self.conns[id], stranger_timeout_s, self.now.steady_ms) {
             tracing::debug!("Closing a client that has not authenticated in {stranger_timeout_s} s");
             self.close(id);
-        } else if self.over_output(id) {
+        } else if self.over_output(id) || !self.check_replica(id) {
             self.close(id);
         }
     }
@@ -115,6 +117,7 @@ fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
         || conn.waits(WaitReasons::LINK)
         || conn.waits(WaitReasons::SCRIPT)
         || conn.session().is_subscribed()
-        || conn.session().is_monitor();
+        || conn.session().is_monitor()
+        || conn.following().is_some();
     timeout_s > 0 && !waits && now_ms - conn.session().active_ms() > i64::from(timeout_s) * 1000
 }

@@ -60,7 +60,9 @@ impl Core {
             match after {
                 After::Done => {}
                 After::Close => self.conns[id].session_mut().end_after_reply(),
-                After::Busy | After::Wait => unreachable!("a command whose reply comes later is refused inside MULTI"),
+                After::Busy | After::Wait | After::Block(_) => {
+                    unreachable!("a command whose reply comes later is refused inside MULTI")
+                }
                 After::Ask(question) => {
                     let mut replies = Reply::new();
                     replies.set_resp(current.resp());

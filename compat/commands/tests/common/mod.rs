@@ -343,7 +343,7 @@ impl Server {
                     // Nobody else is there: its time is up at once.
                     assert!(blocked.cancel(), "nobody serves it");
                     blocked.forget(worker);
-                    blocked.reply_timeout(out);
+                    blocked.reply_timeout(out, &|_, _| unreachable!("these clients wait for keys"));
                 }
                 TurnState::Busy | TurnState::Paused => panic!("one worker meets no busy shard, and nobody pauses"),
                 TurnState::Linked => panic!("a command that talks to another server needs one"),

@@ -298,6 +298,7 @@ impl ScriptCalls for Calls<'_> {
             match self.denied.writes {
                 Some(WritesDenied::Unsaved) => return Err(CommandError::SCRIPT_UNSAVED),
                 Some(WritesDenied::Unwritten(errno)) => return Err(CommandError::script_unwritten(errno)),
+                Some(WritesDenied::Unreplicated) => return Err(CommandError::UNREPLICATED),
                 None if read_only => return Err(CommandError::SCRIPT_NOT_READ_ONLY),
                 None => {}
             }

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use varve_acl::{Denial, User};
-use varve_exec::Blocked;
+use varve_exec::{Awaited, Blocked};
 use varve_protocol::{Mark, Reply};
 use varve_store::StoreWorker;
 
@@ -103,6 +103,11 @@ impl BlockedClients {
     /// True if this client waits, and nobody serves it any more.
     pub(crate) fn cancel(&self, client: u64) -> bool {
         self.waiting.get(&client).is_some_and(|wait| wait.blocked.cancel())
+    }
+
+    /// The copies that this client waits for, if it does.
+    pub(crate) fn awaited(&self, client: u64) -> Option<Awaited> {
+        self.waiting.get(&client)?.blocked.awaited()
     }
 
     /// The part of its request to which this client has lost the right, if it waits for that and nobody serves it any more.

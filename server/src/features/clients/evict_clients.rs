@@ -18,7 +18,8 @@ use crate::state::{ServerState, WorkerHandle};
 /// Counts what the connection takes now.
 #[inline]
 pub(crate) fn count(conn: &mut Conn, worker: &WorkerHandle) {
-    let weight = if conn.session().is_no_evict() { 0 } else { weight(conn) };
+    let stays = conn.session().is_no_evict() || conn.following().is_some();
+    let weight = if stays { 0 } else { weight(conn) };
     let (bytes, stranger_bytes) = charged(conn);
     let (before, now) = (conn.counted(), Counted { weight, bytes, stranger_bytes });
     if now != before {

@@ -4,9 +4,13 @@ use super::state::{ClientClass, Filter};
 use crate::net::conn::Conn;
 
 impl ClientClass {
-    /// The class of a connection. There are no replicas yet.
+    /// The class of a connection.
     pub(crate) fn of(conn: &Conn) -> ClientClass {
-        if conn.session().is_subscribed() { ClientClass::PubSub } else { ClientClass::Normal }
+        match conn.session().is_subscribed() {
+            _ if conn.following().is_some() => ClientClass::Replica,
+            true => ClientClass::PubSub,
+            false => ClientClass::Normal,
+        }
     }
 }
 

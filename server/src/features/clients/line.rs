@@ -77,6 +77,9 @@ fn flags(conn: &Conn) -> String {
     if conn.session().is_monitor() {
         out.push('O');
     }
+    if conn.following().is_some() {
+        out.push('S');
+    }
     if conn.session().is_subscribed() {
         out.push('P');
     }

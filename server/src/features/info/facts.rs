@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
-use crate::features::replication::state::ids::History;
+use crate::features::replication::state::ReplicationFacts;
 
 /// All that the sections are written from.
 #[derive(Clone, Debug, Default)]
@@ -163,14 +163,6 @@ pub(crate) struct BackgroundFacts {
     pub(crate) log: LogStats,
     pub(crate) cost: ReclaimCost,
     pub(crate) moved_objects: u64,
-}
-
-/// The replication stream.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReplicationFacts {
-    pub(crate) history: History,
-    /// Bytes of the stream since its history began.
-    pub(crate) offset: u64,
 }
 
 /// CPU time in microseconds.

@@ -9,18 +9,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_base::hist::Counts;
 use varve_exec::Command;
+use varve_store::EffectSink;
 
 use super::about::about;
 use super::facts::{
     BackgroundFacts, ClientFacts, CommandFacts, CpuFacts, DatabaseFacts, ErrorFacts, Facts, LoadingFacts, MemoryFacts,
-    PersistenceFacts, ReplicationFacts, ServerFacts, StatFacts,
+    PersistenceFacts, ServerFacts, StatFacts,
 };
 use crate::config::Config;
 use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
 use crate::features::pubsub::state::Kind;
-use crate::state::ServerState;
+use crate::state::{Now, ServerState};
 use crate::system::memory::{resident_bytes, system_memory_bytes};
 use crate::system::sys::{Whose, cpu_time};
 
@@ -53,7 +54,7 @@ pub(super) fn facts(state: &ServerState) -> Facts {
         memory: memory(state),
         stats: StatFacts { changes, expire_lag_ms, ..counted.since(&about().baseline()) },
         persistence: persistence(state, save),
-        replication: replication(state),
+        replication: state.replication().facts(state.persist().aof.journal().end(), Now::read().steady_ms),
         cpu: cpu(),
         background: background(state),
         commands: commands(state, &config),
@@ -100,11 +101,6 @@ fn memory(state: &ServerState) -> MemoryFacts {
         freed_objects: freeing.freed.saturating_sub(about.baseline().freed_objects),
         defragged: state.store().defragged(now_ms()),
     }
-}
-
-fn replication(state: &ServerState) -> ReplicationFacts {
-    let ids = state.replication().ids();
-    ReplicationFacts { history: ids.history(), offset: ids.offset() }
 }
 
 /// The counters as they stand, since the start.

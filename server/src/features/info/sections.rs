@@ -7,6 +7,7 @@ use varve_store::Defragged;
 use super::facts::Facts;
 use super::{Lines, human};
 use crate::features::acl::state::log::Reason;
+use crate::features::replication::state::replicas::Stage;
 use crate::system::version;
 
 pub(super) fn server(facts: &Facts, out: &mut Lines) {
@@ -71,7 +72,11 @@ pub(super) fn memory(facts: &Facts, out: &mut Lines) {
     ratio(out, "rss_overhead", memory.resident_bytes, resident);
     out.put("mem_fragmentation_ratio", quotient(memory.resident_bytes, memory.used_bytes));
     out.put("mem_fragmentation_bytes", memory.resident_bytes as i64 - memory.used_bytes as i64);
-    out.zeros(&["mem_not_counted_for_evict", "mem_replication_backlog", "mem_total_replication_buffers"]);
+    let held_bytes = facts.replication.backlog_held_bytes;
+    let backlog_bytes = held_bytes.min(facts.config.replication.backlog_bytes);
+    out.put("mem_not_counted_for_evict", held_bytes - backlog_bytes);
+    out.put("mem_replication_backlog", backlog_bytes);
+    out.put("mem_total_replication_buffers", held_bytes);
     out.put("mem_clients_slaves", 0);
     out.put("mem_clients_normal", memory.client_bytes);
     out.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
@@ -195,7 +200,9 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     out.put("instantaneous_input_repl_kbps", "0.00");
     out.put("instantaneous_output_repl_kbps", "0.00");
     out.put("rejected_connections", stats.rejected_connections);
-    out.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
+    out.put("sync_full", facts.replication.full);
+    out.put("sync_partial_ok", facts.replication.partial);
+    out.put("sync_partial_err", facts.replication.refused);
     expiry(facts, out);
     out.put("keyspace_hits", stats.hits);
     out.put("keyspace_misses", stats.misses);
@@ -247,19 +254,33 @@ fn expiry(facts: &Facts, out: &mut Lines) {
     out.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
 }
 
-/// There is no replication yet: a primary without replicas.
 pub(super) fn replication(facts: &Facts, out: &mut Lines) {
-    let replication = &facts.replication;
+    let (replication, settings) = (&facts.replication, &facts.config.replication);
     out.put("role", "master");
-    out.put("connected_slaves", 0);
+    out.put("connected_slaves", replication.replicas.len());
+    if settings.needs_replicas() {
+        out.put("min_slaves_good_slaves", replication.good_replicas);
+    }
+    for (nth, replica) in replication.replicas.iter().enumerate() {
+        let (address, port, offset) = (&replica.address, replica.port, replica.acked);
+        let state = match replica.stage {
+            Stage::WaitsForWalk | Stage::InWalk | Stage::Lost => "wait_bgsave",
+            Stage::Gets(_) => "send_bulk",
+            Stage::Online => "online",
+        };
+        let is_online = matches!(replica.stage, Stage::Online);
+        let lag_s = if is_online { (replication.now_ms - replica.acked_ms).max(0) / 1000 } else { 0 };
+        out.put(&format!("slave{nth}"), format!("ip={address},port={port},state={state},offset={offset},lag={lag_s}"));
+    }
     out.put("master_failover_state", "no-failover");
     out.put("master_replid", &replication.history.id);
     out.put("master_replid2", &replication.history.second_id);
     out.put("master_repl_offset", replication.offset);
     out.put("second_repl_offset", replication.history.second_end);
-    out.put("repl_backlog_active", 0);
-    out.put("repl_backlog_size", facts.config.repl_backlog_bytes);
-    out.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
+    out.put("repl_backlog_active", u8::from(replication.is_kept));
+    out.put("repl_backlog_size", settings.backlog_bytes);
+    out.put("repl_backlog_first_byte_offset", replication.backlog_first);
+    out.put("repl_backlog_histlen", replication.backlog_bytes);
 }
 
 pub(super) fn cpu(facts: &Facts, out: &mut Lines) {

@@ -17,7 +17,7 @@ pub(crate) mod shutdown;
 pub(crate) mod state;
 
 pub(crate) use points::{follow, tick};
-pub(crate) use save::save_alone;
+pub(crate) use save::{begin_for_replicas, save_alone};
 
 use varve_catalog::{Acl, Flags, Group, Row, word};
 use varve_exec::batch::patience;
@@ -43,10 +43,18 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
     let unsaved = persist.has_failed() && config.save.failure_stops_writes && !config.save.points.is_empty();
     let writes = match persist.aof.refusal() {
         _ if unsaved => Some(WritesDenied::Unsaved),
-        errno => errno.map(WritesDenied::Unwritten),
+        Some(errno) => Some(WritesDenied::Unwritten(errno)),
+        None => (!is_replicated(state, config)).then_some(WritesDenied::Unreplicated),
     };
     let writes_wait = persist.queued().is_full() || persist.aof.is_full();
     Denied { loading: persist.loading.is_on(), writes, writes_wait, busy: None }
+}
+
+/// True if as many replicas follow closely as must for writes.
+#[inline]
+fn is_replicated(state: &ServerState, config: &Config) -> bool {
+    let settings = &config.replication;
+    !settings.needs_replicas() || state.replication().replicas().good() >= settings.replicas_min
 }
 
 /// `SAVE`: replies when the file is on disk.

@@ -41,6 +41,11 @@ impl SavePlace {
         SavePlace { disk, folder, file }
     }
 
+    /// The path of the file.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
     /// The place that the configuration names, as the working directory is now.
     ///
     /// # Errors

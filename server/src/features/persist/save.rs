@@ -10,6 +10,7 @@
 //!
 //! Not here: how a walk and its pieces work (`state/snapshot.rs`), what asks for a save (`mod.rs`, `points.rs`).
 
+use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,13 +18,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use varve_exec::batch::ALONE_PATIENCE;
 use varve_rdb::{RdbBuffer, Sparse, format};
-use varve_store::StoreWorker;
+use varve_store::{EffectSink, StoreWorker};
 
 use super::aof::rewrite::{self, Base};
+use super::aof::stream;
 use super::rdb_file::{SaveFile, SavePlace};
 use super::state::snapshot::{End, Next, Piece, Snapshot};
 use super::state::{Outcome, UnderWay, Waiter};
 use crate::config::Config;
+use crate::features::replication::state::replicas::SyncFile;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 use crate::system::{cpus, error_text, version};
@@ -56,6 +59,8 @@ pub(super) enum Purpose {
     AfterFlush,
     /// The base of a rewrite of the append-only file.
     Base,
+    /// The file that a start loads, which replicas that wait get.
+    Replicas,
 }
 
 /// The work of the saver's thread.
@@ -71,6 +76,15 @@ struct Job {
     config: Arc<Config>,
     /// The base of the append-only file that is written, if it is one; or why it cannot be written.
     base: Option<io::Result<Base>>,
+    /// Replicas get the file.
+    for_replicas: bool,
+    /// The id of the replication stream, and its offset at the instant; None if none is kept.
+    stream: Option<(String, u64)>,
+}
+
+/// Begins a save whose file the replicas get that wait for an instant.
+pub(crate) fn begin_for_replicas(state: &Arc<ServerState>, worker: &mut StoreWorker) -> bool {
+    begin(state, worker, Purpose::Replicas, PATIENCE).is_ok()
 }
 
 /// Begins a save. The worker is outside the gate, and waits for it no longer than `patience`.
@@ -93,13 +107,15 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let libraries = state.scripts().functions().texts();
     let version = if store.has_dated_hashes() { format::FIELD_EXPIRY_VERSION } else { format::VERSION };
     let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
+    let for_replicas = purpose == Purpose::Replicas;
+    let (mut base, mut stream) = (None, None);
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
-    let mut base = None;
     let instant = || {
         let snapshot = Arc::new(Snapshot::new(store, config.save.compresses, is_rewrite, state.persist().queued()));
         let walks = store.begin_walk(snapshot.clone());
         let changes = store.totals().changes;
         base = (walks && is_rewrite).then(|| rewrite::at_instant(state, &config));
+        stream = stream_at_instant(state, walks && for_replicas).filter(|_| !is_rewrite);
         walks.then(|| UnderWay {
             snapshot,
             is_rewrite,
@@ -112,7 +128,8 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
         })
     };
     let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
-    let job = Job { snapshot, counts, libraries, version, used_bytes: store.used_memory(), config, base };
+    let used_bytes = store.used_memory();
+    let job = Job { snapshot, counts, libraries, version, used_bytes, config, base, for_replicas, stream };
     let saver = Arc::clone(state);
     let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || {
         let cpus = &job.config.process.cpus;
@@ -122,6 +139,9 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     thread.map_err(|error| {
         tracing::warn!("Can't save in background: {}", error_text(&error));
         cancel(state, u64::MAX);
+        if for_replicas {
+            give_replicas(state, Err(error));
+        }
         if is_rewrite {
             let aof = &state.persist().aof;
             aof.rewrites.end(Outcome::Failed, aof.waits_for_base());
@@ -129,6 +149,27 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
         let _ = state.persist().finish(Outcome::Failed, now_s());
         NotBegun::NoThread
     })
+}
+
+/// The id of the replication stream and its offset at the instant of a walk, if one is kept. With `for_replicas`, those that
+/// wait for an instant have it.
+fn stream_at_instant(state: &ServerState, for_replicas: bool) -> Option<(String, u64)> {
+    let (replication, journal) = (state.replication(), state.persist().aof.journal());
+    if for_replicas {
+        replication.begin_walk(journal.say_database_again());
+        stream::wake(state);
+    }
+    replication.is_kept().then(|| (replication.ids().history().id, replication.ids().offset(journal.end())))
+}
+
+/// Gives the replicas of a walk their file, or takes leave of them.
+fn give_replicas(state: &ServerState, file: io::Result<File>) {
+    let file = file.and_then(|file| Ok(SyncFile { bytes: file.metadata()?.len(), file }));
+    if let Err(error) = &file {
+        tracing::warn!("SYNC failed. Saving the data set for replicas: {}", error_text(error));
+    }
+    state.replication().end_walk(file.ok());
+    stream::wake(state);
 }
 
 /// Saves, and returns when the file is on disk: true then. The worker is alone behind the gate: nothing is changed
@@ -171,6 +212,7 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
         Some(Ok(base)) => base.save_place(),
         Some(Err(error)) => Err(io::Error::other(error.to_string())),
     };
+    let path = place.as_ref().ok().map(|place| place.file().to_owned());
     let written = place.and_then(|place| write(place, job));
     if written.is_err() {
         state.store().abandon_walk(&*job.snapshot);
@@ -198,6 +240,10 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
     };
     while let Next::Piece(_) = job.snapshot.next() {}
     let ended = state.persist().finish(outcome, now_s());
+    if job.for_replicas {
+        let file = path.filter(|_| outcome == Outcome::Saved).map(File::open);
+        give_replicas(state, file.unwrap_or_else(|| Err(io::Error::other("it was given up"))));
+    }
     match outcome {
         _ if !ended.waiters.is_empty() => reply(state, &ended.waiters, outcome == Outcome::Saved),
         Outcome::Saved => tracing::info!("Background saving terminated with success"),
@@ -273,6 +319,11 @@ fn about(job: &Job) -> RdbBuffer {
     head.aux(b"redis-bits", usize::BITS.to_string().as_bytes());
     head.aux(b"ctime", now_s().to_string().as_bytes());
     head.aux(b"used-mem", job.used_bytes.to_string().as_bytes());
+    if let Some((id, offset)) = &job.stream {
+        head.aux(b"repl-stream-db", b"0");
+        head.aux(b"repl-id", id.as_bytes());
+        head.aux(b"repl-offset", offset.to_string().as_bytes());
+    }
     head.aux(b"aof-base", if job.base.is_some() { b"1" } else { b"0" });
     job.libraries.iter().for_each(|text| head.function(text));
     for (db, &(keys, volatile)) in (0..).zip(&job.counts) {

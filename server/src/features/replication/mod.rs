@@ -1,11 +1,13 @@
 //! Replication: a second server that has what this one has.
 //!
 //! ```text
-//!   state      the stream's identity, which both ends share
-//!   role.rs    ROLE           replica    REPLICAOF, SLAVEOF
+//!   state      the stream's identity, its last bytes, who follows it
+//!   role.rs    ROLE
+//!   primary    PSYNC, SYNC, REPLCONF; what is due by the clock        replica    REPLICAOF, SLAVEOF
 //! ```
 //! The stream is the journal's bytes (`varve_exec::journal`). Not here: what INFO shows of it (`info`).
 
+pub(crate) mod primary;
 mod replica;
 mod role;
 pub(crate) mod state;
@@ -13,4 +15,4 @@ pub(crate) mod state;
 use crate::state::command::ServerRows;
 
 /// The commands of this matter.
-pub(super) const ROWS: &[ServerRows] = &[role::ROWS, replica::ROWS];
+pub(super) const ROWS: &[ServerRows] = &[primary::ROWS, primary::wait::ROWS, role::ROWS, replica::ROWS];

@@ -2,19 +2,29 @@
 
 use varve_catalog::{Acl, Flags, Group, Row};
 use varve_exec::CmdResult;
+use varve_store::EffectSink;
 
+use super::state::replicas::Stage;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 
 /// The command of this part.
 pub(super) const ROWS: ServerRows = &[ROLE];
 
-/// `ROLE`: a master, the offset of its stream, and its replicas, of whom there are none.
+/// `ROLE`: a master, the offset of its stream, and the replicas that get it: where they are reached, and how far they are.
 fn role(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    let facts = ctx.state.replication().facts(ctx.state.persist().aof.journal().end(), ctx.now.steady_ms);
     ctx.out.array(3);
     ctx.out.bulk(b"master");
-    ctx.out.integer(ctx.state.replication().ids().offset() as i64);
-    ctx.out.array(0);
+    ctx.out.integer(facts.offset as i64);
+    let online: Vec<_> = facts.replicas.iter().filter(|replica| matches!(replica.stage, Stage::Online)).collect();
+    ctx.out.array(online.len());
+    for replica in online {
+        ctx.out.array(3);
+        ctx.out.bulk(replica.address.as_bytes());
+        ctx.out.bulk_i64(i64::from(replica.port));
+        ctx.out.bulk_i64(replica.acked as i64);
+    }
     Ok(After::Done)
 }
 

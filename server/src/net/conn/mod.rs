@@ -40,6 +40,7 @@ use crate::config::{Config, OutputLimit};
 use crate::features::clients::state::Question;
 use crate::features::pubsub::state::Subscriptions;
 use crate::features::pubsub::state::{ConnId, ConnRef};
+use crate::features::replication::state::peer::{Following, Peer};
 
 /// A client that has this much unsent output is not executed any further until half of it is gone.
 pub(crate) const PAUSE_BYTES: usize = 32 * 1024 * 1024;
@@ -59,6 +60,8 @@ pub(crate) struct Conn {
     /// Its subscriptions; None until it subscribes.
     subscriptions: Option<Box<Subscriptions>>,
     waits: WaitReasons,
+    /// The things that it has said as a server that replicates this one; None if it has not.
+    peer: Option<Box<Peer>>,
     filed: Filed,
     /// Stands in the worker's ready queue.
     queued: bool,
@@ -101,6 +104,7 @@ impl Conn {
             deferred: None,
             subscriptions: None,
             waits: WaitReasons::default(),
+            peer: None,
             filed: Filed::default(),
             queued: false,
             over_soft_since_ms: None,
@@ -334,6 +338,22 @@ impl Conn {
         if self.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.is_empty()) {
             self.subscriptions = None;
         }
+    }
+
+    /// The things that it has said of itself as another server, to be added to.
+    pub(crate) fn peer_mut(&mut self) -> &mut Peer {
+        self.peer.get_or_insert_default()
+    }
+
+    /// Its place as a replica; None if it is none.
+    #[inline]
+    pub(crate) fn following(&self) -> Option<&Following> {
+        self.peer.as_ref()?.replica.as_ref()
+    }
+
+    /// Its place as a replica, to be changed; None if it is none.
+    pub(crate) fn following_mut(&mut self) -> Option<&mut Following> {
+        self.peer.as_mut()?.replica.as_mut()
     }
 
     /// True if something may be sent to it out of turn.

@@ -119,7 +119,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "transaction",
             ],
             &["geo", "migrate"],
-            &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory", "wait"],
+            &["cluster", "connection", "db", "debug", "introspect", "lolwut", "memory"],
         ],
     ),
     (

@@ -10,6 +10,7 @@ mod commands_base;
 mod load;
 pub(crate) mod reload;
 pub(super) mod rewrite;
+pub(crate) mod stream;
 mod thread;
 pub(crate) mod waiting;
 mod writer;

@@ -30,6 +30,7 @@ use super::super::save::{self, NotBegun, PATIENCE, Purpose};
 use super::super::state::Outcome;
 use super::super::state::aof::{Order, Rebase};
 use super::super::state::rewrites::Leave;
+use super::stream;
 use super::thread::{self, Begins};
 use super::writer::Place;
 use super::{commands_base, load};
@@ -121,6 +122,10 @@ pub(in super::super) fn at_instant(state: &Arc<ServerState>, config: &Config) ->
         place.folder = folder;
     }
     let begins = config.append.on && !aof.is_on();
+    if begins {
+        // The thread that takes for replicas alone ends here; the file's goes on with that.
+        aof.stop();
+    }
     let at = (begins || aof.is_on()).then(|| aof.journal().cut(Cut::NewFile));
     if let Some(at) = at.filter(|_| begins) {
         thread::spawn(state, place.folder.clone(), Begins::Waiting { place: place.clone(), at })?;
@@ -195,9 +200,7 @@ impl Base {
     /// Nothing is appended at present: the base is all there is.
     fn take_place_alone(&self, state: &ServerState, temp: &Path) -> io::Result<()> {
         // The thread of a file that is no longer kept may still write the manifest.
-        if let Some(thread) = state.persist().aof.take_thread() {
-            thread.join().expect("the thread of the file ends by returning");
-        }
+        state.persist().aof.await_end_of_file();
         let mut manifest = load::read_manifest(&self.place).map_err(io::Error::other)?;
         let entry = manifest.next_base(self.place.names(), self.form);
         self.place.disk.rename(temp, &self.place.path(&entry.name))?;
@@ -313,6 +316,32 @@ pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     }
 }
 
+/// No file is kept any more: effects are for replicas alone, if there are any. False if these would have no thread: it is
+/// tried again. The gate is held alone.
+fn stop_file(state: &Arc<ServerState>) -> bool {
+    let aof = &state.persist().aof;
+    let next = match state.replication().is_kept() {
+        false => None,
+        true => match stream::spawn(state) {
+            Ok(thread) => Some(thread),
+            Err(error) => {
+                tracing::warn!(
+                    "The append-only file goes on, since replicas would have no thread: {}",
+                    error_text(&error)
+                );
+                aof.set_switching();
+                return false;
+            }
+        },
+    };
+    aof.stop();
+    match next {
+        Some(thread) => aof.begin_stream(thread),
+        None => state.store().keep_effects(false),
+    }
+    true
+}
+
 /// Nothing is kept any more: the file's thread writes and syncs what there is, and ends.
 fn stop(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     let (persist, aof) = (state.persist(), &state.persist().aof);
@@ -322,12 +351,7 @@ fn stop(state: &Arc<ServerState>, worker: &mut StoreWorker) {
             aof.set_switching();
             return;
         };
-        let stops = aof.is_on() && !state.config().snapshot().append.on;
-        if stops {
-            state.store().keep_effects(false);
-            aof.stop();
-        }
-        stops
+        aof.is_on() && !state.config().snapshot().append.on && stop_file(state)
     };
     // Another worker has looked at the settings while the file was still on.
     if state.config().snapshot().append.on {

@@ -10,7 +10,7 @@
 //! A write that fails refuses writes until one succeeds. A sync that fails is mended (`writer.rs`), tried again for
 //! [`PATIENCE`]; after that writes are refused, and under `always`, where nothing may be acknowledged, the server ends.
 //!
-//! Not here: files (`writer.rs`).
+//! The bytes that were taken go to replicas as well, before they are written (`stream.rs`). Not here: files (`writer.rs`).
 
 use std::io;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use varve_exec::journal::{Cut, Reached};
+use varve_exec::journal::{Cut, Reached, Taken};
 use varve_store::EffectSink;
 
 use super::super::state::aof::{Aof, Order, Rebase};
-use super::load;
 use super::writer::{Place, Writer};
+use super::{load, stream};
 use crate::config::{Config, Fsync};
 use crate::features::latency::state as latency;
 use crate::state::Now;
@@ -36,7 +36,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Bytes that are synced though the second is not over: the rest of them is for what comes while the sync takes long.
 const UNSYNCED_BYTES_MAX: u64 = 32 << 20;
 /// Rest between two writes where nobody waits for them: so a write has more than one command.
-const REST: Duration = Duration::from_millis(1);
+pub(super) const REST: Duration = Duration::from_millis(1);
 /// Time between two tries on a disk that fails.
 const RETRY: Duration = Duration::from_millis(100);
 /// How long a sync may go on failing.
@@ -115,7 +115,7 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
         let config = state.config().snapshot();
         let syncing = Syncing::of(&config, state.persist().under_way().is_some());
         let wait = keeper.wait(syncing, Instant::now());
-        keeper.take(wait);
+        keeper.take(wait, |taken| stream::feed(state, taken));
         let stops = loop {
             match orders.try_recv() {
                 Ok(order) => keeper.obey(order),
@@ -127,6 +127,7 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
             tracing::warn!("Can't recover from AOF write error when the AOF fsync policy is 'always'. Exiting...");
             std::process::exit(1);
         }
+        stream::note_synced(state);
         keeper.report_spikes(state, config.latency_threshold_ms);
         keeper.remove_history(&config);
         if keeper.writer.at_cut() == Some(Cut::End) {
@@ -218,10 +219,11 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Takes what was appended, unless a cut is still to be done.
-    pub(super) fn take(&mut self, wait: Duration) {
+    /// Takes what was appended, unless a cut is still to be done, and shows it to `feed`.
+    pub(super) fn take(&mut self, wait: Duration, feed: impl FnOnce(&Taken)) {
         if self.writer.at_cut().is_none() {
             let taken = self.aof.journal().take(wait, self.writer.emptied());
+            feed(&taken);
             self.writer.put(taken);
         }
     }
@@ -406,7 +408,7 @@ mod tests {
                 worker.did_whole();
                 worker.end_command(0, &|words| _ = words.add(b"FLUSHALL"));
             }
-            keeper.take(Duration::ZERO);
+            keeper.take(Duration::ZERO, |_| {});
             keeper.turn(Syncing { fsync, rests: false, beside_save }, now).expect("a healthy disk");
             keeper.took.drain(..).map(|(event, _)| event.name()).collect::<Vec<_>>()
         };

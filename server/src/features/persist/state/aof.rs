@@ -71,6 +71,10 @@ pub(crate) struct Aof {
     journal: Arc<Journal>,
     /// A file is kept.
     on: AtomicBool,
+    /// No file is kept, and the journal has a thread: it takes for replicas.
+    streams: AtomicBool,
+    /// That thread has begun: the one before it has ended.
+    feeds: AtomicBool,
     /// The number of the system's error for which writes are refused; 0 for none.
     refuses: AtomicI32,
     facts: Mutex<AofFacts>,
@@ -112,6 +116,8 @@ impl Aof {
         Aof {
             journal: Journal::new(sleepers.len()),
             on: AtomicBool::new(false),
+            streams: AtomicBool::new(false),
+            feeds: AtomicBool::new(false),
             refuses: AtomicI32::new(0),
             facts: Mutex::new(AofFacts { last_write_ok: true, ..AofFacts::default() }),
             switching: AtomicBool::new(false),
@@ -149,20 +155,45 @@ impl Aof {
         self.on.store(true, Ordering::Relaxed);
     }
 
-    /// The file is not kept any more: its thread writes and syncs everything up to here, and ends. The gate is held alone,
-    /// or no worker appends any more. Nothing happens if none is kept: the end of a file would stay in the journal, for the
-    /// next file's thread to find.
+    /// No file is kept, and this thread takes what is appended.
+    pub(crate) fn begin_stream(&self, handle: JoinHandle<()>) {
+        *self.thread.lock() = Thread { handle: Some(handle), ..Thread::default() };
+        self.streams.store(true, Ordering::Relaxed);
+    }
+
+    /// The thread that takes where no file is kept has begun.
+    pub(crate) fn note_feeding(&self) {
+        self.feeds.store(true, Ordering::Release);
+    }
+
+    /// Waits until the thread of a file that is no longer kept has ended.
+    pub(crate) fn await_end_of_file(&self) {
+        if self.streams.load(Ordering::Relaxed) {
+            // Its successor waits for it, and takes for replicas from then on.
+            while !self.feeds.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        } else if let Some(thread) = self.take_thread() {
+            thread.join().expect("the thread of the file ends by returning");
+        }
+    }
+
+    /// The journal's thread takes everything up to here, writes and syncs it if it keeps a file, and ends. The gate is held
+    /// alone, or no worker appends any more. Nothing happens if there is none: the end would stay in the journal, for the next
+    /// thread to find.
     pub(crate) fn stop(&self) {
-        if !self.is_on() {
+        if !self.is_on() && !self.streams.load(Ordering::Relaxed) {
             return;
         }
         self.journal.cut(Cut::End);
         self.thread.lock().orders = None;
         self.waits_for_base.store(false, Ordering::Relaxed);
         self.on.store(false, Ordering::Relaxed);
+        self.streams.store(false, Ordering::Relaxed);
+        self.feeds.store(false, Ordering::Relaxed);
     }
 
-    /// Stops, if a file is kept, and waits for the end of the thread. No worker appends any more.
+    /// Stops, if there is a thread, and waits for the end of the thread. No worker appends any more.
     pub(crate) fn end(&self) {
         self.stop();
         if let Some(thread) = self.take_thread() {

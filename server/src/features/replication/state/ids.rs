@@ -1,12 +1,14 @@
-//! The identity of the stream: the id of its history, the id that the history had before, and its offset.
+//! The identity of the stream: the id of its history, the id that the history had before, and how offsets lie to positions.
 //!
 //! ```text
 //!   first id    bbbb..   this history
 //!   second id   aaaa..   the history that this one went on with: the same bytes before offset `second_end`
-//!   offset               bytes since the history began, on whichever server
+//!
+//!   positions of the journal   0 ......... p        bytes since the start of this process
+//!   offsets of the stream      base ...... base + p bytes since the history began, on whichever server
 //! ```
-//! While nobody replicates, nothing is counted, as in redis-server: the offset rests. Not here: the bytes (the journal), and
-//! which of them are still there.
+//! While nobody replicates, nothing is counted, as in redis-server: the offset rests, whatever the journal takes for a file.
+//! Not here: the bytes (the journal), and which of them are still there (`backlog.rs`).
 
 use parking_lot::Mutex;
 
@@ -22,8 +24,7 @@ pub(crate) struct Ids {
 #[derive(Debug)]
 struct Inner {
     history: History,
-    /// Bytes of the stream since the history began.
-    offset: u64,
+    offsets: Offsets,
 }
 
 /// Which history the stream is.
@@ -37,12 +38,35 @@ pub(crate) struct History {
     pub(crate) second_end: i64,
 }
 
+impl History {
+    fn of(id: String) -> History {
+        assert_eq!(id.len(), NO_ID.len(), "an id has 40 digits");
+        History { id, second_id: NO_ID.to_owned(), second_end: -1 }
+    }
+}
+
+/// How offsets lie to positions of the journal.
+#[derive(Clone, Copy, Debug)]
+enum Offsets {
+    /// Nothing is counted: the offset.
+    Rest(i64),
+    /// Behind this number of bytes the journal's first byte stands.
+    Count { base: i64 },
+}
+
+impl Offsets {
+    fn at(self, end: u64) -> i64 {
+        match self {
+            Offsets::Rest(offset) => offset,
+            Offsets::Count { base } => base + end as i64,
+        }
+    }
+}
+
 impl Ids {
     /// The history of this id begins, at offset 0.
     pub(crate) fn new(id: String) -> Ids {
-        assert_eq!(id.len(), NO_ID.len(), "an id has 40 digits");
-        let history = History { id, second_id: NO_ID.to_owned(), second_end: -1 };
-        Ids { now: Mutex::new(Inner { history, offset: 0 }) }
+        Ids { now: Mutex::new(Inner { history: History::of(id), offsets: Offsets::Rest(0) }) }
     }
 
     /// Which history the stream is.
@@ -50,8 +74,54 @@ impl Ids {
         self.now.lock().history.clone()
     }
 
-    /// The offset of the stream's end.
-    pub(crate) fn offset(&self) -> u64 {
-        self.now.lock().offset
+    /// The offset of the stream's end, which is at this position of the journal.
+    pub(crate) fn offset(&self, end: u64) -> u64 {
+        self.now.lock().offsets.at(end) as u64
+    }
+
+    /// The position of the journal behind this number of bytes of the stream; None if they were never counted here.
+    pub(crate) fn position(&self, offset: i64) -> Option<u64> {
+        match self.now.lock().offsets {
+            Offsets::Rest(_) => None,
+            Offsets::Count { base } => u64::try_from(offset.checked_sub(base)?).ok(),
+        }
+    }
+
+    /// Somebody replicates from here on, where nobody did: another history begins, since nobody knows the bytes of before.
+    pub(crate) fn begin(&self, id: String, end: u64) {
+        let mut now = self.now.lock();
+        let offset = now.offsets.at(end);
+        *now = Inner { history: History::of(id), offsets: Offsets::Count { base: offset - end as i64 } };
+    }
+
+    /// Nobody has replicated for long: the bytes are gone, and the history with them.
+    pub(crate) fn rest(&self, id: String, end: u64) {
+        let mut now = self.now.lock();
+        *now = Inner { history: History::of(id), offsets: Offsets::Rest(now.offsets.at(end)) };
+    }
+
+    /// True if a replica that has the history of this id up to `offset` can go on with this one.
+    pub(crate) fn admits(&self, id: &[u8], offset: i64) -> bool {
+        let History { id: first, second_id, second_end } = &self.now.lock().history;
+        let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(id);
+        is(first) || *second_end >= 0 && is(second_id) && offset < *second_end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_go_on_where_they_rested() {
+        let ids = Ids::new("a".repeat(40));
+        assert_eq!((ids.offset(500), ids.position(0)), (0, None), "a file has taken 500 bytes");
+        ids.begin("b".repeat(40), 500);
+        assert_eq!((ids.offset(500), ids.offset(620), ids.position(100)), (0, 120, Some(600)));
+        ids.rest("c".repeat(40), 620);
+        assert_eq!(ids.offset(900), 120);
+        ids.begin("d".repeat(40), 1000);
+        assert_eq!((ids.offset(1001), ids.position(120), ids.position(-900)), (121, Some(1000), None));
+        assert!(ids.admits("D".repeat(40).as_bytes(), 7) && !ids.admits("c".repeat(40).as_bytes(), 7));
     }
 }

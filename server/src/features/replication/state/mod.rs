@@ -1,25 +1,230 @@
 //! Replication as plain data, shared by all threads.
 //!
+//! ```text
+//!   journal --its thread: put--> backlog --each replica's worker--> sockets
+//!   ids: which history, at what offset      replicas: where each one is      peer: what a connection has said
+//! ```
 //! Not here: commands, connections, files.
 
+pub(crate) mod backlog;
 pub(crate) mod ids;
+pub(crate) mod peer;
+pub(crate) mod replicas;
+pub(crate) mod waiters;
 
-use ids::Ids;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-/// See the module's text.
+use varve_exec::journal::Chunk;
+
+use backlog::Backlog;
+use ids::{History, Ids};
+use replicas::{Replica, ReplicaNow, Replicas, Stage, SyncFile};
+use waiters::Waiters;
+
+/// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Replication {
     ids: Ids,
+    backlog: Backlog,
+    replicas: Replicas,
+    waiters: Waiters,
+    /// The end of the journal when replicas were last asked how far they are.
+    asked_at: AtomicU64,
+    /// The stream is kept: effects are appended to the journal for replicas.
+    is_kept: AtomicBool,
+    /// `repl-backlog-size`.
+    backlog_size: AtomicU64,
+    /// Since when there is no replica, milliseconds of the steady clock; 0 while there is one, or no stream is kept.
+    alone_since_ms: AtomicU64,
+    /// When what is due each second was last done, and when PING was last said; milliseconds of the steady clock.
+    pub(crate) looked_ms: AtomicI64,
+    pub(crate) pinged_ms: AtomicI64,
+    pub(crate) counts: SyncCounts,
+}
+
+/// How replicas were served when they came, since the start.
+#[derive(Debug, Default)]
+pub(crate) struct SyncCounts {
+    /// With a data set.
+    pub(crate) full: AtomicU64,
+    /// With the stream from where they were.
+    pub(crate) partial: AtomicU64,
+    /// They asked for that, and it was not there any more.
+    pub(crate) refused: AtomicU64,
+}
+
+/// The figures of INFO.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReplicationFacts {
+    pub(crate) history: History,
+    /// Bytes of the stream since its history began.
+    pub(crate) offset: u64,
+    pub(crate) is_kept: bool,
+    /// The offset of the first byte that is still there, from 1 on, and their number.
+    pub(crate) backlog_first: u64,
+    pub(crate) backlog_bytes: u64,
+    /// Memory of the backlog.
+    pub(crate) backlog_held_bytes: u64,
+    /// When the figures were taken, milliseconds of the steady clock.
+    pub(crate) now_ms: i64,
+    /// In the order in which they came.
+    pub(crate) replicas: Vec<ReplicaNow>,
+    /// Those that have acknowledged lately.
+    pub(crate) good_replicas: usize,
+    pub(crate) full: u64,
+    pub(crate) partial: u64,
+    pub(crate) refused: u64,
 }
 
 impl Replication {
     /// Nobody replicates anything. The stream's id is this one, 40 hexadecimal digits.
-    pub(crate) fn new(id: String) -> Replication {
-        Replication { ids: Ids::new(id) }
+    pub(crate) fn new(id: String, workers: usize) -> Replication {
+        Replication {
+            ids: Ids::new(id),
+            backlog: Backlog::default(),
+            replicas: Replicas::new(workers),
+            waiters: Waiters::default(),
+            asked_at: AtomicU64::new(0),
+            is_kept: AtomicBool::new(false),
+            backlog_size: AtomicU64::new(0),
+            alone_since_ms: AtomicU64::new(0),
+            looked_ms: AtomicI64::new(0),
+            pinged_ms: AtomicI64::new(0),
+            counts: SyncCounts::default(),
+        }
     }
 
     /// The identity of the stream.
     pub(crate) fn ids(&self) -> &Ids {
         &self.ids
+    }
+
+    /// The end of the stream that is in memory.
+    pub(crate) fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// The replicas of this server.
+    pub(crate) fn replicas(&self) -> &Replicas {
+        &self.replicas
+    }
+
+    /// Clients that wait for copies.
+    pub(crate) fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    /// True if replicas are to be asked how far they are, for a client that waits for this position: they have not been since.
+    pub(crate) fn is_to_ask(&self, position: u64) -> bool {
+        self.asked_at.fetch_max(position, Ordering::Relaxed) < position && !self.replicas.all().is_empty()
+    }
+
+    /// True while effects are appended to the journal for replicas, whether there is one or not.
+    #[inline]
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// The setting has this value.
+    pub(crate) fn set_backlog_size(&self, bytes: u64) {
+        self.backlog_size.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the backlog that count against `maxmemory`: what slow replicas need beyond its size is bounded by their own
+    /// limits, and must not cost a key its place.
+    pub(crate) fn counted_bytes(&self) -> u64 {
+        match self.is_kept() {
+            true => (self.backlog.held_bytes() as u64).min(self.backlog_size.load(Ordering::Relaxed)),
+            false => 0,
+        }
+    }
+
+    /// The stream is kept from this position of the journal on, as another history. The gate is held alone.
+    pub(crate) fn begin(&self, id: String, at: u64) {
+        self.ids.begin(id, at);
+        self.backlog.begin(at);
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// The stream is not kept any more, from this position on. The gate is held alone.
+    pub(crate) fn end(&self, id: String, at: u64) {
+        self.is_kept.store(false, Ordering::Relaxed);
+        self.ids.rest(id, at);
+        self.backlog.begin(at);
+        self.alone_since_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Takes what the journal's thread has taken.
+    pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64) {
+        self.backlog.put(chunks, end, self.backlog_size.load(Ordering::Relaxed), self.replicas.needed());
+    }
+
+    /// For how long the stream has been kept for nobody, in milliseconds.
+    pub(crate) fn alone_ms(&self, now_ms: i64) -> u64 {
+        if !self.is_kept() || !self.replicas.all().is_empty() {
+            self.alone_since_ms.store(0, Ordering::Relaxed);
+            return 0;
+        }
+        let _ = self.alone_since_ms.compare_exchange(0, now_ms as u64, Ordering::Relaxed, Ordering::Relaxed);
+        (now_ms as u64).saturating_sub(self.alone_since_ms.load(Ordering::Relaxed))
+    }
+
+    /// Gives a replica, one of [`Replication::replicas`], the stream from behind this offset on, if it is the history of this
+    /// id up to there and the bytes are there; false if not. The journal ends at `end`.
+    pub(crate) fn go_on(&self, replica: &Replica, id: &[u8], offset: i64, end: u64) -> bool {
+        let known = self.ids.position(offset).filter(|position| *position <= end);
+        let Some(position) = known.filter(|_| self.is_kept() && self.ids.admits(id, offset)) else { return false };
+        // The bytes stay from here on, if they are still there.
+        replica.set_cursor(position);
+        let goes_on = self.backlog.bounds().0 <= position;
+        if !goes_on {
+            replica.set_cursor(u64::MAX);
+        }
+        goes_on
+    }
+
+    /// The instant of a data set, at this position: replicas that wait get it.
+    pub(crate) fn begin_walk(&self, position: u64) {
+        let offset = self.ids.offset(position);
+        for replica in self.replicas.all().iter() {
+            let mut now = replica.now();
+            if matches!(now.stage, Stage::WaitsForWalk) {
+                (now.stage, now.instant) = (Stage::InWalk, offset);
+                replica.set_cursor(position);
+            }
+        }
+    }
+
+    /// The data set of the last instant is in this file; None if it could not be written.
+    pub(crate) fn end_walk(&self, file: Option<SyncFile>) {
+        let file = file.map(Arc::new);
+        for replica in self.replicas.all().iter() {
+            let mut now = replica.now();
+            if matches!(now.stage, Stage::InWalk) {
+                now.stage = file.as_ref().map_or(Stage::Lost, |file| Stage::Gets(Arc::clone(file)));
+            }
+        }
+    }
+
+    /// The figures at this time of the steady clock, where the journal ends at this position.
+    pub(crate) fn facts(&self, end: u64, now_ms: i64) -> ReplicationFacts {
+        let (first, last) = self.backlog.bounds();
+        let is_kept = self.is_kept();
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        ReplicationFacts {
+            history: self.ids.history(),
+            offset: self.ids.offset(end),
+            is_kept,
+            backlog_first: if is_kept { self.ids.offset(first) + 1 } else { 0 },
+            backlog_bytes: if is_kept { last - first } else { 0 },
+            backlog_held_bytes: self.backlog.held_bytes() as u64,
+            now_ms,
+            replicas: self.replicas.all().iter().map(|replica| replica.now().clone()).collect(),
+            good_replicas: self.replicas.good(),
+            full: count(&self.counts.full),
+            partial: count(&self.counts.partial),
+            refused: count(&self.counts.refused),
+        }
     }
 }

@@ -1,0 +1,40 @@
+//! The settings of a primary: how it serves its replicas.
+
+use super::table::Values;
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ReplicationSettings {
+    /// Bytes of the stream that are kept for replicas to come back to.
+    pub(crate) backlog_bytes: u64,
+    /// Seconds for which the stream is kept while there is no replica; 0: for ever.
+    pub(crate) backlog_ttl_s: u64,
+    /// Seconds between two PINGs in the stream, at least 1.
+    pub(crate) ping_period_s: u64,
+    /// Seconds of silence after which a link between a primary and a replica is given up.
+    pub(crate) timeout_s: u64,
+    /// Replicas without which writes are refused, and the seconds within which they have said how far they are; either is 0
+    /// where none are needed.
+    pub(crate) replicas_min: usize,
+    pub(crate) replicas_lag_s: u64,
+}
+
+impl ReplicationSettings {
+    /// The typed form of `values`.
+    pub(super) fn of(values: &Values) -> ReplicationSettings {
+        ReplicationSettings {
+            backlog_bytes: values.number("repl-backlog-size"),
+            backlog_ttl_s: values.number("repl-backlog-ttl"),
+            ping_period_s: values.number("repl-ping-replica-period"),
+            timeout_s: values.number("repl-timeout"),
+            replicas_min: values.number("min-replicas-to-write"),
+            replicas_lag_s: values.number("min-replicas-max-lag"),
+        }
+    }
+
+    /// True if writes are refused without replicas.
+    #[inline]
+    pub(crate) fn needs_replicas(&self) -> bool {
+        self.replicas_min > 0 && self.replicas_lag_s > 0
+    }
+}

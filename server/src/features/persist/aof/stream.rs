@@ -1,0 +1,137 @@
+//! The journal without a file: what workers append goes to replicas alone. And the way from the journal's thread to them.
+//!
+//! ```text
+//!   a file is kept        thread.rs    takes, hands on to the backlog, writes, syncs
+//!   a stream alone        here         takes, hands on to the backlog
+//!   neither               no thread, and nothing is appended
+//! ```
+//! One thread takes from the journal at a time: the next one begins behind the cut that ends the one before it.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use varve_exec::Awaited;
+use varve_exec::journal::{Chunk, Cut, Reached, Taken};
+use varve_store::{EffectSink, StoreWorker};
+
+use super::thread::REST;
+use crate::state::ServerState;
+use crate::state::mail::Message;
+use crate::system::{error_text, random};
+
+/// How long the thread waits for something to take.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Why no stream has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoStream {
+    /// The gate is not to be had.
+    Busy,
+    /// The system gives no thread, or no random number.
+    Refused,
+}
+
+/// Has effects kept for replicas, if they are not, waiting for the gate no longer than `patience`. The worker is outside the
+/// gate.
+pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> Result<(), NoStream> {
+    if state.replication().is_kept() {
+        return Ok(());
+    }
+    let Some(_alone) = state.store().gate().exclusive_within(worker.id(), patience) else {
+        return Err(NoStream::Busy);
+    };
+    // Another worker may have had the gate before.
+    if state.replication().is_kept() {
+        return Ok(());
+    }
+    let aof = &state.persist().aof;
+    let refused = |error: io::Error| {
+        tracing::warn!("Can't begin the replication stream: {}", error_text(&error));
+        NoStream::Refused
+    };
+    let id = random::hex(40).map_err(refused)?;
+    if !aof.is_on() {
+        aof.begin_stream(spawn(state).map_err(refused)?);
+    }
+    state.replication().begin(id, aof.journal().say_database_again());
+    state.store().keep_effects(true);
+    Ok(())
+}
+
+/// Keeps no effects for replicas any more, of which there are none. False, and nothing is done, if the gate is not to be had
+/// or a replica has come. The worker is outside the gate.
+pub(crate) fn end(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> bool {
+    let Ok(id) = random::hex(40) else { return false };
+    let Some(_alone) = state.store().gate().exclusive_within(worker.id(), patience) else { return false };
+    if !state.replication().is_kept() || !state.replication().replicas().all().is_empty() {
+        return false;
+    }
+    let aof = &state.persist().aof;
+    state.replication().end(id, aof.journal().end());
+    if !aof.is_on() {
+        state.store().keep_effects(false);
+        aof.stop();
+    }
+    true
+}
+
+/// Starts the thread that takes where no file is kept: behind the end of the one before it, if there is one.
+pub(super) fn spawn(state: &Arc<ServerState>) -> io::Result<JoinHandle<()>> {
+    let (feeder, before) = (Arc::clone(state), state.persist().aof.take_thread());
+    std::thread::Builder::new().name("stream".to_owned()).spawn(move || {
+        if let Some(before) = before {
+            before.join().expect("the journal's thread ends by returning");
+        }
+        run(&feeder);
+    })
+}
+
+/// Runs until the journal is cut for its end.
+fn run(state: &ServerState) {
+    state.persist().aof.note_feeding();
+    let journal = state.persist().aof.journal();
+    let mut emptied = Vec::new();
+    loop {
+        let taken = journal.take(WAIT, &mut emptied);
+        feed(state, &taken);
+        let (end, cut) = (taken.end, taken.cut);
+        for chunk in taken.chunks {
+            chunk.let_pinned_go();
+            if let Ok(Chunk { mut bytes, .. }) = Arc::try_unwrap(chunk) {
+                bytes.clear();
+                emptied.push(bytes);
+            }
+        }
+        state.persist().aof.reached(Reached { synced: end, released: end });
+        if cut == Some(Cut::End) {
+            return;
+        }
+        std::thread::sleep(REST);
+    }
+}
+
+/// Hands what was taken on to replicas.
+pub(super) fn feed(state: &ServerState, taken: &Taken) {
+    let replication = state.replication();
+    if taken.chunks.is_empty() || !replication.is_kept() {
+        return;
+    }
+    replication.put(&taken.chunks, taken.end);
+    wake(state);
+}
+
+/// The file is synced further: clients that wait for it are looked at.
+pub(super) fn note_synced(state: &ServerState) {
+    let synced = state.persist().aof.journal().synced();
+    let is_filed = |awaited: Awaited| awaited.files == Some(true) && awaited.position <= synced;
+    for waiter in state.replication().waiters().reached(is_filed) {
+        state.workers()[waiter.worker].send(Message::Copied { client: waiter.client });
+    }
+}
+
+/// Has the workers that have replicas look what there is for these.
+pub(crate) fn wake(state: &ServerState) {
+    state.replication().replicas().wake().for_each(|worker| state.workers()[worker].send(Message::Stream));
+}

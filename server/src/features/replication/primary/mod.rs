@@ -1,0 +1,191 @@
+//! The primary's end: servers that follow this one.
+//!
+//! ```text
+//!   REPLCONF .., PSYNC ? -1        +FULLRESYNC id offset, the data set of that instant, the stream from there on
+//!   REPLCONF .., PSYNC id offset   +CONTINUE id, the stream from there on, if the backlog still has it
+//!   SYNC                           like the first, without the line
+//! ```
+//! A replica is a connection of a worker, which sends it what its stage says (`worker/replicas.rs`). The data set is that of a
+//! save, whose instant and walk replicas that wait share (`features/persist/save.rs`). Not here: the bytes of the stream (the
+//! journal), where each replica is (`state/replicas.rs`).
+
+mod clock;
+pub(crate) mod send;
+pub(crate) mod wait;
+
+pub(crate) use clock::tick;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use varve_base::number::parse_i64;
+use varve_catalog::{ArgKind, Flags, Group, Row, arg};
+use varve_commands::grammar::integer;
+use varve_exec::batch::patience;
+use varve_exec::{CmdResult, CommandError};
+use varve_store::EffectSink;
+
+use super::state::peer::Following;
+use super::state::replicas::{Replica, ReplicaNow, Stage};
+use crate::errors;
+use crate::features::persist::aof::stream::{self, NoStream};
+use crate::net::stream::Ends;
+use crate::state::command::{ServerCommand, ServerRows};
+use crate::state::ctx::{After, ServerCtx};
+
+/// The commands of this part.
+pub(super) const ROWS: ServerRows = &[PSYNC, REPLCONF, SYNC];
+
+/// Bytes of an address that a replica may want to be known by.
+const ADDRESS_BYTES_MAX: usize = 255;
+/// The flags of PSYNC and SYNC.
+const FLAGS: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING, Flags::NO_MULTI];
+
+/// `PSYNC replicationid offset`: the offset is that of the first byte that is wanted, from 1 on; -1 for a data set.
+fn psync(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    let wanted = integer(ctx.args.get(2))?;
+    let id = ctx.args.get(1).to_vec();
+    follow(ctx, Some((id, wanted)))
+}
+
+const PSYNC: ServerCommand = ServerCommand::new(
+    psync,
+    Row::new("psync", Group::Server, -3, "2.8.0")
+        .about("Makes the connection a replica's that has this history up to this offset.", "")
+        .flags(FLAGS)
+        .args(&[arg("replicationid", ArgKind::String), arg("offset", ArgKind::Integer)]),
+);
+
+/// `SYNC`
+fn sync(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    follow(ctx, None)
+}
+
+const SYNC: ServerCommand = ServerCommand::new(
+    sync,
+    Row::new("sync", Group::Server, 1, "1.0.0")
+        .about("Makes the connection a replica's, in the way of old versions.", "")
+        .flags(FLAGS),
+);
+
+/// Makes the connection a replica's. `has` is the history and the first offset that it wants; None: it has sent SYNC.
+fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<After> {
+    if ctx.conn.following().is_some() {
+        return Ok(After::Done);
+    }
+    if !ctx.out.is_empty() {
+        return Err(errors::SYNC_BEHIND_REPLIES);
+    }
+    match stream::begin(ctx.state, ctx.store, patience(ctx.conn.session())) {
+        Ok(()) => {}
+        Err(NoStream::Busy) => return Ok(After::Busy),
+        Err(NoStream::Refused) => return Err(errors::NO_STREAM),
+    }
+    let shared = register(ctx);
+    let (replication, end) = (ctx.state.replication(), ctx.state.persist().aof.journal().end());
+    let is_old = has.is_none();
+    let goes_on = has.as_ref().is_some_and(|(id, wanted)| replication.go_on(&shared, id, wanted - 1, end));
+    if goes_on {
+        replication.counts.partial.fetch_add(1, Relaxed);
+        match ctx.conn.peer_mut().takes_ids {
+            true => ctx.out.simple(&format!("CONTINUE {}", replication.ids().history().id)),
+            false => ctx.out.simple("CONTINUE"),
+        }
+        tracing::info!("Partial resynchronization request from {} accepted.", shown(&shared));
+    } else {
+        if has.is_some_and(|(id, _)| id != b"?") {
+            replication.counts.refused.fetch_add(1, Relaxed);
+        }
+        replication.counts.full.fetch_add(1, Relaxed);
+        shared.now().stage = Stage::WaitsForWalk;
+        tracing::info!("Full resync requested by replica {}", shown(&shared));
+    }
+    ctx.conn.peer_mut().replica = Some(Following { shared, is_old, is_greeted: false, sent: None });
+    Ok(After::Done)
+}
+
+/// Makes the connection a replica that all threads see. The stream is kept from where it stands from now on.
+fn register(ctx: &mut ServerCtx<'_>) -> Arc<Replica> {
+    let (worker, now_ms) = (ctx.store.id(), ctx.now.steady_ms);
+    let own = match ctx.conn.socket().ends() {
+        Ends::Tcp { peer, .. } => peer.ip().to_canonical().to_string(),
+        Ends::Unix(path) => path.display().to_string(),
+    };
+    let peer = ctx.conn.peer_mut();
+    let address = if peer.address.is_empty() { own } else { peer.address.clone() };
+    let now =
+        ReplicaNow { stage: Stage::Online, address, port: peer.port, instant: 0, acked: 0, filed: 0, acked_ms: now_ms };
+    let replica = Arc::new(Replica::new(worker, peer.wants_file_only, now));
+    ctx.state.replication().replicas().add(Arc::clone(&replica));
+    replica
+}
+
+/// A replica as the log names it.
+fn shown(replica: &Replica) -> String {
+    let now = replica.now();
+    format!("{}:{}", now.address, now.port)
+}
+
+/// `REPLCONF option value ...`: what a server says of itself before it replicates this one, and how far it is.
+fn replconf(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    if ctx.args.len().is_multiple_of(2) {
+        return Err(CommandError::SYNTAX);
+    }
+    for at in (1..ctx.args.len()).step_by(2) {
+        if ctx.args.is(at, "ACK") {
+            acknowledge(ctx, at + 1);
+            return Ok(After::Done);
+        }
+        if ctx.args.is(at, "GETACK") {
+            // A replica's link answers it; of a client it asks nothing.
+            return Ok(After::Done);
+        }
+        note(ctx, at)?;
+    }
+    ctx.out.ok();
+    Ok(After::Done)
+}
+
+const REPLCONF: ServerCommand = ServerCommand::new(
+    replconf,
+    Row::new("replconf", Group::Server, -1, "3.0.0")
+        .about("What a replica says of itself, and how far it has come.", "O(1)")
+        .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::ALLOW_BUSY])
+        .system(),
+);
+
+/// Notes one option of REPLCONF.
+fn note(ctx: &mut ServerCtx<'_>, at: usize) -> CmdResult {
+    let value = ctx.args.get(at + 1);
+    if ctx.args.is(at, "listening-port") {
+        ctx.conn.peer_mut().port = integer(value)? as u16;
+    } else if ctx.args.is(at, "ip-address") {
+        if value.len() > ADDRESS_BYTES_MAX {
+            return Err(errors::long_address(value.len()));
+        }
+        ctx.conn.peer_mut().address = String::from_utf8_lossy(value).into_owned();
+    } else if ctx.args.is(at, "capa") {
+        ctx.conn.peer_mut().takes_ids |= value.eq_ignore_ascii_case(b"psync2");
+    } else if ctx.args.is(at, "rdb-only") {
+        let wanted = integer(value)?;
+        ctx.conn.peer_mut().wants_file_only = wanted != 0;
+    } else if !ctx.args.is(at, "version") {
+        return Err(errors::replconf_option(ctx.args.get(at)));
+    }
+    Ok(())
+}
+
+/// A replica has the stream up to an offset, the argument at this place, and its file up to the one behind FACK. It gets no
+/// reply.
+fn acknowledge(ctx: &mut ServerCtx<'_>, at: usize) {
+    let offset_at = |at| (at < ctx.args.len()).then(|| parse_i64(ctx.args.get(at)))?.map(|offset| offset.max(0) as u64);
+    let (Some(following), Some(offset)) = (ctx.conn.following(), offset_at(at)) else { return };
+    let filed = if at + 1 < ctx.args.len() && ctx.args.is(at + 1, "FACK") { offset_at(at + 2) } else { None };
+    {
+        let mut now = following.shared.now();
+        now.acked = now.acked.max(offset);
+        now.filed = now.filed.max(filed.unwrap_or(0));
+        now.acked_ms = ctx.now.steady_ms;
+    }
+    wait::wake(ctx.state);
+}

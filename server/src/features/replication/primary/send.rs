@@ -1,0 +1,89 @@
+//! The bytes that a replica is sent next, as its stage says.
+//!
+//! ```text
+//!   WaitsForWalk   nothing
+//!   InWalk         +FULLRESYNC id offset, once
+//!   Gets           the same, $length, the file in parts
+//!   Online         the stream from the cursor on, in parts
+//! ```
+//! Not here: sockets (`worker/replicas.rs`).
+
+use std::os::unix::fs::FileExt;
+
+use varve_protocol::Reply;
+
+use crate::features::replication::state::peer::Following;
+use crate::features::replication::state::replicas::{Stage, SyncFile};
+use crate::state::ServerState;
+use crate::system::error_text;
+
+/// Bytes of the file that are read at a time.
+const FILE_BYTES: u64 = 64 << 10;
+/// Bytes of the stream that are sent at a time.
+const STREAM_BYTES: usize = 256 << 10;
+/// Parts of the stream shorter than this are copied.
+const COPY_BYTES: usize = 8 << 10;
+
+/// Why a replica's connection ends.
+#[derive(Debug)]
+pub(crate) struct Ends(pub(crate) String);
+
+/// Writes what the replica is sent next to `out`, which is empty. All that was written before is sent.
+pub(crate) fn next(state: &ServerState, following: &mut Following, out: &mut Reply, now_ms: i64) -> Result<(), Ends> {
+    let (stage, instant) = {
+        let now = following.shared.now();
+        (now.stage.clone(), now.instant)
+    };
+    if !following.is_greeted && matches!(stage, Stage::InWalk | Stage::Gets(_)) {
+        following.is_greeted = true;
+        if !following.is_old {
+            out.simple(&format!("FULLRESYNC {} {instant}", state.replication().ids().history().id));
+        }
+    }
+    match stage {
+        Stage::WaitsForWalk | Stage::InWalk => Ok(()),
+        Stage::Gets(file) => send_file(following, &file, out, now_ms),
+        Stage::Online => send_stream(state, following, out),
+        Stage::Lost => Err(Ends("its data set could not be written".to_owned())),
+    }
+}
+
+/// The next part of the data set, and behind its end the stage that follows.
+fn send_file(following: &mut Following, file: &SyncFile, out: &mut Reply, now_ms: i64) -> Result<(), Ends> {
+    let Some(sent) = following.sent else {
+        following.sent = Some(0);
+        out.raw(format!("${}\r\n", file.bytes).as_bytes());
+        return Ok(());
+    };
+    let mut part = vec![0; (file.bytes - sent).min(FILE_BYTES) as usize];
+    if part.is_empty() {
+        if following.shared.wants_file_only {
+            return Err(Ends("it wanted the data set alone, and has it".to_owned()));
+        }
+        let mut now = following.shared.now();
+        (now.stage, now.acked_ms) = (Stage::Online, now_ms);
+        tracing::info!("Synchronization with replica {}:{} succeeded", now.address, now.port);
+        return Ok(());
+    }
+    let read = file.file.read_exact_at(&mut part, sent);
+    read.map_err(|error| Ends(format!("reading its data set: {}", error_text(&error))))?;
+    out.raw(&part);
+    following.sent = Some(sent + part.len() as u64);
+    Ok(())
+}
+
+/// The next part of the stream.
+fn send_stream(state: &ServerState, following: &mut Following, out: &mut Reply) -> Result<(), Ends> {
+    let cursor = following.shared.cursor();
+    let Some(parts) = state.replication().backlog().read(cursor, STREAM_BYTES) else {
+        return Err(Ends("what it is to be sent next is not there any more".to_owned()));
+    };
+    let mut sent = 0;
+    for part in parts {
+        let bytes = part.as_ref().len();
+        sent += bytes as u64;
+        if bytes < COPY_BYTES { out.raw(part.as_ref()) } else { out.raw_pinned(Box::new(part)) }
+    }
+    following.shared.set_cursor(cursor + sent);
+    Ok(())
+}

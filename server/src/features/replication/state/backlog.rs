@@ -1,0 +1,197 @@
+//! The backlog: the end of the stream in memory, once for all replicas.
+//!
+//! ```text
+//!   positions   first ........... cursor of a slow replica .......... cursor of a quick one ... end
+//!   pieces      | 64 KB | 64 KB | 3 KB | a large value, pinned | 16 KB, still growing |
+//!               at least `repl-backlog-size` bytes, and all that some replica still needs
+//! ```
+//! Pieces are the journal's chunks, shared with the thread that writes them to a file. Small ones are copied behind each
+//! other: a chunk of a quiet server is a few bytes in 64 KB. A large value that everybody has is let go of at once, and the
+//! backlog begins behind it: it is memory of the store, which the store counts and could not free.
+//!
+//! Not here: who needs what (`replicas.rs`), and what offsets are (`ids.rs`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use varve_exec::journal::Chunk;
+
+/// Pieces shorter than this are copied behind each other, until they are as long together.
+const JOIN_BYTES: usize = 16 << 10;
+
+/// See the module's picture.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    pieces: VecDeque<Piece>,
+    first: u64,
+    end: u64,
+    /// Bytes of pieces that do not lie in the store.
+    held_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    /// The position of its first byte.
+    at: u64,
+    chunk: Arc<Chunk>,
+}
+
+impl Piece {
+    fn end(&self) -> u64 {
+        self.at + self.chunk.len() as u64
+    }
+}
+
+/// Bytes of a piece, which stay where they are while this is there.
+#[derive(Debug)]
+pub(crate) struct Part {
+    chunk: Arc<Chunk>,
+    from: usize,
+    len: usize,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.chunk.part(self.from)[..self.len]
+    }
+}
+
+impl Backlog {
+    /// It begins at this position, empty.
+    pub(crate) fn begin(&self, at: u64) {
+        *self.0.lock() = Inner { first: at, end: at, ..Inner::default() };
+    }
+
+    /// Takes chunks of the journal up to position `end`. Keeps the last `size` bytes, and all from position `needed` on.
+    pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64, size: u64, needed: u64) {
+        let mut inner = self.0.lock();
+        let mut at = end - chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
+        for chunk in chunks {
+            let next = at + chunk.len() as u64;
+            // Bytes that were appended before the backlog began may have been on their way.
+            if next > inner.first {
+                inner.add(at, chunk);
+            }
+            at = next;
+        }
+        inner.end = inner.end.max(end);
+        inner.trim(size, needed);
+    }
+
+    /// The positions of its first byte, and behind its last one.
+    pub(crate) fn bounds(&self) -> (u64, u64) {
+        let inner = self.0.lock();
+        (inner.first, inner.end)
+    }
+
+    /// Bytes of memory that it holds beside the store.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.0.lock().held_bytes
+    }
+
+    /// Parts that follow each other from a position on, `bytes_max` bytes at most; None if the first byte is not there
+    /// any more.
+    pub(crate) fn read(&self, from: u64, bytes_max: usize) -> Option<Vec<Part>> {
+        let inner = self.0.lock();
+        if from < inner.first {
+            return None;
+        }
+        let (mut at, mut left, mut parts) = (from, bytes_max, Vec::new());
+        let mut nth = inner.pieces.partition_point(|piece| piece.end() <= from);
+        while let Some(piece) = inner.pieces.get(nth).filter(|_| left > 0) {
+            let from = (at - piece.at) as usize;
+            let len = piece.chunk.part(from).len().min(left);
+            if len == 0 {
+                nth += 1;
+                continue;
+            }
+            parts.push(Part { chunk: Arc::clone(&piece.chunk), from, len });
+            (at, left) = (at + len as u64, left - len);
+        }
+        Some(parts)
+    }
+}
+
+impl Inner {
+    fn add(&mut self, at: u64, chunk: &Arc<Chunk>) {
+        let is_short = chunk.len() < JOIN_BYTES && chunk.pinned_bytes() == 0;
+        self.held_bytes += chunk.len() - chunk.pinned_bytes();
+        if !is_short {
+            self.pieces.push_back(Piece { at, chunk: Arc::clone(chunk) });
+            return;
+        }
+        // A piece that a replica is being sent, or that a file waits for, is left as it is.
+        let last = self.pieces.back_mut().filter(|last| last.end() == at && last.chunk.len() < JOIN_BYTES);
+        if let Some(last) = last.and_then(|last| Arc::get_mut(&mut last.chunk)) {
+            last.extend(chunk);
+            return;
+        }
+        let mut copy = Chunk::default();
+        copy.extend(chunk);
+        self.pieces.push_back(Piece { at, chunk: Arc::new(copy) });
+    }
+
+    fn trim(&mut self, size: u64, needed: u64) {
+        while let Some(front) = self.pieces.front()
+            && front.end() <= needed
+            && (self.end - front.end() >= size || front.chunk.pinned_bytes() > 0)
+        {
+            let piece = self.pieces.pop_front().expect("it is at the front");
+            self.held_bytes -= piece.chunk.len() - piece.chunk.pinned_bytes();
+            self.first = piece.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(byte: u8, len: usize) -> Arc<Chunk> {
+        Arc::new(Chunk::new(vec![byte; len], None))
+    }
+
+    fn read(backlog: &Backlog, from: u64) -> Vec<u8> {
+        let parts = backlog.read(from, usize::MAX).expect("it is there");
+        parts.iter().flat_map(|part| part.as_ref().to_vec()).collect()
+    }
+
+    #[test]
+    fn it_keeps_its_size_and_what_is_needed() {
+        let backlog = Backlog::default();
+        backlog.begin(100);
+        backlog.put(&[chunk(b'a', 90), chunk(b'b', 20)], 120, 1000, u64::MAX);
+        assert_eq!(backlog.bounds(), (100, 120));
+        assert_eq!(read(&backlog, 100), [b'b'; 20], "what came before it began is not kept");
+        assert!(backlog.read(99, 1).is_none());
+        let long = chunk(b'c', JOIN_BYTES);
+        backlog.put(std::slice::from_ref(&long), 120 + JOIN_BYTES as u64, 1000, 110);
+        assert_eq!(backlog.bounds().0, 100, "somebody is at 110");
+        assert_eq!(Arc::strong_count(&long), 2, "it is not copied");
+        backlog.put(&[chunk(b'd', 10)], 130 + JOIN_BYTES as u64, 1000, u64::MAX);
+        assert_eq!(backlog.bounds().0, 120, "whole pieces go");
+        assert_eq!(backlog.held_bytes(), JOIN_BYTES + 10);
+        assert_eq!(read(&backlog, 119 + JOIN_BYTES as u64), b"cdddddddddd");
+    }
+
+    #[test]
+    fn short_pieces_lie_in_one() {
+        let backlog = Backlog::default();
+        for n in 0..3000_u64 {
+            backlog.put(&[chunk(b'0' + (n % 10) as u8, 10)], (n + 1) * 10, 100_000, u64::MAX);
+        }
+        let whole = read(&backlog, 0);
+        assert_eq!(whole.len(), 30_000);
+        assert!((0..3000).all(|n| whole[n * 10..n * 10 + 10].iter().all(|byte| *byte == b'0' + (n % 10) as u8)));
+        assert!(backlog.0.lock().pieces.len() <= 2, "two of {JOIN_BYTES} bytes");
+        let parts = backlog.read(5, 20).expect("it is there");
+        assert_eq!(parts.iter().map(|part| part.as_ref().len()).sum::<usize>(), 20);
+        backlog.put(&[chunk(b'x', 10)], 30_010, 100_000, u64::MAX);
+        assert_eq!(parts[0].as_ref(), &whole[5..25], "a part that is being sent stays as it is");
+        assert_eq!(read(&backlog, 29_999), b"9xxxxxxxxxx");
+    }
+}

@@ -1,0 +1,32 @@
+//! A server at the other end of a connection: the things that it has said of itself (REPLCONF), and its place as a replica.
+
+use std::sync::Arc;
+
+use super::replicas::Replica;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    /// The port on which it listens; 0 if it has not said.
+    pub(crate) port: u16,
+    /// The address under which it wants to be known; empty for that of its socket.
+    pub(crate) address: String,
+    /// It takes an answer of another id to PSYNC.
+    pub(crate) takes_ids: bool,
+    /// It wants the data set alone, and no stream.
+    pub(crate) wants_file_only: bool,
+    /// Its place as a replica.
+    pub(crate) replica: Option<Following>,
+}
+
+/// A replica's place, as its worker sees it.
+#[derive(Debug)]
+pub(crate) struct Following {
+    pub(crate) shared: Arc<Replica>,
+    /// It has sent SYNC: it is told neither id nor offset, and acknowledges nothing.
+    pub(crate) is_old: bool,
+    /// It was told of which instant its data set will be.
+    pub(crate) is_greeted: bool,
+    /// Bytes of its data set that it was sent; None before the length.
+    pub(crate) sent: Option<u64>,
+}

@@ -1,0 +1,174 @@
+//! The replicas of this server, as all threads see them: where each one is.
+//!
+//! ```text
+//!   PSYNC --> WaitsForWalk --an instant--> InWalk --the file is whole--> Gets --sent--> Online
+//!    |                                       |  the file failed: Lost, the connection ends
+//!    +--the backlog has what it needs: +CONTINUE ------------------------------------> Online
+//! ```
+//! A replica's worker sends it what its stage says (`worker/replicas.rs`), and is woken when there is more. The cursor is the
+//! position of the stream that it is sent next: the backlog keeps all from there on. Not here: bytes.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+/// A whole data set on its way to replicas.
+#[derive(Debug)]
+pub(crate) struct SyncFile {
+    pub(crate) file: File,
+    pub(crate) bytes: u64,
+}
+
+/// The thing that a replica is about to get.
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// The data set of an instant to come.
+    WaitsForWalk,
+    /// The data set of an instant, which is being written to a file.
+    InWalk,
+    /// That file, then the stream from the instant on.
+    Gets(Arc<SyncFile>),
+    /// The stream.
+    Online,
+    /// Nothing: its data set could not be written.
+    Lost,
+}
+
+/// A replica.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    /// The worker that has its connection.
+    pub(crate) worker: usize,
+    /// It wants the data set and no stream behind it.
+    pub(crate) wants_file_only: bool,
+    /// The position of the stream that it is sent next; `u64::MAX` while that is not known.
+    cursor: AtomicU64,
+    now: Mutex<ReplicaNow>,
+}
+
+/// The part of a replica that changes.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaNow {
+    pub(crate) stage: Stage,
+    /// The address and the port under which it says that it is reached.
+    pub(crate) address: String,
+    pub(crate) port: u16,
+    /// The offset of the stream at the instant of its data set.
+    pub(crate) instant: u64,
+    /// The offset up to which it has the stream.
+    pub(crate) acked: u64,
+    /// The offset up to which its append-only file has it.
+    pub(crate) filed: u64,
+    /// When it last said so, milliseconds of the steady clock.
+    pub(crate) acked_ms: i64,
+}
+
+impl Replica {
+    /// A replica that is reached at this address.
+    pub(crate) fn new(worker: usize, wants_file_only: bool, now: ReplicaNow) -> Replica {
+        Replica { worker, wants_file_only, cursor: AtomicU64::new(u64::MAX), now: Mutex::new(now) }
+    }
+
+    /// The part of it that changes.
+    pub(crate) fn now(&self) -> MutexGuard<'_, ReplicaNow> {
+        self.now.lock()
+    }
+
+    /// The position of the stream that it is sent next; `u64::MAX` while that is not known.
+    pub(crate) fn cursor(&self) -> u64 {
+        self.cursor.load(Ordering::Acquire)
+    }
+
+    /// The stream from this position on is needed, and nothing of it before.
+    pub(crate) fn set_cursor(&self, position: u64) {
+        self.cursor.store(position, Ordering::Release);
+    }
+}
+
+/// All replicas, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Replicas {
+    all: Mutex<Vec<Arc<Replica>>>,
+    of_worker: Box<[OfWorker]>,
+    /// Replicas that are online and have acknowledged lately.
+    good: AtomicUsize,
+}
+
+/// The replicas of a worker.
+#[derive(Debug, Default)]
+struct OfWorker {
+    count: AtomicUsize,
+    /// It is woken, and has not looked yet.
+    is_woken: AtomicBool,
+}
+
+impl Replicas {
+    pub(crate) fn new(workers: usize) -> Replicas {
+        let of_worker = (0..workers).map(|_| OfWorker::default()).collect();
+        Replicas { all: Mutex::default(), of_worker, good: AtomicUsize::new(0) }
+    }
+
+    /// One more.
+    pub(crate) fn add(&self, replica: Arc<Replica>) {
+        self.of_worker[replica.worker].count.fetch_add(1, Ordering::Relaxed);
+        self.all.lock().push(replica);
+    }
+
+    /// The connection of a replica has ended.
+    pub(crate) fn remove(&self, replica: &Arc<Replica>) {
+        let mut all = self.all.lock();
+        let before = all.len();
+        all.retain(|other| !Arc::ptr_eq(other, replica));
+        assert_eq!(all.len() + 1, before, "a replica leaves once");
+        self.of_worker[replica.worker].count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// All of them, locked. The lock is a leaf.
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<Arc<Replica>>> {
+        self.all.lock()
+    }
+
+    /// The least position that some replica needs.
+    pub(crate) fn needed(&self) -> u64 {
+        self.all.lock().iter().map(|replica| replica.cursor()).min().unwrap_or(u64::MAX)
+    }
+
+    /// The workers that have replicas and are not woken: they count as woken.
+    pub(crate) fn wake(&self) -> impl Iterator<Item = usize> {
+        let sleeps = |of: &OfWorker| of.count.load(Ordering::Relaxed) > 0 && !of.is_woken.swap(true, Ordering::AcqRel);
+        self.of_worker.iter().enumerate().filter(move |(_, of)| sleeps(of)).map(|(worker, _)| worker)
+    }
+
+    /// A worker that was woken looks now: it is woken again for what comes from here on.
+    pub(crate) fn looks(&self, worker: usize) {
+        self.of_worker[worker].is_woken.store(false, Ordering::SeqCst);
+    }
+
+    /// Replicas that have acknowledged this offset: in memory, or in their files.
+    pub(crate) fn acked(&self, offset: u64, in_files: bool) -> usize {
+        let has = |replica: &&Arc<Replica>| {
+            let now = replica.now();
+            let acked = if in_files { now.filed } else { now.acked };
+            matches!(now.stage, Stage::Online) && acked >= offset
+        };
+        self.all.lock().iter().filter(has).count()
+    }
+
+    /// Counts the replicas that have acknowledged within `lag_ms`, for [`Replicas::good`].
+    pub(crate) fn count_good(&self, now_ms: i64, lag_ms: i64) {
+        let is_good = |replica: &&Arc<Replica>| {
+            let now = replica.now();
+            matches!(now.stage, Stage::Online) && now_ms - now.acked_ms <= lag_ms
+        };
+        let good = self.all.lock().iter().filter(is_good).count();
+        self.good.store(good, Ordering::Relaxed);
+    }
+
+    /// Replicas that had acknowledged lately when they were last counted.
+    #[inline]
+    pub(crate) fn good(&self) -> usize {
+        self.good.load(Ordering::Relaxed)
+    }
+}

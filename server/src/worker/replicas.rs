@@ -1,0 +1,155 @@
+//! Replicas of this server among a worker's connections: they are sent what their stage says, as far as their sockets take it.
+//!
+//! ```text
+//!   woken: there is more --+
+//!   socket takes more -----+--> feed: what waits, then the next part (send.rs), until the socket is full or a share is sent
+//!   its visit -------------+
+//! ```
+//! A replica's requests say how far it is, and get no replies: one that brings about a reply ends.
+
+use std::io;
+use std::sync::Arc;
+
+use varve_exec::Awaited;
+use varve_protocol::Reply;
+use varve_store::EffectSink;
+
+use super::core::Core;
+use super::serve::Broken;
+use crate::features::pubsub::state::{ConnId, ConnRef};
+use crate::features::replication::primary::{self, send};
+use crate::features::replication::state::replicas::Stage;
+use crate::features::replication::state::waiters::Waiter;
+
+/// Bytes that one replica is sent at a time.
+const SHARE_BYTES: usize = 1 << 20;
+
+/// The replicas among the connections of a worker.
+#[derive(Debug, Default)]
+pub(super) struct Following(Vec<ConnRef>);
+
+impl Core {
+    /// The connection has been visited: it may be a replica's from now on.
+    #[inline]
+    pub(super) fn note_replica(&mut self, id: ConnId) {
+        if self.conns[id].following().is_some() {
+            self.add_replica(id);
+        }
+    }
+
+    #[cold]
+    fn add_replica(&mut self, id: ConnId) {
+        let who = self.conns[id].who();
+        if !self.following.0.contains(&who) {
+            self.following.0.push(who);
+            self.conns.enqueue(id);
+        }
+    }
+
+    /// Bytes of the stream that a replica has not been sent; 0 for other connections.
+    pub(super) fn stream_behind(&self, id: ConnId) -> usize {
+        let Some(following) = self.conns[id].following() else { return 0 };
+        self.state.persist().aof.journal().end().saturating_sub(following.shared.cursor()) as usize
+    }
+
+    /// A connection waits for copies from now on. They may have come about meanwhile.
+    #[cold]
+    pub(super) fn await_copies(&mut self, id: ConnId, awaited: Awaited) {
+        let client = self.conns[id].session().id();
+        self.state.replication().waiters().add(Waiter { worker: self.index, client, awaited });
+        self.end_wait_for_copies(client);
+    }
+
+    /// There may be the copies that a connection waits for: replies if so.
+    pub(super) fn end_wait_for_copies(&mut self, client: u64) {
+        let Some(awaited) = self.blocked.awaited(client) else { return };
+        if primary::wait::is_reached(&self.state, awaited) {
+            let state = Arc::clone(&self.state);
+            self.unblock(client, |_, out| primary::wait::reply(&state, awaited, out));
+        }
+    }
+
+    /// Looks at a replica, once a second: one that waits for its data set is kept in touch with. False if it has been silent
+    /// for too long.
+    pub(super) fn check_replica(&mut self, id: ConnId) -> bool {
+        let conn = &mut self.conns[id];
+        let Some(following) = conn.following() else { return true };
+        let (stage, acked_ms) = {
+            let now = following.shared.now();
+            (now.stage.clone(), now.acked_ms)
+        };
+        match stage {
+            Stage::WaitsForWalk | Stage::InWalk if conn.output().is_empty() => {
+                conn.write_output(|out| out.raw(b"\n"));
+                self.conns.enqueue(id);
+                true
+            }
+            Stage::Online if !following.is_old => {
+                let timeout_ms = self.config.replication.timeout_s as i64 * 1000;
+                let is_there = self.now.steady_ms - acked_ms <= timeout_ms;
+                if !is_there {
+                    let now = following.shared.now();
+                    tracing::warn!("Disconnecting timedout replica (streaming sync): {}:{}", now.address, now.port);
+                }
+                is_there
+            }
+            _ => true,
+        }
+    }
+
+    /// The connection ends: it is nobody's replica any more.
+    pub(super) fn forget_replica(&mut self, id: ConnId) {
+        let conn = &self.conns[id];
+        let Some(following) = conn.following() else { return };
+        self.state.replication().replicas().remove(&following.shared);
+        let who = conn.who();
+        self.following.0.retain(|other| *other != who);
+        let now = following.shared.now();
+        tracing::warn!("Connection with replica {}:{} lost.", now.address, now.port);
+    }
+
+    /// There is more for the replicas of this worker.
+    pub(super) fn feed_replicas(&mut self) {
+        self.state.replication().replicas().looks(self.index);
+        for nth in (0..self.following.0.len()).rev() {
+            let ConnRef { conn, .. } = self.following.0[nth];
+            match self.feed(conn) {
+                Ok(true) => self.conns.enqueue(conn),
+                Ok(false) => {}
+                Err(Broken(error)) => {
+                    tracing::warn!("Closing a replica's connection: {error}");
+                    self.close(conn);
+                }
+            }
+        }
+    }
+
+    /// Sends a replica what is there for it; true if there is more, and its socket takes more.
+    pub(super) fn feed(&mut self, id: ConnId) -> Result<bool, Broken> {
+        let mut left = SHARE_BYTES;
+        loop {
+            let conn = &mut self.conns[id];
+            if !conn.may_write() {
+                return Ok(false);
+            }
+            if conn.output().is_empty() {
+                let mut out = Reply::new();
+                let Some(following) = conn.following_mut() else { return Ok(false) };
+                let was_online = matches!(following.shared.now().stage, Stage::Online);
+                let next = send::next(&self.state, following, &mut out, self.now.steady_ms);
+                next.map_err(|send::Ends(why)| Broken(io::Error::other(why)))?;
+                let turns = !was_online && matches!(following.shared.now().stage, Stage::Online);
+                if out.is_empty() && !turns {
+                    return Ok(false);
+                }
+                conn.keep_output(out);
+            }
+            let unsent = self.conns[id].output().len();
+            if left == 0 {
+                return Ok(true);
+            }
+            self.flush_waiting(id)?;
+            left = left.saturating_sub(unsent);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Varve as a primary: redis-server 7.0.15 follows it, and has the same data at rest.
+//!
+//! ```text
+//!   random commands of all types --> Varve --data set, stream--> redis-server   equal by DEBUG DIGEST
+//!                                     |  links cut, the backlog too short, files begun and ended meanwhile
+//! ```
+//! At rest is when the replica has the stream up to the primary's offset, which both count in bytes.
+
+#![forbid(unsafe_code)]
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use varve_testkit::{Client, Launch, RespValue, Server, figure, seed, until};
+use varve_tests::collections::Types;
+use varve_tests::generate::{Generator, Kind};
+
+/// Steps of a random load.
+const STEPS: usize = 20_000;
+/// Commands of the generator that concern its own connection, the settings or other clients.
+const OTHERS: &[&str] = &["client", "config", "hello", "auth", "reset", "quit", "debug", "command", "acl", "memory"];
+
+fn primary(lines: &[&str]) -> Server {
+    let launch =
+        lines.iter().fold(Launch::varve().config("repl-diskless-sync-delay 0"), |launch, line| launch.config(*line));
+    launch.start().expect("a server")
+}
+
+/// A redis-server that follows nobody yet.
+fn peer() -> Server {
+    let launch = Launch::peer().config("repl-diskless-load disabled").config("repl-timeout 120");
+    launch.start().expect("redis-server 7.0.15")
+}
+
+fn follow(replica: &Server, primary: &Server) {
+    let reply = replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    assert_eq!(reply.text(), "OK");
+}
+
+/// The text of a field of INFO.
+fn field(client: &mut Client, name: &str) -> String {
+    let info = client.cmd("INFO everything").text();
+    info.lines()
+        .find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':').map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// Waits until the replica has all that the primary has written, and compares them.
+fn compare(primary: &Server, replica: &Server) {
+    let (mut ours, mut theirs) = (primary.client(), replica.client());
+    until("the link is up", || field(&mut theirs, "master_link_status") == "up");
+    until("the replica has all", || {
+        figure(&mut ours, "master_repl_offset") == figure(&mut theirs, "slave_repl_offset")
+    });
+    let [ours, theirs] = [&mut ours, &mut theirs].map(|client| client.cmd("DEBUG DIGEST").text());
+    assert_eq!(ours, theirs, "the replica has other data:\n{}", replica.log());
+}
+
+/// Runs random commands until it is to stop, or all steps are done.
+fn load(primary: &Server, salt: u64, stop: &AtomicBool) {
+    let mut generator = Generator::new(seed::seed("commands of a primary") ^ salt, 2, Types::ALL);
+    let mut client = primary.client();
+    for _ in 0..STEPS {
+        let step = generator.next_step();
+        let name = String::from_utf8_lossy(&step.args[0]).to_lowercase();
+        if step.kind != Kind::Call || OTHERS.contains(&&name[..]) {
+            continue;
+        }
+        if stop.load(Relaxed) {
+            return;
+        }
+        client.call(&step.args).unwrap_or_else(|error| panic!("{}: {error}", varve_tests::run::line(&step.args)));
+    }
+}
+
+/// Runs `other` beside random commands of two clients.
+fn under_load(primary: &Server, other: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let loads = [1, 2].map(|salt| {
+            let stop = &stop;
+            scope.spawn(move || load(primary, salt, stop))
+        });
+        other();
+        stop.store(true, Relaxed);
+        for load in loads {
+            load.join().expect("a load");
+        }
+    });
+}
+
+fn set(client: &mut Client, key: &str, value: &[u8]) {
+    assert_eq!(client.call(&[b"SET", key.as_bytes(), value]).expect("a reply").text(), "OK");
+}
+
+#[test]
+fn issue_17_a_replica_has_the_same_data() {
+    let (primary, replica, late) = (primary(&[]), peer(), peer());
+    let stop = AtomicBool::new(false);
+    load(&primary, 0, &stop);
+    under_load(&primary, || {
+        follow(&replica, &primary);
+        until("a replica is online", || field(&mut primary.client(), "slave0").contains("state=online"));
+        thread::sleep(Duration::from_millis(300));
+        follow(&late, &primary);
+        until("a second one is", || field(&mut primary.client(), "slave1").contains("state=online"));
+    });
+    compare(&primary, &replica);
+    compare(&primary, &late);
+    let mut client = primary.client();
+    assert_eq!(figure(&mut client, "connected_slaves"), 2);
+    let role = client.cmd("ROLE");
+    let replicas = role.elements().expect("an array")[2].elements().expect("replicas").len();
+    assert_eq!(replicas, 2);
+    assert_eq!(client.cmd("CLIENT LIST TYPE replica").text().matches(" flags=S ").count(), 2);
+    // Large values are sent from where they lie.
+    let long = vec![b'v'; 3 << 20];
+    for n in 0..8 {
+        set(&mut client, &format!("large:{n}"), &long);
+        client.cmd(&format!("APPEND large:{n} x"));
+    }
+    compare(&primary, &replica);
+    compare(&primary, &late);
+    // No file is kept: the stream's thread is not the file's.
+    client.cmd("BGREWRITEAOF");
+    until("the base is there", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    set(&mut client, "last", b"1");
+    compare(&primary, &late);
+}
+
+#[test]
+fn issue_17_a_cut_link_goes_on_where_it_was() {
+    let (primary, replica) = (primary(&["repl-backlog-size 16mb"]), peer());
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    let mut client = primary.client();
+    under_load(&primary, || {
+        for _ in 0..3 {
+            thread::sleep(Duration::from_millis(100));
+            let before = figure(&mut client, "sync_partial_ok");
+            assert_eq!(client.cmd("CLIENT KILL TYPE replica").integer(), Some(1));
+            until("the replica is back", || figure(&mut client, "sync_partial_ok") > before);
+            until("it is online", || field(&mut client, "slave0").contains("state=online"));
+        }
+    });
+    compare(&primary, &replica);
+    // It asks for a part at first, of the history that it had as a primary.
+    assert_eq!((figure(&mut client, "sync_full"), figure(&mut client, "sync_partial_err")), (1, 1));
+    // A replica that was away for longer than the backlog reaches gets all data again.
+    client.cmd("CONFIG SET repl-backlog-size 100");
+    let mut theirs = replica.client();
+    theirs.cmd("REPLICAOF 127.0.0.1 1");
+    until("the replica has left", || figure(&mut client, "connected_slaves") == 0);
+    (0..100).for_each(|n| set(&mut client, &format!("away:{n}"), &vec![b'a'; 1000]));
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    assert_eq!((figure(&mut client, "sync_full"), figure(&mut client, "sync_partial_err")), (2, 2));
+}
+
+#[test]
+fn issue_17_wait_counts_replicas_that_have_it() {
+    let (primary, replica) = (primary(&["min-replicas-max-lag 2"]), peer());
+    let mut client = primary.client();
+    set(&mut client, "k", b"1");
+    assert_eq!(client.cmd("WAIT 1 10").integer(), Some(0));
+    client.cmd("CONFIG SET min-replicas-to-write 1");
+    assert!(client.cmd("SET k 2").text().starts_with("NOREPLICAS"));
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    until("the replica counts", || client.cmd("SET k 3").text() == "OK");
+    for n in 0..50 {
+        set(&mut client, &format!("k{n}"), b"1");
+        assert_eq!(client.cmd("WAIT 1 60000").integer(), Some(1));
+        assert_eq!(replica.client().cmd(&format!("GET k{n}")).text(), "1");
+    }
+    assert_eq!(client.cmd("WAIT 2 10").integer(), Some(1), "there is one");
+    replica.signal("STOP").expect("a signal");
+    set(&mut client, "late", b"1");
+    assert_eq!(client.cmd("WAIT 1 50").integer(), Some(0));
+    let mut waiting = primary.client();
+    waiting.queue(&["WAIT", "1", "0"]);
+    waiting.flush().expect("a socket");
+    until("a client waits", || figure(&mut client, "blocked_clients") == 1);
+    until("writes are refused", || client.cmd("SET k 4").text().starts_with("NOREPLICAS"));
+    replica.signal("CONT").expect("a signal");
+    assert_eq!(waiting.read().expect("a reply").integer(), Some(1));
+    compare(&primary, &replica);
+}
+
+/// The file has what the stream has, less what the primary says to its replicas: whatever begins and ends when.
+#[test]
+fn issue_17_a_file_begins_and_ends_beside_the_stream() {
+    let (primary, replica) = (primary(&["aof-timestamp-enabled yes"]), peer());
+    let mut client = primary.client();
+    client.cmd("CONFIG SET appendfsync always");
+    under_load(&primary, || {
+        client.cmd("CONFIG SET appendonly yes");
+        until("the file counts", || field(&mut client, "aof_rewrite_in_progress") == "0");
+        follow(&replica, &primary);
+        until("the replica is online", || field(&mut client, "slave0").contains("state=online"));
+        client.cmd("CONFIG SET appendonly no");
+        thread::sleep(Duration::from_millis(100));
+        client.cmd("CONFIG SET appendonly yes");
+        until("the file counts again", || field(&mut client, "aof_rewrite_in_progress") == "0");
+        client.cmd("BGREWRITEAOF");
+        client.cmd("WAIT 1 1000");
+        assert!(client.cmd("WAITAOF 1 0 60000").elements().is_some_and(|all| all[0].integer() == Some(1)));
+    });
+    compare(&primary, &replica);
+    until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    set(&mut client, "last", b"1");
+    client.cmd("WAIT 1 60000");
+    let before = client.cmd("DEBUG DIGEST").text();
+    assert_eq!(client.cmd("DEBUG LOADAOF").text(), "OK");
+    assert_eq!(client.cmd("DEBUG DIGEST").text(), before, "the file has no more and no less");
+}
+
+#[test]
+fn issue_17_redis_cli_takes_the_data_set_alone() {
+    let primary = primary(&[]);
+    let mut client = primary.client();
+    (0..1000).for_each(|n| set(&mut client, &format!("key:{n}"), b"value"));
+    let file = primary.dir().join("copy.rdb");
+    let run = |words: &[&str]| {
+        let port = primary.port().to_string();
+        let done = Command::new("redis-cli").args(["-p", &port]).args(words).output().expect("redis-cli");
+        assert!(
+            done.status.success(),
+            "{}{}",
+            String::from_utf8_lossy(&done.stdout),
+            String::from_utf8_lossy(&done.stderr)
+        );
+    };
+    run(&["--rdb", file.to_str().expect("a path of text")]);
+    until("nobody follows", || figure(&mut client, "connected_slaves") == 0);
+    let copy = Launch::peer()
+        .config(format!("dbfilename copy.rdb\ndir {}", primary.dir().display()))
+        .start()
+        .expect("redis-server");
+    let [ours, theirs] = [&mut client, &mut copy.client()].map(|client| client.cmd("DEBUG DIGEST").text());
+    assert_eq!(ours, theirs);
+}
+
+/// Requests that make no sense are refused in redis-server's words.
+#[test]
+fn issue_17_replconf_says_what_it_does_not_know() {
+    let (primary, replica) = (primary(&[]), peer());
+    let lines = [
+        "REPLCONF listening-port",
+        "REPLCONF listening-port x",
+        "REPLCONF nothing 1",
+        "REPLCONF listening-port 7 capa eof capa psync2 capa other",
+        "REPLCONF rdb-only 1",
+        "PSYNC",
+        "PSYNC ? x",
+        "WAIT x 0",
+        "WAIT 0 x",
+        "WAIT 0 -1",
+        "WAIT -1 0",
+    ];
+    for line in lines {
+        assert_eq!(primary.client().cmd(line), replica.client().cmd(line), "{line}");
+    }
+    assert!(matches!(primary.client().cmd("WAITAOF 1 0 0"), RespValue::Error(_)));
+}

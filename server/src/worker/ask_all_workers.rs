@@ -3,6 +3,7 @@
 //! ```text
 //!   questions:  walk: connections in order of their clients' ids ----> answered      a slice of 250 us a turn for all of
 //!               merge: the lines of all workers, in the same order --> reply         them, the next one first
+//!               behind the script that rests: a pause, and a change of users
 //! ```
 //! A hundred thousand connections are a quarter of a second of CLIENT LIST: in slices it delays nobody. So the answer is no
 //! picture of one instant. Who leaves meanwhile may be in it, and who comes may not.
@@ -46,6 +47,9 @@ impl Questions {
 
 #[derive(Debug)]
 enum Step {
+    /// Answered once the script that rests has ended: it runs as it began, and whoever hears that writes pause, or that a user is
+    /// gone, is to find nothing changed behind that.
+    BehindScript(Arc<Gather>),
     Walk(Walk),
     Merge(Merge),
 }
@@ -94,6 +98,9 @@ impl Core {
     /// the next ones.
     pub(super) fn answer(&mut self, gather: &Arc<Gather>) {
         match &gather.question {
+            Question::Paused | Question::Users(_) if self.script.is_some() => {
+                self.questions.0.push_back(Step::BehindScript(Arc::clone(gather)));
+            }
             Question::Unblock { client, error } => {
                 let killed = u64::from(self.unblock_client(*client, *error));
                 self.answered(gather, Lines::default(), killed);
@@ -134,6 +141,11 @@ impl Core {
     fn answer_slice(&mut self, until: Instant) {
         while let Some(step) = self.questions.0.pop_front() {
             let rest = match step {
+                Step::BehindScript(gather) if self.script.is_some() => Some(Step::BehindScript(gather)),
+                Step::BehindScript(gather) => {
+                    self.answer(&gather);
+                    None
+                }
                 Step::Walk(walk) => self.walk(walk, until).map(Step::Walk),
                 Step::Merge(merge) => self.merge(merge, until).map(Step::Merge),
             };

@@ -183,9 +183,10 @@ impl Gate {
     }
 
     /// Like [`Gate::exclusive`], but gives up: at once while another worker is exclusive or waits to be, or a script rests on
-    /// this worker's thread, and when workers
-    /// have not left for about `patience`. Newcomers are kept out meanwhile, so a patience longer than their batches get
-    /// it, and only a long command inside ends it. The caller has other things to do and tries again.
+    /// any worker's thread, and when workers have not left for about `patience`. Newcomers are kept out meanwhile, so a
+    /// patience longer than their batches gets it, and only a long command inside ends it. A script that has rested is none
+    /// of these: it would outlast every patience, and all workers would stand before a shut gate for it. The caller has
+    /// other things to do and tries again.
     ///
     /// # Panics
     /// If `worker` is out of range or inside.
@@ -193,7 +194,7 @@ impl Gate {
         let token = rank::enter(Rank::Gate);
         let state = self.seats[worker].0.load(Ordering::Relaxed);
         assert!(state & IN == 0, "worker {worker} asks to be exclusive while inside");
-        if self.rests_on.load(Ordering::Relaxed) == worker as u32 + 1 {
+        if self.rests_on.load(Ordering::Relaxed) != 0 {
             return None;
         }
         let turn = try_lock(&self.turn)?;
@@ -207,8 +208,8 @@ impl Gate {
         None
     }
 
-    /// A script rests inside, or alone, on the thread of this worker: the worker waits for nobody to leave meanwhile, since the
-    /// script does not before the thread goes on with it. None: it has ended.
+    /// A script rests inside, or alone, on the thread of this worker: nobody waits for all to leave meanwhile, its own worker
+    /// least, since the script does not before that thread goes on with it. None: it has ended.
     pub(crate) fn note_rest(&self, worker: Option<usize>) {
         self.rests_on.store(worker.map_or(0, |worker| worker as u32 + 1), Ordering::Relaxed);
     }
@@ -414,6 +415,22 @@ mod tests {
         });
         drop(alone);
         assert!(gate.try_enter(0).is_some());
+    }
+
+    #[test]
+    fn nobody_shuts_the_gate_for_a_script_that_rests() {
+        let gate = Gate::new(3);
+        let script = gate.enter(2);
+        gate.note_rest(Some(1));
+        rank::set_aside();
+        for worker in 0..2 {
+            assert!(gate.exclusive_within(worker, Duration::from_secs(60)).is_none(), "without a wait");
+            assert!(gate.is_open(worker));
+        }
+        rank::take_back();
+        drop(script);
+        gate.note_rest(None);
+        assert!(gate.exclusive_within(0, Duration::ZERO).is_some());
     }
 
     #[test]

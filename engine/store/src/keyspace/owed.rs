@@ -7,6 +7,9 @@
 //! A script holds shards for as long as it runs, and it may rest on this very thread. So nobody waits here. Until they go,
 //! the entries do no harm: a watcher that has ended is asked nothing, a waiter that waits no longer is passed over, and a
 //! frozen key has those who wait for it tried again for a little longer.
+//!
+//! Nobody spins for them either: one look is waited for in a round, and [`ROUND`] entries are tried in one, so that a client
+//! that watched ten thousand keys takes a worker some microseconds a millisecond.
 
 use std::sync::Arc;
 
@@ -17,27 +20,38 @@ use crate::state::owed::OwedEntry;
 use crate::state::waiters::Waiter;
 use crate::state::watch::Watcher;
 
-/// How often a busy shard is looked at before its entry is owed: about 20 us, longer than most commands.
+/// How often the first busy shard of a round is looked at before its entry is owed: about 20 us, longer than most commands.
+/// The others of the round are looked at once: the thread that holds one shard often holds many.
 const LOOKS: u32 = 1000;
+/// Entries that are tried in a round.
+const ROUND: usize = 256;
 /// How soon an entry that is owed is tried again, ms.
 const AGAIN_MS: i64 = 1;
 
 impl OwedEntry {
-    /// Removes the entry; false if its shard is busy. The worker is inside the gate.
-    fn remove(&self, store: &Store) -> bool {
+    /// Removes the entry; false if its shard is busy for so many looks. The worker is inside the gate.
+    fn remove(&self, store: &Store, looks: &mut u32) -> bool {
+        let removed = self.remove_within(store, *looks);
+        if !removed {
+            *looks = 0;
+        }
+        removed
+    }
+
+    fn remove_within(&self, store: &Store, looks: u32) -> bool {
         match self {
             OwedEntry::Watched { watcher, db, key } => {
                 let key = store.key(*db, key);
-                let shard = store.cells()[store.shard_of(key.hash)].lock.try_lock_for(LOOKS);
+                let shard = store.cells()[store.shard_of(key.hash)].lock.try_lock_for(looks);
                 shard.map(|mut shard| shard.unwatch(&key, watcher)).is_some()
             }
             OwedEntry::Waited { waiter, nth } => {
                 let key = &waiter.keys[*nth];
-                let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(LOOKS);
+                let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(looks);
                 shard.map(|mut shard| shard.remove_waiter(key, waiter)).is_some()
             }
             OwedEntry::Frozen { key } => {
-                let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(LOOKS);
+                let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(looks);
                 let Some(was_frozen) = shard.map(|mut shard| shard.thaw(key)) else { return false };
                 if let Some(how) = was_frozen {
                     store.count_thawed(how);
@@ -71,7 +85,8 @@ impl StoreWorker {
     fn remove(&mut self, entries: impl Iterator<Item = OwedEntry>) {
         let (store, local) = self.parts();
         let inside = store.gate().try_enter(local.id());
-        local.owed.0.extend(entries.filter(|entry| inside.is_none() || !entry.remove(store)));
+        let mut looks = LOOKS;
+        local.owed.entries.extend(entries.filter(|entry| inside.is_none() || !entry.remove(store, &mut looks)));
     }
 }
 
@@ -80,15 +95,25 @@ impl WorkerState {
     /// if nothing is owed. The worker is outside the gate.
     #[inline]
     pub(crate) fn pay_owed(&mut self, store: &Store, now_ms: i64) -> Option<i64> {
-        if self.owed.0.is_empty() { None } else { self.pay(store, now_ms) }
+        if self.owed.entries.is_empty() { None } else { Some(self.pay(store, now_ms)) }
     }
 
     #[cold]
-    fn pay(&mut self, store: &Store, now_ms: i64) -> Option<i64> {
-        if let Some(_inside) = store.gate().try_enter(self.id()) {
-            self.owed.0.retain(|entry| !entry.remove(store));
+    fn pay(&mut self, store: &Store, now_ms: i64) -> i64 {
+        // A clock that was set back puts nothing off.
+        if now_ms < self.owed.again_ms && self.owed.again_ms - now_ms <= AGAIN_MS {
+            return self.owed.again_ms;
         }
-        (!self.owed.0.is_empty()).then_some(now_ms + AGAIN_MS)
+        self.owed.again_ms = now_ms + AGAIN_MS;
+        let Some(_inside) = store.gate().try_enter(self.id()) else { return self.owed.again_ms };
+        let mut looks = LOOKS;
+        for _ in 0..ROUND.min(self.owed.entries.len()) {
+            let entry = self.owed.entries.pop_front().expect("there are so many");
+            if !entry.remove(store, &mut looks) {
+                self.owed.entries.push_back(entry);
+            }
+        }
+        self.owed.again_ms
     }
 }
 
@@ -131,5 +156,45 @@ mod tests {
         assert_eq!(store.watched_keys(), 1);
         worker.background(8, Duration::ZERO);
         assert_eq!(store.watched_keys(), 0);
+    }
+
+    /// A client that watched many keys has left while a script holds them: a round tries some of them, and the next one comes a
+    /// millisecond later, however often the worker's loop turns.
+    #[test]
+    fn many_entries_that_are_owed_are_tried_in_rounds() {
+        let options = Options {
+            seed: 5,
+            geometry: crate::LogGeometry { reserve_bytes: 1 << 30, ..Default::default() },
+            ..Options::default()
+        };
+        let store = Store::new(&options).expect("an address range");
+        let mut worker = store.worker(0);
+        let keys: Vec<Vec<u8>> = (0..10 * ROUND).map(|number| number.to_string().into_bytes()).collect();
+        let watcher = Watcher::default();
+        for key in &keys {
+            let key = store.key(0, key);
+            store.cells()[store.shard_of(key.hash)].lock.lock().watch(store.seed(), &key, &watcher);
+        }
+        {
+            let mut script = store.script_worker(0);
+            let (store, local) = script.parts();
+            let _inside = store.gate().enter(local.id());
+            std::thread::scope(|scope| {
+                let held: Vec<_> = store.cells().iter().map(|cell| cell.lock.lock()).collect();
+                let (worker, watcher, keys) = (&mut worker, &watcher, &keys);
+                scope
+                    .spawn(move || worker.unwatch(watcher, keys.iter().map(|key| (0, key.as_slice()))))
+                    .join()
+                    .expect("it ends");
+                drop(held);
+            });
+        }
+        assert_eq!(store.watched_keys(), keys.len());
+        for round in 1..=10 {
+            for _ in 0..3 {
+                worker.background(7 + round, Duration::ZERO);
+            }
+            assert_eq!(store.watched_keys(), keys.len() - round as usize * ROUND, "round {round}");
+        }
     }
 }

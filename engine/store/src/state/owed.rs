@@ -1,5 +1,6 @@
 //! Entries of keys in shards that are to go once their shard is free (`keyspace/owed.rs`).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::waiters::Waiter;
@@ -7,7 +8,12 @@ use super::watch::Watcher;
 
 /// The entries of one worker that are owed.
 #[derive(Debug, Default)]
-pub(crate) struct Owed(pub(crate) Vec<OwedEntry>);
+pub(crate) struct Owed {
+    /// Those that were not tried for longest first.
+    pub(crate) entries: VecDeque<OwedEntry>,
+    /// When they are tried next, ms.
+    pub(crate) again_ms: i64,
+}
 
 /// An entry of a key in its shard.
 #[derive(Debug)]

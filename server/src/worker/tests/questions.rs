@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use super::{Client, Server, many_files, request};
+use super::{Client, Server, many_files, request, wait_until};
 
 /// Connections: each line takes some microseconds, and a slice is a quarter of a millisecond.
 const CLIENTS: usize = 900;
@@ -81,4 +81,30 @@ fn all_that_match_are_killed_and_nobody_else() {
             _ => client.ask(&["ECHO", "x"], "$1\r\nx\r\n"),
         }
     }
+}
+
+/// A client that is told that writes pause, or that a user has other rights, finds no script at work behind that which began before.
+#[test]
+fn a_pause_and_a_change_of_users_are_answered_behind_a_script() {
+    let server = Server::start(1, "");
+    let [mut runs, mut pauses, mut changes, mut other] = [(); 4].map(|()| server.connect());
+    changes.ask(&["ACL", "SETUSER", "other", "on", "nopass"], "+OK\r\n");
+    runs.send(&request(&["EVAL", "while true do end", "0"]));
+    wait_until("the script runs", || server.state().scripts().running().busy_for(1).is_some());
+    pauses.send(&request(&["CLIENT", "PAUSE", "1", "WRITE"]));
+    changes.send(&request(&["ACL", "SETUSER", "other", "+get"]));
+    // All of one worker: had they been answered, it would have been before these.
+    (0..50).for_each(|_| other.ask(&["PING"], "+PONG\r\n"));
+    for (waits, what) in [(&mut pauses, "pause"), (&mut changes, "change")] {
+        waits.stream.set_nonblocking(true).unwrap();
+        let mut bytes = [0; 64];
+        let came = waits.stream.read(&mut bytes);
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(came.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "{what}: {text:?}");
+        waits.stream.set_nonblocking(false).unwrap();
+    }
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runs.line().starts_with("-ERR Script killed by user"), "it was killed");
+    pauses.expect(b"+OK\r\n");
+    changes.expect(b"+OK\r\n");
 }

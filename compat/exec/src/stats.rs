@@ -113,7 +113,7 @@ impl CommandStats {
 
     /// Counts a call that waits, for keys or for a time, and took `nanos` until then: its duration is known when it is
     /// served.
-    pub(crate) fn count_waiting(&self, d: &Row, nanos: u64) {
+    pub fn count_waiting(&self, d: &Row, nanos: u64) {
         let stat = self.of(d);
         stat.calls.add(1);
         stat.nanos.add(nanos);

@@ -260,12 +260,7 @@ impl Config {
                 lfu_decay_min: values.number("lfu-decay-time"),
             },
             noted_from: noted_from(values),
-            command_log_len_max: [
-                "slowlog-max-len",
-                "commandlog-large-request-max-len",
-                "commandlog-large-reply-max-len",
-            ]
-            .map(|name| values.number(name)),
+            command_log_len_max: command_log_lengths(values),
             event_mask: varve_exec::notify::mask(values.bytes("notify-keyspace-events")),
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             script_busy_ms: values.number("busy-reply-threshold"),
@@ -337,6 +332,12 @@ fn defrag(values: &Values) -> varve_store::Defrag {
         values.number("active-defrag-cycle-min"),
         values.number("active-defrag-cycle-max"),
     )
+}
+
+/// Entries that each command log keeps at most.
+fn command_log_lengths(values: &Values) -> [u64; 3] {
+    ["slowlog-max-len", "commandlog-large-request-max-len", "commandlog-large-reply-max-len"]
+        .map(|name| values.number(name))
 }
 
 /// From which amounts on commands go into their logs and to the latency monitor.

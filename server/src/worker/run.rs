@@ -280,7 +280,12 @@ impl Core {
             Some(muted) => Caller::Exec { session, muted },
             None => Caller::Client(session),
         };
-        let (nanos, now_ms) = (Some(took.as_nanos() as u64), self.now.unix_ms);
+        let mut nanos = Some(took.as_nanos() as u64);
+        if let After::Block(_) = after {
+            // Its duration is known when it is served, and counts for nothing if its time is up.
+            self.state.workers()[self.index].commands().count_waiting(command, nanos.take().unwrap_or_default());
+        }
+        let now_ms = self.now.unix_ms;
         // A MONITOR may have begun or ended since the turn began.
         self.batch.set_monitoring(self.state.monitors().any());
         self.batch.after(Ran { row: command, args, result, mark, nanos, now_ms, is_pending }, caller, out);

@@ -104,7 +104,9 @@ impl Core {
         };
         match features::run(call.command(), &mut ctx)? {
             After::Done => Ok(out),
-            After::Close | After::Wait | After::Busy | After::Ask(_) => Err(CommandError::SCRIPT_REFUSED),
+            After::Close | After::Wait | After::Busy | After::Ask(_) | After::Block(_) => {
+                Err(CommandError::SCRIPT_REFUSED)
+            }
         }
     }
 

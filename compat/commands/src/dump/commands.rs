@@ -126,5 +126,6 @@ const RESTORE_ASKING: Command = Command::new(
         .acl(&[Acl::KEYSPACE, Acl::DANGEROUS])
         .keys(&[KeySpec::one(1, KeyFlags::OW.and(KeyFlags::UPDATE))])
         .history(&[("3.0.0", "`REPLACE`."), ("5.0.0", "`ABSTTL`."), ("5.0.0", "`IDLETIME` and `FREQ`.")])
-        .args(RESTORE_ARGS),
+        .args(RESTORE_ARGS)
+        .system(),
 );

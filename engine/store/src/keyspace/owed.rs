@@ -29,7 +29,7 @@ const ROUND: usize = 256;
 const AGAIN_MS: i64 = 1;
 
 impl OwedEntry {
-    /// Removes the entry; false if its shard is busy for so many looks. The worker is inside the gate.
+    /// Removes the entry; false if its shard was busy at each of `looks` looks. The worker is inside the gate.
     fn remove(&self, store: &Store, looks: &mut u32) -> bool {
         let removed = self.remove_within(store, *looks);
         if !removed {

@@ -113,9 +113,13 @@ impl Core {
     /// Ends a script whose client is gone.
     fn end_script_of_nobody(&mut self, ended: EndedScript) {
         self.batch.end_script(ended, &mut self.store, None, &mut Reply::new());
-        // Their lines have no address any more.
+        // Their lines have no address any more, and are not to be found under the next client's.
         self.batch.slow().take_commands();
         self.batch.take_monitored();
+        self.batch.take_denials();
+        if let Some(spikes) = self.batch.slow().take_spikes() {
+            self.state.latency().add_all(&spikes);
+        }
         persist::follow(&self.state, &mut self.store, &self.config);
         self.deliver_served();
     }

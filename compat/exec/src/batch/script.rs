@@ -469,6 +469,11 @@ impl<'c> Calls<'c> {
     /// Ends the script: closes its unit of effects and serves those who wait for keys that it has made ready.
     fn finish(mut self) -> End {
         self.keep_effects(true);
+        // While the gate is still held: behind that another worker's script may have begun and rested, whose note this would
+        // take away.
+        if self.slices.has_rested() {
+            self.store.end_rests();
+        }
         match mem::replace(&mut self.at, At::Nowhere) {
             At::Alone(worker, gate) => {
                 match self.place {
@@ -493,9 +498,6 @@ impl<'c> Calls<'c> {
                 drop(gate);
             }
             At::Before(_) | At::Nowhere => {}
-        }
-        if self.slices.has_rested() {
-            self.store.end_rests();
         }
         self.end
     }

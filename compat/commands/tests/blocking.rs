@@ -55,7 +55,7 @@ impl Bench {
         let journal = Journal::default();
         let hand = |id: usize| {
             let (mut worker, mut batch) = (store.worker(id), Batch::new(CommandStats::new(commands().ids())));
-            batch.set_events(&mut worker, journal.clone());
+            batch.set_events(&mut worker, journal.clone(), journal.clone());
             let session = Session::new(id as u64 + 1, NOW_MS, true);
             Hand { worker, batch, session, parser: Parser::new(RequestLimits::default()), blocked: None }
         };

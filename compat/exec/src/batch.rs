@@ -227,11 +227,14 @@ impl Batch {
         self.work.args(&self.work.requests[n], input, outside)
     }
 
-    /// Sets who publishes the worker's keyspace events and its clients' messages, and those of its scripts, whose parts are set
-    /// before.
-    pub fn set_events(&mut self, worker: &mut StoreWorker, events: impl Events + Clone + Send + 'static) {
+    /// Sets who publishes the worker's keyspace events and its clients' messages, and `of_scripts` those of its scripts, whose
+    /// parts are set before: a script may rest between two of them.
+    pub fn set_events<E>(&mut self, worker: &mut StoreWorker, events: E, of_scripts: E)
+    where
+        E: Events + Clone + Send + 'static,
+    {
         if let Some(scripts) = &mut self.scripts {
-            scripts.set_events(events.clone());
+            scripts.set_events(of_scripts);
         }
         worker.set_event_sink(Box::new(Publisher::new(events.clone())));
         self.observers.events = Some(Box::new(events));

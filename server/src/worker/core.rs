@@ -3,10 +3,11 @@
 //! Commands run here; the buffers that requests lie in and replies go to are lent by the event loop (`Worker`). Not here:
 //! polling, reading (serve.rs), the loop (mod.rs).
 
+use std::iter;
 use std::sync::Arc;
 
 use varve_exec::apply::Lane;
-use varve_exec::batch::{Batch, RestingScript};
+use varve_exec::batch::Batch;
 use varve_exec::{Blocked, CommandTable, Served};
 use varve_protocol::Reply;
 use varve_store::StoreWorker;
@@ -14,6 +15,7 @@ use varve_store::StoreWorker;
 use super::ask_all_workers::Questions;
 use super::replicas::Following;
 use super::resting::Resting;
+use super::scripts::ScriptAtRest;
 use crate::config::{Config, ShutdownOptions};
 use crate::errors;
 use crate::features::clients::blocked::BlockedClients;
@@ -80,8 +82,8 @@ pub(super) struct Core {
     lane: Option<Box<Lane>>,
     /// Turns in a row that ended because a shard was busy.
     pub(super) busy: u32,
-    /// The script that rests, and its client.
-    pub(super) script: Option<(RestingScript, ConnRef)>,
+    /// The script that rests.
+    pub(super) script: Option<ScriptAtRest>,
 }
 
 impl Core {
@@ -90,7 +92,8 @@ impl Core {
         let mut batch = Batch::new(Arc::clone(state.workers()[index].commands()));
         let mut store = state.store().worker(index);
         batch.set_scripts(state.script_parts(index));
-        batch.set_events(&mut store, Sink::new(Arc::clone(state.pubsub()), index));
+        let sink = |author| Sink::new(Arc::clone(state.pubsub()), author);
+        batch.set_events(&mut store, sink(index), sink(state.pubsub().scripts_of(index)));
         let mut core = Core {
             index,
             config: state.config().snapshot(),
@@ -221,12 +224,16 @@ impl Core {
 
     /// Sends what background steps have changed. Nobody waits for that.
     pub(super) fn send_background_changes(&mut self) {
-        self.state.tracking().flush(self.index);
-        if self.state.pubsub().owes(self.index) {
-            drop(self.state.pubsub().take_latch(self.index));
+        let (registry, until) = (self.state.pubsub(), self.store.take_awaited());
+        // A script that rests has a visit of its own.
+        let scripts = self.script.is_none().then(|| registry.scripts_of(self.index));
+        for author in iter::once(self.index).chain(scripts) {
+            self.state.tracking().flush(author);
+            if registry.owes(author) {
+                drop(registry.take_latch(author));
+            }
+            registry.end_visit(author, until);
         }
-        let until = self.store.take_awaited();
-        self.state.pubsub().end_visit(self.index, until);
     }
 
     /// CLIENT PAUSE holds the connection's next request back. The pause that the turn ran under counts: it may have ended

@@ -142,6 +142,9 @@ impl Core {
     #[cold]
     fn deliver_owed(&mut self, conn: ConnId, out: &mut Reply) {
         self.state.tracking().flush(self.index);
+        if !self.has_script_of_another(conn) {
+            self.state.tracking().flush(self.state.pubsub().scripts_of(self.index));
+        }
         if self.hub.owes(self.state.pubsub()) {
             self.deliver_slice(Some(Served { conn, out }));
         }

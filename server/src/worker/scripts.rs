@@ -6,6 +6,10 @@
 //! ```
 //! If the client is gone meanwhile, the script runs to its end all the same: others may have seen what it has published. If
 //! the server ends, so does the script.
+//!
+//! A worker's scripts are an author of their own of messages and stale keys (`Registry::scripts_of`): visits to other connections that
+//! end while a script rests do not end the script's. The visit in which it begins ends there for the client's barrier; what is
+//! pushed waits for the file behind the script's end.
 
 use varve_exec::batch::{EndedScript, RestingScript, ServerCall};
 use varve_exec::{CmdResult, CommandError};
@@ -20,18 +24,27 @@ use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
 use crate::state::ctx::{After, ServerCtx};
 
+/// A script that rests.
+pub(super) struct ScriptAtRest {
+    script: RestingScript,
+    /// Its client.
+    who: ConnRef,
+    /// The position of the journal for which the commands before it waited, and so what scripts among them have pushed.
+    until: u64,
+}
+
 impl Worker {
     /// Goes on with the script that rests, if one does.
     #[inline]
     pub(super) fn go_on_with_script(&mut self) {
-        if let Some((script, who)) = self.core.script.take() {
-            self.run_slice(script, who);
+        if let Some(rests) = self.core.script.take() {
+            self.run_slice(rests);
         }
     }
 
     /// The server ends, and the script with it: it is told so at its next tick.
     pub(super) fn end_script_at_once(&mut self) {
-        let Some((mut script, _)) = self.core.script.take() else { return };
+        let Some(ScriptAtRest { mut script, .. }) = self.core.script.take() else { return };
         let ended = loop {
             if script.take_call().is_some() {
                 script.answer(Err(CommandError::SCRIPT_REFUSED));
@@ -45,13 +58,17 @@ impl Worker {
     }
 
     #[cold]
-    fn run_slice(&mut self, mut script: RestingScript, who: ConnRef) {
+    fn run_slice(&mut self, rests: ScriptAtRest) {
+        let ScriptAtRest { mut script, who, until } = rests;
         if let Some(call) = script.take_call() {
             script.answer(self.core.run_for_script(who, &call));
         }
         match script.go_on() {
-            Ok(ended) => self.end_script(ended, who),
-            Err(script) => self.core.script = Some((script, who)),
+            Ok(ended) => {
+                self.core.store.await_also(until);
+                self.end_script(ended, who);
+            }
+            Err(script) => self.core.script = Some(ScriptAtRest { script, who, until }),
         }
     }
 
@@ -80,7 +97,25 @@ impl Core {
         let conn = &mut self.conns[id];
         conn.wait(WaitReasons::SCRIPT);
         debug_assert!(self.script.is_none(), "a worker has one script under way");
-        self.script = Some((script, conn.who()));
+        self.script = Some(ScriptAtRest { script, who: conn.who(), until: 0 });
+    }
+
+    /// True while a script of another connection rests: what the worker's scripts have pushed is not this one's.
+    #[inline]
+    pub(super) fn has_script_of_another(&self, id: ConnId) -> bool {
+        self.script.as_ref().is_some_and(|rests| rests.who.conn != id)
+    }
+
+    /// A visit to this connection ends, whose commands wait for the journal up to `until`: so does what its scripts have pushed,
+    /// unless one rests.
+    #[inline]
+    pub(super) fn end_visit_of_scripts(&mut self, id: ConnId, until: u64) {
+        let registry = self.state.pubsub();
+        match &mut self.script {
+            None => registry.end_visit(registry.scripts_of(self.index), until),
+            Some(rests) if rests.who.conn == id => rests.until = rests.until.max(until),
+            Some(_) => {}
+        }
     }
 
     /// Runs a command of the server that the script of this client has called: one that replies at once.

@@ -246,6 +246,11 @@ impl Core {
     fn send_replies(&mut self, id: ConnId, from: u64, out: &mut Reply) -> Result<(), Broken> {
         self.state.tracking().flush(self.index);
         self.barrier.stand_by(&mut self.conns[id], self.state.pubsub(), self.index);
+        if !self.has_script_of_another(id) {
+            let scripts = self.state.pubsub().scripts_of(self.index);
+            self.state.tracking().flush(scripts);
+            self.barrier.stand_by(&mut self.conns[id], self.state.pubsub(), scripts);
+        }
         self.file_before_replies(id, from);
         self.deliver_behind_replies(id, out);
         if self.over_output_limit(id, out.len(), out.is_overflown()) {
@@ -265,6 +270,7 @@ impl Core {
     fn file_before_replies(&mut self, id: ConnId, from: u64) {
         let until = self.store.take_awaited();
         self.state.pubsub().end_visit(self.index, until);
+        self.end_visit_of_scripts(id, until);
         if until > 0 && self.config.append.fsync == Fsync::Always {
             self.filed.stand_by(&mut self.conns[id], &self.state.persist().aof, from, until);
         }

@@ -75,7 +75,8 @@ impl Connections {
         match setting {
             Setting::Plain => {}
             Setting::Events => {
-                connections.batch.set_events(&mut connections.worker, Subscribers::default());
+                let events = Subscribers::default();
+                connections.batch.set_events(&mut connections.worker, events.clone(), events);
                 store.set_event_mask(notify::mask(b"KEA"));
             }
             Setting::Tracking => {

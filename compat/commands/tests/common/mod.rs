@@ -81,7 +81,7 @@ impl Server {
         let mut worker = store.worker(0);
         let told = Told::default();
         let mut batch = Batch::new(CommandStats::new(commands().ids()));
-        batch.set_events(&mut worker, told.clone());
+        batch.set_events(&mut worker, told.clone(), told.clone());
         let mut out = Reply::new();
         out.set_resp(resp);
         Server {

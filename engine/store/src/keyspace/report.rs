@@ -340,7 +340,7 @@ impl Store {
     /// Reports that a database was emptied.
     pub(crate) fn report_emptied(&self, local: &WorkerState) {
         if let Some(observer) = self.observer() {
-            observer.emptied(Author { worker: local.home(), client: local.client });
+            observer.emptied(Author { part: local.id(), client: local.client });
         }
     }
 }
@@ -350,7 +350,7 @@ impl WorkerState {
     #[inline]
     pub(crate) fn report_changed(&self, store: &Store, key: &[u8]) {
         if let Some(observer) = store.observer() {
-            observer.changed(Author { worker: self.home(), client: self.client }, key);
+            observer.changed(Author { part: self.id(), client: self.client }, key);
         }
     }
 
@@ -359,7 +359,7 @@ impl WorkerState {
     pub(crate) fn report_gone(&mut self, store: &Store, shard: &Shard, entry: IndexEntry) {
         let object = || shard.open(store.log(), shard.index().get(entry));
         if let Some(observer) = store.observer() {
-            observer.changed(Author { worker: self.home(), client: 0 }, object().key());
+            observer.changed(Author { part: self.id(), client: 0 }, object().key());
         }
         if let Some(waiters) = shard.waiters()
             && waiters.has(object().key())

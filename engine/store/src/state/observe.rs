@@ -13,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 /// On whose behalf something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Author {
-    /// The worker that does it.
-    pub worker: usize,
+    /// The part of the store that does it: a worker's, or, behind all of these, that of a worker's scripts.
+    pub part: usize,
     /// The connection that asked for it; 0 for what the store does by itself.
     pub client: u64,
 }

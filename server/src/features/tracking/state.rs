@@ -1,7 +1,7 @@
 //! The table of what tracking clients have read, and the changes that wait to be broadcast.
 //!
 //! ```text
-//!  256 stripes: Mutex { key -> [client, ...] }        pending, one a worker: Mutex { prefix -> { key -> author } }
+//!  256 stripes: Mutex { key -> [client, ...] }        pending, one an author: Mutex { prefix -> { key -> author } }
 //!
 //!  a client ends tracking:  its number stays with the keys that it has read
 //!  sweep, a stripe a turn:  numbers of clients that track no more are taken out, keys without numbers too
@@ -66,7 +66,7 @@ struct Walks {
     swept_ms: i64,
 }
 
-/// Changes of one worker that wait to be broadcast.
+/// Changes of one author that wait to be broadcast.
 #[derive(Debug, Default)]
 struct Pending {
     any: AtomicBool,
@@ -101,7 +101,7 @@ impl TrackingTable {
             bytes: AtomicUsize::new(0),
             clients: Mutex::default(),
             dirty: AtomicBool::new(false),
-            pending: (0..registry.workers()).map(|_| Pending::default()).collect(),
+            pending: (0..registry.authors()).map(|_| Pending::default()).collect(),
             walks: Mutex::default(),
             hasher: RandomState::new(),
             registry,
@@ -154,17 +154,17 @@ impl TrackingTable {
         self.registry.len(Kind::Prefix)
     }
 
-    /// Broadcasts what this worker's commands have changed.
+    /// Broadcasts what this author's commands have changed.
     #[inline]
-    pub(crate) fn flush(&self, worker: usize) {
-        if self.pending[worker].any.load(Relaxed) {
-            self.broadcast(worker);
+    pub(crate) fn flush(&self, author: usize) {
+        if self.pending[author].any.load(Relaxed) {
+            self.broadcast(author);
         }
     }
 
     #[cold]
-    fn broadcast(&self, worker: usize) {
-        let pending = &self.pending[worker];
+    fn broadcast(&self, author: usize) {
+        let pending = &self.pending[author];
         let waiting = {
             let mut keys = pending.keys.lock();
             pending.any.store(false, Relaxed);
@@ -172,7 +172,7 @@ impl TrackingTable {
         };
         for (prefix, keys) in waiting {
             let stale = Arc::new(Stale::Keys(keys.into_iter().collect()));
-            self.registry.broadcast(&prefix, worker, || Item::Prefix(Arc::clone(&prefix), Arc::clone(&stale)));
+            self.registry.broadcast(&prefix, author, || Item::Prefix(Arc::clone(&prefix), Arc::clone(&stale)));
         }
     }
 
@@ -191,7 +191,7 @@ impl TrackingTable {
                 stripe.remove(&key).map(|clients| (key, clients))
             });
             let Some((key, clients)) = taken else { return };
-            self.tell(&key, clients, Author { worker, client: 0 });
+            self.tell(&key, clients, Author { part: worker, client: 0 });
         }
     }
 
@@ -275,7 +275,7 @@ impl TrackingTable {
         for (worker, clients) in of_worker.into_iter().enumerate() {
             if !clients.is_empty() {
                 let count = clients.len();
-                self.registry.send(worker, by.worker, Item::Stale(Arc::clone(&stale), clients.into()), count);
+                self.registry.send(worker, by.part, Item::Stale(Arc::clone(&stale), clients.into()), count);
             }
         }
     }
@@ -308,7 +308,7 @@ impl Observer for TrackingTable {
 
     fn changed(&self, by: Author, key: &[u8]) {
         self.registry.each_prefix(key, |prefix| {
-            let pending = &self.pending[by.worker];
+            let pending = &self.pending[by.part];
             pending.keys.lock().entry(Arc::clone(prefix)).or_default().insert(key.into(), by.client);
             pending.any.store(true, Relaxed);
         });
@@ -323,7 +323,7 @@ impl Observer for TrackingTable {
 
     fn emptied(&self, by: Author) {
         self.clear();
-        let wake: Vec<usize> = self.registry.push_where(|_| 1, by.worker, || Item::AllStale).collect();
+        let wake: Vec<usize> = self.registry.push_where(|_| 1, by.part, || Item::AllStale).collect();
         self.registry.wake(&wake);
     }
 }
@@ -435,8 +435,8 @@ mod tests {
         table.read(2, b"k");
         let list = table.stripe(b"k").lock()[&b"k"[..]].capacity() * 8;
         assert_eq!(figures(&table), (2, 4, 2 * ENTRY_BYTES + 500_001 + list));
-        table.changed(Author { worker: 0, client: 0 }, &vec![b'k'; 500_000]);
-        table.changed(Author { worker: 0, client: 0 }, b"k");
+        table.changed(Author { part: 0, client: 0 }, &vec![b'k'; 500_000]);
+        table.changed(Author { part: 0, client: 0 }, b"k");
         assert_eq!(figures(&table), (0, 0, 0));
     }
 

@@ -87,6 +87,38 @@ fn issue_13_messages_leave_when_the_file_has_what_they_tell() {
     all.iter_mut().for_each(|client| client.expect(both.as_bytes()));
 }
 
+/// Messages of a script that rests wait for its end, where its effects are appended, whatever else its worker does meanwhile.
+#[test]
+fn issue_15_messages_of_a_script_that_rests_wait_for_its_effects() {
+    let server = start(b"");
+    let mut all = listeners(&server, &["SUBSCRIBE", "c"], ">3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    let mut others: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+    let mut runner = server.connect();
+    let body = "redis.call('PUBLISH', 'c', redis.call('INCR', KEYS[1]))
+        repeat until redis.call('PUBSUB', 'NUMSUB', 'go')[2] > 0 return 1";
+    let before = pushed(&server);
+    // The first one of the two ends in the visit in which the second one begins to rest.
+    let first = request(&["EVAL", "return redis.call('PUBLISH', 'c', redis.call('INCR', KEYS[1]))", "1", "k"]);
+    runner.send(&[first, request(&["EVAL", body, "1", "k"])].concat());
+    wait_until("the script rests", || pushed(&server) >= before + 4);
+    sync(&server);
+    for (nth, other) in others.iter_mut().enumerate() {
+        let before = end(&server);
+        other.send(&request(&["SET", &format!("other{nth}"), "1"]));
+        wait_until("the write has run", || end(&server) > before);
+    }
+    sync(&server);
+    others.iter_mut().for_each(|other| other.expect(b"+OK\r\n"));
+    have_nothing(&mut all);
+    others[0].ask(&["SUBSCRIBE", "go"], "*3\r\n$9\r\nsubscribe\r\n$2\r\ngo\r\n:1\r\n");
+    wait_until("the script ends", || end(&server) > 0);
+    have_nothing(&mut all);
+    sync(&server);
+    runner.expect(b":8\r\n:1\r\n");
+    let both = message("c", "1") + &message("c", "2");
+    all.iter_mut().for_each(|client| client.expect(both.as_bytes()));
+}
+
 /// Copies stay with those who keep them as long as nobody can know of the write that makes them stale.
 #[test]
 fn issue_13_invalidations_leave_when_the_file_has_the_write() {

@@ -115,12 +115,22 @@ fn a_writer_is_answered_when_the_others_have_been_told() {
         let value = round.to_string();
         readers[..4].iter_mut().for_each(|reader| reader.ask(&["EXISTS", "k"], &format!(":{}\r\n", round.min(1))));
         sender.ask(&["EXISTS", "k"], &format!(":{}\r\n", round.min(1)));
-        match round % 3 {
+        match round % 5 {
             0 => writer.ask(&["SET", "k", &value], "+OK\r\n"),
             // Several visits of one pipeline, the second of which is put off until the first is told.
             1 => {
                 writer.0.write_all(&[request(&["SET", "k", "a"]), request(&["GET", "k"])].concat()).unwrap();
                 writer.expect("+OK\r\n$1\r\na\r\n");
+            }
+            // Scripts that rest, in whose rests the worker's turn ends.
+            2 => {
+                let body = "redis.call('SET', KEYS[1], 'c') return redis.call('LASTSAVE') > 0";
+                writer.ask(&["EVAL", body, "1", "k"], ":1\r\n");
+            }
+            3 => {
+                let [sets, rests] = ["return redis.call('SET', KEYS[1], 'd')", "return redis.call('LASTSAVE') > 0"];
+                writer.0.write_all(&[sets, rests].map(|body| request(&["EVAL", body, "1", "k"])).concat()).unwrap();
+                writer.expect("+OK\r\n:1\r\n");
             }
             _ => {
                 let lines = [request(&["MULTI"]), request(&["SET", "k", "b"]), request(&["EXEC"])];

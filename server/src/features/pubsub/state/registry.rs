@@ -5,6 +5,7 @@
 //!  patterns, prefixes:       RwLock { pattern -> [counts] }, asked only while there is one
 //!  homes:                    16 stripes: Mutex { client id -> worker, connection }
 //!  inboxes:                  one a worker
+//!  authors:                  workers 0 .. n, and behind them their scripts n .. 2n: visit and latch of what each has pushed
 //! ```
 //!
 //! Publishing holds its channel's stripe, so it is ordered with every other publishing to the channel and with each
@@ -52,7 +53,7 @@ struct Tried {
     len: AtomicUsize,
 }
 
-/// The latch of the visit that a worker is at, if its commands have made something stale that others keep.
+/// The latch of the visit that an author is at, if its commands have made something stale that others keep.
 #[derive(Debug, Default)]
 struct Owed {
     any: AtomicBool,
@@ -71,7 +72,7 @@ pub(crate) struct Registry {
     inboxes: Box<[Inbox]>,
     /// By worker: its connections have filled an inbox too far.
     crowded: Box<[AtomicBool]>,
-    /// By worker.
+    /// By author.
     owed: Box<[Owed]>,
     visits: Visits,
     /// Bytes of the large payloads that inboxes and outputs hold.
@@ -79,23 +80,23 @@ pub(crate) struct Registry {
     hasher: RandomState,
 }
 
-/// Where what a worker's commands publish goes, and its keyspace events.
+/// Where what an author's commands publish goes, and its keyspace events.
 #[derive(Clone)]
 pub(crate) struct Sink {
     registry: Arc<Registry>,
-    worker: usize,
+    author: usize,
 }
 
 impl Sink {
-    pub(crate) fn new(registry: Arc<Registry>, worker: usize) -> Sink {
-        Sink { registry, worker }
+    pub(crate) fn new(registry: Arc<Registry>, author: usize) -> Sink {
+        Sink { registry, author }
     }
 }
 
 impl Events for Sink {
     fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
         let kind = if shard { Kind::Shard } else { Kind::Channel };
-        self.registry.publish(kind, channel, message, self.worker)
+        self.registry.publish(kind, channel, message, self.author)
     }
 }
 
@@ -116,14 +117,14 @@ impl Registry {
     pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>, journal: Arc<Journal>) -> Registry {
         let inboxes: Box<[Inbox]> = inboxes.into_iter().collect();
         Registry {
-            visits: Visits::new(inboxes.len(), journal),
+            visits: Visits::new(2 * inboxes.len(), journal),
             channels: Exact::new(),
             shard_channels: Exact::new(),
             patterns: Tried::default(),
             prefixes: Tried::default(),
             homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
             crowded: inboxes.iter().map(|_| AtomicBool::new(false)).collect(),
-            owed: inboxes.iter().map(|_| Owed::default()).collect(),
+            owed: (0..2 * inboxes.len()).map(|_| Owed::default()).collect(),
             payload_bytes: Arc::default(),
             inboxes,
             hasher: RandomState::new(),
@@ -138,6 +139,23 @@ impl Registry {
     /// Number of workers.
     pub(crate) fn workers(&self) -> usize {
         self.inboxes.len()
+    }
+
+    /// Number of authors.
+    pub(crate) fn authors(&self) -> usize {
+        self.owed.len()
+    }
+
+    /// The author that a worker's scripts are, like their part of the store. The worker itself has its own number.
+    #[inline]
+    pub(crate) fn scripts_of(&self, worker: usize) -> usize {
+        self.inboxes.len() + worker
+    }
+
+    /// The worker on whose thread an author is.
+    #[inline]
+    fn worker_of(&self, author: usize) -> usize {
+        author % self.inboxes.len()
     }
 
     /// A connection has come to its worker.
@@ -207,7 +225,7 @@ impl Registry {
     }
 
     /// Publishes to a channel or shard channel; gives the number of subscriptions that the message goes to. `own` is the
-    /// calling worker, which looks into its inbox by itself.
+    /// author, whose worker looks into its inbox by itself.
     pub(crate) fn publish(&self, kind: Kind, channel: &[u8], payload: &[u8], own: usize) -> u64 {
         let by_pattern = kind == Kind::Channel && self.len(Kind::Pattern) > 0;
         let Space::Exact(channels) = self.space(kind) else { unreachable!("messages are published to channels") };
@@ -258,9 +276,9 @@ impl Registry {
         })
     }
 
-    /// Puts an item into an inbox, on behalf of worker `own`; true if the other worker has to be woken.
+    /// Puts an item into an inbox, on behalf of author `own`; true if the other worker has to be woken.
     fn put(&self, worker: usize, own: usize, entry: Entry) -> bool {
-        let inbox = &self.inboxes[worker];
+        let (inbox, own) = (&self.inboxes[worker], self.worker_of(own));
         let rested = inbox.push(entry, worker == own);
         if inbox.owed_bytes() > CROWDED_BYTES {
             self.crowded[own].store(true, Ordering::Relaxed);
@@ -274,11 +292,11 @@ impl Registry {
         &self.visits
     }
 
-    /// The visit of this worker, or its turn of the background, has ended: what it has pushed may leave when the journal is
+    /// The visit of this author, or its turn of the background, has ended: what it has pushed may leave when the journal is
     /// synced up to `until`.
     #[inline]
-    pub(crate) fn end_visit(&self, worker: usize, until: u64) {
-        let sleepers = self.visits.end(worker, until);
+    pub(crate) fn end_visit(&self, author: usize, until: u64) {
+        let sleepers = self.visits.end(author, until);
         self.wake(&sleepers);
     }
 
@@ -309,25 +327,25 @@ impl Registry {
         self.payload_bytes.load(Ordering::Relaxed)
     }
 
-    /// True if this worker has made something stale since its latch was last taken.
+    /// True if this author has made something stale since its latch was last taken.
     #[inline]
-    pub(crate) fn owes(&self, worker: usize) -> bool {
-        self.owed[worker].any.load(Ordering::Relaxed)
+    pub(crate) fn owes(&self, author: usize) -> bool {
+        self.owed[author].any.load(Ordering::Relaxed)
     }
 
-    /// Takes the latch of the worker's visit: all that its commands have made stale has a share in it.
-    pub(crate) fn take_latch(&self, worker: usize) -> Option<Arc<Latch>> {
-        let owed = &self.owed[worker];
+    /// Takes the latch of the author's visit: all that its commands have made stale has a share in it.
+    pub(crate) fn take_latch(&self, author: usize) -> Option<Arc<Latch>> {
+        let owed = &self.owed[author];
         owed.any.store(false, Ordering::Relaxed);
         owed.latch.lock().take()
     }
 
-    /// A share in the latch of the worker's visit.
-    fn latch(&self, worker: usize) -> Arc<Latch> {
-        let owed = &self.owed[worker];
+    /// A share in the latch of the author's visit.
+    fn latch(&self, author: usize) -> Arc<Latch> {
+        let owed = &self.owed[author];
         owed.any.store(true, Ordering::Relaxed);
         let mut latch = owed.latch.lock();
-        Arc::clone(latch.get_or_insert_with(|| Arc::new(Latch::new(self.inboxes[worker].opened()))))
+        Arc::clone(latch.get_or_insert_with(|| Arc::new(Latch::new(self.inboxes[self.worker_of(author)].opened()))))
     }
 
     /// Puts an item for `listeners` connections into one worker's inbox.

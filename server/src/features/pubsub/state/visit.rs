@@ -10,6 +10,9 @@
 //! The position is the one behind the last effect of the shards that the visit has touched, as for the visit's own replies.
 //! It is not known when the item is pushed: events are published before the unit of their transaction is appended. Items
 //! keep their order, so those behind one that waits do so too.
+//!
+//! A worker's scripts are an author of their own: what a script has pushed that rests waits for the end of the script, whose
+//! effects are appended then, and not for the visits that the worker makes meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,7 +61,7 @@ impl Visit {
     }
 }
 
-/// The visit that a worker is at, if its commands have pushed something.
+/// The visit that an author is at, if its commands have pushed something.
 #[derive(Debug, Default)]
 struct Author {
     any: AtomicBool,
@@ -66,7 +69,7 @@ struct Author {
     visit: Mutex<Option<Arc<Visit>>>,
 }
 
-/// The visits of all workers.
+/// The visits of all authors.
 #[derive(Debug)]
 pub(crate) struct Visits {
     /// Items wait for the file.
@@ -76,9 +79,9 @@ pub(crate) struct Visits {
 }
 
 impl Visits {
-    /// Of this number of workers. Nothing waits yet.
-    pub(super) fn new(workers: usize, journal: Arc<Journal>) -> Visits {
-        let authors = (0..workers).map(|_| Author::default()).collect();
+    /// Of this number of authors. Nothing waits yet.
+    pub(super) fn new(authors: usize, journal: Arc<Journal>) -> Visits {
+        let authors = (0..authors).map(|_| Author::default()).collect();
         Visits { on: AtomicBool::new(false), authors, journal }
     }
 
@@ -87,24 +90,24 @@ impl Visits {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// The visit that this worker is at, for an item that it pushes; None if items do not wait.
+    /// The visit that this author is at, for an item that it pushes; None if items do not wait.
     #[inline]
-    pub(super) fn current(&self, worker: usize) -> Option<Arc<Visit>> {
-        if self.on.load(Ordering::Relaxed) { Some(self.begin(worker)) } else { None }
+    pub(super) fn current(&self, author: usize) -> Option<Arc<Visit>> {
+        if self.on.load(Ordering::Relaxed) { Some(self.begin(author)) } else { None }
     }
 
     #[cold]
-    fn begin(&self, worker: usize) -> Arc<Visit> {
-        let author = &self.authors[worker];
+    fn begin(&self, author: usize) -> Arc<Visit> {
+        let author = &self.authors[author];
         author.any.store(true, Ordering::Relaxed);
         Arc::clone(author.visit.lock().get_or_insert_with(|| Arc::new(Visit::new())))
     }
 
-    /// The visit that this worker is at has ended: what it has pushed waits until the journal is synced up to `until`.
+    /// The visit that this author is at has ended: what it has pushed waits until the journal is synced up to `until`.
     /// Gives the workers to be woken.
     #[inline]
-    pub(super) fn end(&self, worker: usize, until: u64) -> Vec<usize> {
-        let author = &self.authors[worker];
+    pub(super) fn end(&self, author: usize, until: u64) -> Vec<usize> {
+        let author = &self.authors[author];
         if !author.any.load(Ordering::Relaxed) {
             return Vec::new();
         }
@@ -138,7 +141,7 @@ mod tests {
         visits.await_file(true);
         let visit = visits.current(0).expect("items wait");
         assert!(Arc::ptr_eq(&visit, &visits.current(0).expect("items wait")), "one a visit");
-        assert!(!Arc::ptr_eq(&visit, &visits.current(1).expect("items wait")), "one a worker");
+        assert!(!Arc::ptr_eq(&visit, &visits.current(1).expect("items wait")), "one an author");
         assert!(visit.sleep(1) && visit.sleep(1) && !visits.lets_go(Some(&visit)));
         assert_eq!(visits.end(0, 7), [1], "once");
         assert!(!visit.sleep(1) && !visits.lets_go(Some(&visit)));

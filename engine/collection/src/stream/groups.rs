@@ -274,10 +274,10 @@ fn consumer_bytes(name: &[u8]) -> usize {
 }
 
 impl StreamFacts {
-    /// Whether an entry with this ID or a greater one may have been deleted.
+    /// Whether an entry with this ID or a greater one may be missing behind the first entry that is left.
     pub fn has_gaps_from(&self, id: StreamId) -> bool {
         let deleted = self.state.max_deleted;
-        self.len > 0 && deleted != StreamId::MIN && id <= deleted
+        self.len > 0 && deleted != StreamId::MIN && self.first <= deleted && id <= deleted
     }
 
     /// Number of entries that were ever added up to an ID, where that follows from the other facts.

@@ -132,6 +132,13 @@ fn health_and_refusals() {
 }
 
 #[test]
+fn the_place_of_a_connection_that_ended_is_free() {
+    let (_server, port) = server();
+    let asks = || (0..100).for_each(|_| assert_eq!(get(port, "/healthz").1, "ok\n"));
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(asks))));
+}
+
+#[test]
 fn a_port_that_is_taken_is_an_error_at_the_start() {
     let (_first, port) = server();
     assert!(Launch::varve().config(format!("metrics-port {port}")).start().is_err());

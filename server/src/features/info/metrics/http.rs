@@ -8,7 +8,7 @@
 //! request announces is not read. Parsing is httparse's.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// Bytes of a request's head at most.
@@ -110,7 +110,7 @@ pub(super) fn parse(head: &[u8]) -> Result<Option<Request>, Answer> {
     Ok(Some(Request { path, query, host }))
 }
 
-/// Writes an answer and ends the connection.
+/// Writes an answer; the caller ends the connection.
 ///
 /// # Errors
 /// When the client does not take it in time, or is gone.
@@ -123,6 +123,5 @@ pub(super) fn write(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
         body.len()
     );
     stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())?;
-    stream.shutdown(Shutdown::Write)
+    stream.write_all(body.as_bytes())
 }

@@ -23,7 +23,7 @@ mod text;
 mod tests;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -95,7 +95,9 @@ impl Port {
             let port = Arc::clone(self);
             let work = move || {
                 port.answer(&stream);
+                // The place is free before the client sees the end: otherwise its next connection might be refused.
                 port.open.fetch_sub(1, Ordering::Relaxed);
+                let _ = stream.shutdown(Shutdown::Write);
             };
             if std::thread::Builder::new().name("scrape".into()).spawn(work).is_err() {
                 self.open.fetch_sub(1, Ordering::Relaxed);

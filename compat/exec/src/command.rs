@@ -171,10 +171,14 @@ impl CommandSet {
         self.commands
     }
 
-    /// The rows of all commands and subcommands, in the order of their ids.
+    /// All commands and subcommands, in the order of their ids.
+    pub fn each(&self) -> impl Iterator<Item = &'static Command> + use<> {
+        self.commands.iter().flat_map(|command| std::iter::once(command).chain(command.subcommands))
+    }
+
+    /// Their rows, in the same order.
     pub fn rows(&self) -> impl Iterator<Item = &'static Row> + use<> {
-        let each = |command: &'static Command| std::iter::once(command).chain(command.subcommands);
-        self.commands.iter().flat_map(each).map(|command| &command.row)
+        self.each().map(|command| &command.row)
     }
 
     /// Number of ids given: every [`Row::id`] is below it.

@@ -287,7 +287,7 @@ impl LogShared {
     /// written of another extent.
     ///
     /// # Safety
-    /// As of `fill_value`.
+    /// The rules of `fill_value` hold: the extent at `at` has room for all of `bytes`, and is not the one in which they lie.
     unsafe fn copy_written(&self, at: usize, bytes: &[u8], range: Range<usize>) {
         let mut done = range.start;
         while done < range.end {

@@ -166,7 +166,7 @@ fn bind_tcp(address: SocketAddr, config: &Config) -> io::Result<mio::net::TcpLis
     if config.socket_mark > 0
         && let Err(error) = socket.set_mark(config.socket_mark)
     {
-        // As in redis-server: it is served without the mark.
+        // The socket is served without the mark then, as redis-server does.
         tracing::warn!("Unable to set the mark of a listening socket: {}", error_text(&error));
     }
     socket.bind(&address.into())?;

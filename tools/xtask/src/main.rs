@@ -76,7 +76,7 @@ enum Task {
     },
     /// The version, the changelog's heading, a commit and a tag; nothing is sent anywhere
     Release {
-        /// As in 1.2.3
+        /// Three numbers with dots between them, for example 1.2.3
         version: String,
         /// Look whether all is ready, make the packages, and write nothing
         #[arg(long)]

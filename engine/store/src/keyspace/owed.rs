@@ -108,7 +108,7 @@ impl WorkerState {
         let Some(_inside) = store.gate().try_enter(self.id()) else { return self.owed.again_ms };
         let mut looks = LOOKS;
         for _ in 0..ROUND.min(self.owed.entries.len()) {
-            let entry = self.owed.entries.pop_front().expect("there are so many");
+            let entry = self.owed.entries.pop_front().expect("a round tries no more entries than there are");
             if !entry.remove(store, &mut looks) {
                 self.owed.entries.push_back(entry);
             }

@@ -254,9 +254,8 @@ fn cat(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         return Ok(After::Done);
     };
     let category = Acl::from_name(name).ok_or_else(|| errors::no_category(name))?;
-    let rows = ctx.state.commands().commands();
-    let all = rows.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    let members: Vec<&str> = all.filter(|row| row.acl.has(category)).map(|row| row.full_name).collect();
+    let members: Vec<&str> =
+        ctx.state.commands().each().filter(|row| row.acl.has(category)).map(|row| row.full_name).collect();
     ctx.out.array(members.len());
     members.iter().for_each(|name| ctx.out.bulk(name.as_bytes()));
     Ok(After::Done)

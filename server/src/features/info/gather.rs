@@ -195,8 +195,8 @@ fn cpu() -> CpuFacts {
 
 /// The counts of all workers for each command that was called or refused.
 fn commands(state: &ServerState, config: &Config) -> Vec<CommandFacts> {
-    let rows = state.commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    rows.map(|row| command(state, config, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
+    let all = state.commands().each();
+    all.map(|row| command(state, config, row)).filter(|facts| facts.calls + facts.rejected > 0).collect()
 }
 
 fn command(state: &ServerState, config: &Config, row: &Command) -> CommandFacts {

@@ -248,7 +248,7 @@ fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     };
     let names = ctx.args.skip(2);
     if names.is_empty() {
-        rows.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands)).for_each(&mut show);
+        ctx.state.commands().each().for_each(&mut show);
     }
     for name in names.iter() {
         let is = |row: &&Command| row.full_name.as_bytes().eq_ignore_ascii_case(name);

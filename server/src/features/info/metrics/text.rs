@@ -214,8 +214,7 @@ fn latencies(state: &ServerState, facts: &Facts, text: &mut Text) {
     const HISTOGRAM: &str = "redis_commands_latencies_usec";
     text.family(HISTOGRAM, "histogram", "Microseconds that a command's calls took.");
     let limits = Limits::new(1e3);
-    let rows = state.commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    for row in rows {
+    for row in state.commands().each() {
         if let Some(counts) = state.call_durations(row).filter(|counts| counts.max_ns() > 0) {
             let nanos: u64 = state.workers().iter().map(|worker| worker.commands().of(row).nanos.get()).sum();
             text.histogram(HISTOGRAM, &[("cmd", row.full_name)], &counts, &limits, nanos as f64 / 1e3);

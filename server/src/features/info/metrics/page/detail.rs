@@ -30,8 +30,7 @@ pub(super) fn detail(state: &ServerState) -> Value {
     let mut commands = facts.commands;
     commands.sort_by_key(|command| std::cmp::Reverse(command.total_us));
     commands.truncate(COMMANDS_MAX);
-    let rows = state.commands().commands().iter().flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    let rows: HashMap<&str, &Command> = rows.map(|row| (row.full_name, row)).collect();
+    let rows: HashMap<&str, &Command> = state.commands().each().map(|row| (row.full_name, row)).collect();
     let durations = |name: &str| rows.get(name).and_then(|row| state.call_durations(row));
     let background = &facts.background;
     json!({

@@ -16,7 +16,8 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ("compat/lua", &["varve-base", "varve-protocol"]),
     ("compat/catalog", &["varve-base", "varve-protocol"]),
     ("compat/acl", &["varve-base", "varve-protocol", "varve-catalog"]),
-    ("compat/exec", &["varve-base", "varve-store", "varve-protocol", "varve-catalog", "varve-acl"]),
+    // The journal writes requests and notes into what is read again as an append-only file: their form stands in one crate.
+    ("compat/exec", &["varve-base", "varve-store", "varve-protocol", "varve-catalog", "varve-acl", "varve-aof"]),
     ("compat/commands", &["varve-base", "varve-store", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec"]),
     ("compat/scripts", &["varve-base", "varve-protocol", "varve-rdb", "varve-catalog", "varve-exec", "varve-lua"]),
     (

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   random commands of all types --> Varve --data set, stream--> redis-server   equal by DEBUG DIGEST
-//!                                     |  links cut, the backlog too short, files begun and ended meanwhile
+//!                                     |  links cut, the backlog too short, files begun and ended meanwhile, restarts
 //! ```
 //! At rest is when the replica has the stream up to the primary's offset, which both count in bytes.
 
 #![forbid(unsafe_code)]
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -240,6 +242,116 @@ fn issue_17_redis_cli_takes_the_data_set_alone() {
         .start()
         .expect("redis-server");
     let [ours, theirs] = [&mut client, &mut copy.client()].map(|client| client.cmd("DEBUG DIGEST").text());
+    assert_eq!(ours, theirs);
+}
+
+/// A folder that outlives its servers, and is removed with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("varve-replication-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder for temporary files");
+        Folder(path)
+    }
+
+    /// A primary that has its files there.
+    fn primary(&self, lines: &[&str]) -> Server {
+        let dir = format!("dir {}", self.0.display());
+        primary(&[&[&dir[..], "repl-ping-replica-period 3600"], lines].concat())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The replica follows another server, which knows it: it gets what it has not, and no data set.
+fn goes_on(primary: &Server, replica: &Server) {
+    follow(replica, primary);
+    compare(primary, replica);
+    let mut ours = primary.client();
+    let counts = ["sync_full", "sync_partial_ok"].map(|name| figure(&mut ours, name));
+    assert_eq!(counts, [0, 1], "{}", primary.log());
+}
+
+/// Ends a server by this request, once the replica has all that it has.
+fn end(mut primary: Server, replica: &Server, request: &str) {
+    let (mut ours, mut theirs) = (primary.client(), replica.client());
+    until("the replica has all", || {
+        figure(&mut ours, "master_repl_offset") == figure(&mut theirs, "slave_repl_offset")
+    });
+    ours.queue(&request.split(' ').collect::<Vec<_>>());
+    ours.flush().expect("a socket");
+    assert!(primary.wait(Duration::from_secs(60)).is_some(), "it ends");
+}
+
+#[test]
+fn issue_17_replicas_go_on_behind_a_restart_with_a_file_of_all_data() {
+    let (folder, replica) = (Folder::new("rdb"), peer());
+    let first = folder.primary(&[]);
+    follow(&replica, &first);
+    compare(&first, &replica);
+    let mut client = first.client();
+    let id = field(&mut client, "master_replid");
+    end(first, &replica, "SHUTDOWN SAVE");
+    let second = folder.primary(&[]);
+    let mut client = second.client();
+    assert_eq!((field(&mut client, "master_replid2"), figure(&mut client, "second_repl_offset")), (id, 1));
+    goes_on(&second, &replica);
+    let stop = AtomicBool::new(false);
+    load(&second, 3, &stop);
+    // Keys whose time is over before the next start.
+    client.cmd("DEBUG SET-ACTIVE-EXPIRE 0");
+    for n in 0..300 {
+        client.cmd(&format!("SELECT {}", n % 3));
+        client.cmd(&format!("SET {n} v PX {}", if n % 2 == 0 { 1 } else { 1_000_000 }));
+    }
+    end(second, &replica, "SHUTDOWN SAVE");
+    let third = folder.primary(&[]);
+    let mut client = third.client();
+    assert!(figure(&mut client, "rdb_last_load_keys_expired") >= 150);
+    assert!(figure(&mut client, "repl_backlog_histlen") > 150, "the replica is to learn that they are gone");
+    goes_on(&third, &replica);
+    set(&mut client, "last", b"1");
+    compare(&third, &replica);
+}
+
+#[test]
+fn issue_17_replicas_go_on_behind_a_restart_with_an_append_only_file() {
+    let lines = ["appendonly yes", "appendfsync always", "aof-timestamp-enabled yes"];
+    let (folder, replica) = (Folder::new("aof"), peer());
+    let stop = AtomicBool::new(false);
+    let first = folder.primary(&lines);
+    // Bytes of before the first replica are in no stream.
+    load(&first, 5, &stop);
+    follow(&replica, &first);
+    compare(&first, &replica);
+    load(&first, 6, &stop);
+    first.client().cmd("WAIT 1 60000");
+    end(first, &replica, "SHUTDOWN NOW");
+    let mut next = folder.primary(&lines);
+    goes_on(&next, &replica);
+    load(&next, 7, &stop);
+    let mut client = next.client();
+    client.cmd("BGREWRITEAOF");
+    until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    client.cmd("WAITAOF 1 0 60000");
+    // Nothing was written behind the rewrite: its increment knows the offset all the same. The process gets no warning.
+    until("the replica has all", || {
+        figure(&mut client, "master_repl_offset") == figure(&mut replica.client(), "slave_repl_offset")
+    });
+    next.signal("KILL").expect("a signal");
+    next.wait(Duration::from_secs(60));
+    let last = folder.primary(&lines);
+    goes_on(&last, &replica);
+    drop(last);
+    // redis-server passes over what the file says of the stream.
+    let other = Launch::peer().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let other = other.start().expect("redis-server loads it");
+    let [ours, theirs] = [&other, &replica].map(|server| server.client().cmd("DEBUG DIGEST").text());
     assert_eq!(ours, theirs);
 }
 

@@ -1,4 +1,5 @@
-//! The append-only file of Redis 7 as data: its manifest, the names of its files, and the commands in them.
+//! The append-only file of Redis 7 as data: its manifest, the names of its files, the commands in them and the notes between
+//! them.
 //!
 //! ```text
 //!  appendonlydir/
@@ -13,7 +14,13 @@
 #![forbid(unsafe_code)]
 
 mod manifest;
+mod note;
 mod reader;
+mod request;
+mod sieve;
 
 pub use manifest::{Entry, Form, Manifest, ManifestError, Names};
+pub use note::{Note, StreamPlace, StreamTrack};
 pub use reader::{CommandReader, FileFault, Found, Piece, nth_command};
+pub use request::{put_head, put_request, put_word, select};
+pub use sieve::{Sieve, SieveFault};

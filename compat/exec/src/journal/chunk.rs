@@ -5,15 +5,16 @@
 //!                                      ^ pins: at this offset, the bytes of an extent
 //!
 //!   stream   positions count these bytes, and replicas get them
-//!   file     #TS:1790000000 and these bytes       of a piece of talk: nothing
+//!   file     #TS:1790000000 and these bytes       of talk: #SAID:PING
 //! ```
-//! Talk is what a primary says to its replicas and does not do: it stands in the stream and in no file. A note is for
-//! readers of a file: it stands in no stream. Not here: what the requests are (`stream.rs`), and where the pieces go
-//! (`queue.rs`).
+//! Talk is what a primary says to its replicas and does not do: it stands in the stream, and a file has a note in its place. A
+//! note is for readers of a file: it stands in no stream. A mark is a note alone, of how far the stream is. Not here: what the
+//! requests are (`stream.rs`), and where the pieces go (`queue.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use varve_aof::Note;
 use varve_store::Pin;
 
 /// Whole requests, one behind the other.
@@ -25,10 +26,20 @@ pub struct Chunk {
     pub db: Option<u32>,
     pins: Vec<Pinned>,
     counted: Option<Counted>,
-    /// It stands in the stream alone.
+    /// Its bytes stand in the stream alone.
     is_talk: bool,
-    /// The line that stands in front of it in a file.
+    /// The line that stands in front of its bytes in a file.
     note: Vec<u8>,
+    mark: Option<StreamMark>,
+}
+
+/// Where a stream is, as a file notes it between two chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamMark {
+    /// This number of bytes of the stream lie before it.
+    At(u64),
+    /// The bytes behind it are in no stream.
+    None,
 }
 
 /// Bytes of an extent that stand before byte number `at` of the others.
@@ -64,13 +75,23 @@ impl Chunk {
     }
 
     /// Something that a primary says to its replicas.
-    pub(super) fn talk(bytes: Vec<u8>, db: Option<u32>) -> Chunk {
-        Chunk { is_talk: true, ..Chunk::new(bytes, db) }
+    pub(super) fn talk(bytes: Vec<u8>, said: &Note, db: Option<u32>) -> Chunk {
+        Chunk { is_talk: true, note: said.line(), ..Chunk::new(bytes, db) }
     }
 
-    /// True if it stands in the stream alone.
-    pub(super) fn is_talk(&self) -> bool {
-        self.is_talk
+    /// A note of where the stream is.
+    pub(super) fn mark(mark: StreamMark, note: &Note, db: Option<u32>) -> Chunk {
+        Chunk { mark: Some(mark), note: note.line(), db, ..Chunk::default() }
+    }
+
+    /// Where the stream is in front of it, if it says so: it has no bytes of the stream then.
+    pub fn stream_mark(&self) -> Option<StreamMark> {
+        self.mark
+    }
+
+    /// True if other bytes may not be put behind its own.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_talk || self.mark.is_some()
     }
 
     /// Puts a line in front of it in a file.
@@ -78,8 +99,8 @@ impl Chunk {
         self.note = note;
     }
 
-    /// Bytes in the stream.
-    #[allow(clippy::len_without_is_empty, reason = "a chunk that was taken has a request")]
+    /// Bytes in the stream: none of a mark.
+    #[allow(clippy::len_without_is_empty, reason = "a chunk that was taken has a request, or is a mark")]
     pub fn len(&self) -> usize {
         self.bytes.len() + self.pinned_bytes()
     }
@@ -122,14 +143,14 @@ impl Chunk {
 
     /// Bytes in a file.
     pub fn file_len(&self) -> usize {
-        if self.is_talk { 0 } else { self.note.len() + self.len() }
+        self.note.len() + if self.is_talk { 0 } else { self.len() }
     }
 
     /// The bytes in a file from byte number `from` on, as far as they lie together: empty at the end alone.
     pub fn file_part(&self, from: usize) -> &[u8] {
         match self.note.get(from..) {
-            _ if self.is_talk => &[],
             Some(note) if !note.is_empty() => note,
+            _ if self.is_talk => &[],
             _ => self.part(from - self.note.len()),
         }
     }

@@ -5,12 +5,15 @@
 //!                                                          |  end                        |
 //!                                                          +-- positions: bytes since the start <-- reached(written, synced)
 //! ```
-//! The bytes are those of redis-server's replication stream and append-only file (`stream.rs`). Not here: files.
+//! The bytes are those of redis-server's replication stream and append-only file (`stream.rs`); notes in a file say where in a
+//! stream they stand (`varve_aof`). Not here: files.
 
 mod chunk;
 mod queue;
 mod stream;
 
-pub use chunk::Chunk;
-pub use queue::{Cut, Journal, Reached, Taken};
-pub use stream::{EffectStream, put_head, put_request, put_word, select};
+pub use chunk::{Chunk, StreamMark};
+pub use queue::{Cut, Journal, Origin, Reached, Taken};
+pub use stream::EffectStream;
+// MIGRATE writes requests as well.
+pub use varve_aof::{put_head, put_request, put_word};

@@ -23,11 +23,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
+use varve_aof::{Note, StreamPlace, put_request, select};
 use varve_base::rank::{self, Rank};
 use varve_store::{EffectSink, Unit};
 
-use super::chunk::Chunk;
-use super::stream::{EffectStream, put_request, render, select};
+use super::chunk::{Chunk, StreamMark};
+use super::stream::{EffectStream, render};
 
 /// Bytes of a chunk into which units are copied.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -37,6 +38,8 @@ const COPY_BYTES_MAX: usize = 16 << 10;
 const WAITING_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of large arguments that may wait for the file before writers wait: two of the largest.
 const PINNED_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a stream between two marks.
+const MARK_EVERY_BYTES: u64 = 1 << 20;
 /// Emptied chunks that are kept.
 const SPARE_MAX: usize = 16;
 
@@ -69,6 +72,10 @@ struct Tail {
     spare: Vec<Vec<u8>>,
     /// The line that stands in front of the next chunk in a file.
     note: Vec<u8>,
+    /// The stream that the bytes are; None while they are nobody's.
+    origin: Option<Origin>,
+    /// The position of the last mark.
+    marked_at: u64,
     end: u64,
     /// The cuts, oldest first; none lies before what was taken.
     cuts: Vec<(u64, Cut)>,
@@ -76,6 +83,19 @@ struct Tail {
     sleeps: bool,
     /// It is to look at other things.
     poked: bool,
+    /// Replicas are said nothing more.
+    is_quiet: bool,
+}
+
+/// Which stream the bytes of a journal are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The id of its history, 40 hexadecimal digits.
+    pub id: String,
+    /// The offset of position 0: it is negative where the journal is older than the stream.
+    pub base: i64,
+    /// The offset from which on all bytes were appended, here or before a restart.
+    pub since: u64,
 }
 
 /// The thing that begins at a position.
@@ -158,8 +178,25 @@ impl Journal {
         self.stamped_s.store(0, Ordering::Relaxed);
         let at = tail.end;
         tail.cuts.push((at, cut));
+        // A file says from its beginning on where in the stream it stands.
+        if cut == Cut::NewFile {
+            tail.mark();
+        }
         self.wake(&mut tail);
         at
+    }
+
+    /// The bytes are this stream's from here on, or nobody's: files note that. The gate is held alone, or nothing is appended.
+    pub fn set_origin(&self, origin: Option<Origin>) {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut tail = self.tail.lock();
+        if origin.is_none() && tail.origin.is_some() {
+            let db = tail.stream.db();
+            tail.chunks.push(Chunk::mark(StreamMark::None, &Note::NoStream, db));
+        }
+        tail.origin = origin;
+        tail.mark();
+        self.wake(&mut tail);
     }
 
     /// Has [`Journal::take`] return.
@@ -190,13 +227,22 @@ impl Journal {
         Taken { chunks: chunks.into_iter().map(Arc::new).collect(), ..taken }
     }
 
-    /// Appends a request to replicas that no file has. The position behind it.
+    /// Says nothing more to replicas by itself, or does again: before the last save, which is to have the stream's last offset.
+    pub fn set_quiet(&self, quiet: bool) {
+        self.tail.lock().is_quiet = quiet;
+    }
+
+    /// Appends a request to replicas that changes nothing, unless it is quiet. The position behind it.
     pub fn talk(&self, words: &[&[u8]]) -> u64 {
         let mut bytes = Vec::new();
         put_request(&mut bytes, words.iter().copied());
         let _leaf = rank::enter(Rank::Leaf);
+        let said = Note::Said(words.iter().map(|word| word.to_vec()).collect());
         let mut tail = self.tail.lock();
-        let chunk = Chunk::talk(bytes, tail.stream.db());
+        if tail.is_quiet {
+            return tail.end;
+        }
+        let chunk = Chunk::talk(bytes, &said, tail.stream.db());
         tail.end += chunk.len() as u64;
         tail.chunks.push(chunk);
         self.end.store(tail.end, Ordering::Release);
@@ -231,7 +277,7 @@ impl Journal {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
         if now_s > self.stamped_s.load(Ordering::Relaxed) {
             self.stamped_s.store(now_s, Ordering::Relaxed);
-            tail.note = format!("#TS:{now_s}\r\n").into_bytes();
+            tail.note = Note::Time(now_s).line();
         }
     }
 }
@@ -260,7 +306,7 @@ impl Tail {
     fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
         // A cut at the end: what lies before it belongs to another file.
         let is_cut = self.cuts.last().is_some_and(|(at, _)| *at == self.end);
-        let has_room = |chunk: &Chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes && !chunk.is_talk();
+        let has_room = |chunk: &Chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes && !chunk.is_closed();
         let fits = self.chunks.last().is_some_and(has_room);
         if is_cut || !fits || !self.note.is_empty() {
             let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
@@ -269,9 +315,22 @@ impl Tail {
         &mut self.chunks.last_mut().expect("a chunk was pushed").bytes
     }
 
+    /// A chunk begins at the end.
     fn begin_chunk(&mut self, mut chunk: Chunk) {
+        if self.end - self.marked_at >= MARK_EVERY_BYTES {
+            self.mark();
+        }
         chunk.set_note(std::mem::take(&mut self.note));
         self.chunks.push(chunk);
+    }
+
+    /// Has a file note where the stream is, if the bytes are one.
+    fn mark(&mut self) {
+        let Some(Origin { id, base, since }) = &self.origin else { return };
+        self.marked_at = self.end;
+        let offset = (base + self.end as i64) as u64;
+        let place = StreamPlace { id: id.clone(), offset, since: *since };
+        self.chunks.push(Chunk::mark(StreamMark::At(offset), &Note::Stream(place), self.stream.db()));
     }
 
     fn copy(&mut self, bytes: &[u8]) {
@@ -302,8 +361,9 @@ impl EffectSink for Journal {
             let mut chunk = std::mem::take(&mut *rendered);
             chunk.db = tail.stream.db();
             chunk.count_pinned(&self.pinned);
-            tail.end += chunk.len() as u64;
+            let bytes = chunk.len() as u64;
             tail.begin_chunk(chunk);
+            tail.end += bytes;
         }
         tail.stream.follow(databases.last);
         let end = tail.end;
@@ -397,7 +457,7 @@ mod tests {
         assert_eq!(cuts[2].db, None, "a file begins");
     }
 
-    /// Positions are offsets of the stream: a line with the time is in the file alone, talk in the stream alone.
+    /// Positions are offsets of the stream: a line with the time is in the file alone, and so is the note that talk leaves.
     #[test]
     fn issue_17_a_file_has_lines_with_the_time_and_the_stream_has_talk() {
         let (journal, mut workers) = journaled(1);
@@ -426,7 +486,42 @@ mod tests {
         let file: Vec<&[u8]> = taken.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect();
         let lengths: usize = taken.chunks.iter().map(|chunk| chunk.file_len()).sum();
         assert_eq!(file.concat().len(), lengths);
-        assert_eq!(text(file.concat()), format!("#TS {first}#TS {second}{third}"));
+        assert_eq!(text(file.concat()), format!("#TS {first}#SAID:PING #TS {second}{third}"));
+    }
+
+    /// A file has the stream: its notes say which bytes, from the beginning of each file on.
+    #[test]
+    fn issue_17_marks_say_where_the_stream_is() {
+        let (journal, mut workers) = journaled(1);
+        set(&mut workers[0], 0, b"before", b"1");
+        let before = journal.end();
+        let (id, base) = ("a".repeat(40), 1000 - before as i64);
+        journal.set_origin(Some(Origin { id: id.clone(), base, since: 1000 }));
+        let long = vec![b'x'; 2 * COPY_BYTES_MAX];
+        (0..70).for_each(|_| _ = set(&mut workers[0], 0, b"k", &long));
+        journal.talk(&[b"REPLCONF", b"GETACK", b"*"]);
+        journal.cut(Cut::NewFile);
+        set(&mut workers[0], 0, b"k", b"2");
+        let mut files = Vec::new();
+        let mut stream = Vec::new();
+        let mut marks = Vec::new();
+        for _ in 0..2 {
+            let taken = journal.take(NOW, &mut Vec::new());
+            files.push(taken.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect::<Vec<_>>().concat());
+            stream.extend(bytes(&taken));
+            marks.extend(taken.chunks.iter().filter_map(|chunk| chunk.stream_mark()));
+            journal.reached(Reached { synced: taken.end, released: taken.end });
+        }
+        let StreamMark::At(last) = marks[3] else { panic!("{marks:?}") };
+        assert_eq!((marks.len(), marks[0], last), (4, StreamMark::At(1000), 1000 + journal.end() - before - 50));
+        assert!(files[1].starts_with(format!("#REPL:{id} {last} 1000\r\n").as_bytes()));
+        let (mut sieve, mut out) = (varve_aof::Sieve::default(), Vec::new());
+        files.iter().for_each(|file| sieve.push(file, &mut out).expect("no gap"));
+        assert!(out == stream[before as usize..], "all of the stream, and nothing else");
+        assert_eq!(sieve.offset(), Some(1000 + journal.end() - before));
+        journal.set_origin(None);
+        let taken = journal.take(NOW, &mut Vec::new());
+        assert_eq!(taken.chunks[0].file_part(0), b"#REPL:-\r\n");
     }
 
     #[test]

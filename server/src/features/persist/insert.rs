@@ -9,7 +9,7 @@
 
 use varve_commands::dump::Insertion;
 use varve_rdb::{LastUse, ValueReader};
-use varve_store::{Key, Overdue, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{Again, Effect, EventClass, Key, Overdue, Removal, StoreWorker, StringForm, Ttl, Tx, Words};
 
 use super::state::batch::{Batch, Entry, Value};
 
@@ -101,11 +101,12 @@ fn insert_one(
 ) -> Result<bool, String> {
     let db = u32::try_from(entry.db).ok().filter(|db| *db < tx.databases());
     let db = db.ok_or_else(|| format!("database {} of a server that has {}", entry.db, tx.databases()))?;
-    if entry.expiry_ms.is_some_and(|at| at <= tx.now_ms()) {
-        return Ok(false);
-    }
     tx.select(db);
     let k = tx.key(key);
+    if entry.expiry_ms.is_some_and(|at| at <= tx.now_ms()) {
+        report_gone(tx, &k);
+        return Ok(false);
+    }
     tx.hold(&[tx.shard_of(k.hash)]);
     if tx.exists(&k) {
         if duplicates == Duplicates::Refused {
@@ -135,6 +136,20 @@ fn insert_one(
     }
     tx.loaded(&k);
     filled.map(|()| true)
+}
+
+/// A key is left out, since its time had come: replicas that have it learn of that.
+fn report_gone(tx: &mut Tx<'_>, k: &Key<'_>) {
+    if !tx.has_journal() {
+        return;
+    }
+    tx.hold(&[tx.shard_of(k.hash)]);
+    if !tx.exists(k) {
+        let word = tx.store().lazyfree().word(Removal::Expired);
+        let removes = |words: &mut Words<'_>| _ = words.add(word).add(k.bytes);
+        tx.did(k, Effect::quiet(EventClass::Generic, 0, Again::Words(&removes)));
+        tx.end_command(&|_| unreachable!("the effect has its words"));
+    }
 }
 
 /// Makes a key's value of what the reader reads.

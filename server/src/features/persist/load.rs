@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use varve_rdb::{Event, Kind, ReadFault, Reader};
 use varve_store::{FilledExtent, Store, StoreWorker, VALUE_BYTES_MAX};
 
-use super::aof;
+use super::aof::{self, stream};
 use super::insert::{Duplicates, Entering, insert};
 use super::state::batch::{BATCH_BYTES, Batch, Entry, SERVER_ENDS, Value};
 use super::{rdb_file, save};
@@ -66,12 +66,16 @@ pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn F
     }
 }
 
-fn file_at_start(state: &ServerState, config: &Config, accept: &dyn Fn()) -> Result<(), String> {
+fn file_at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn Fn()) -> Result<(), String> {
     let start = Instant::now();
     let refused = |reason: String| format!("Loading {}: {reason}", rdb_file::file_name(config).display());
     let Some(file) = open(config).map_err(|error| refused(error_text(&error)))? else { return Ok(()) };
     begin(state, &file);
     accept();
+    if let Some(place) = rdb_file::stream_of(&rdb_file::file_name(config)) {
+        // Keys that are due are left out of what is loaded: the stream says that they go.
+        stream::carry_on(state, &place).map_err(|error| refused(error_text(&error)))?;
+    }
     insert_all(state, Box::new(file)).map_err(refused)?;
     tracing::info!("DB loaded from disk: {:.3} seconds", start.elapsed().as_secs_f64());
     Ok(())

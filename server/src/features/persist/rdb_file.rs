@@ -9,11 +9,14 @@
 //! and so do entries that come between two parts of a long collection's entry, which stand in a row.
 //! Not here: what is written (`state/snapshot.rs`), who waits for it (`save.rs`).
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_rdb::{RdbBuffer, Sparse, Writer, put_large};
+use varve_aof::StreamPlace;
+use varve_base::number::parse_i64;
+use varve_rdb::{Event, RdbBuffer, Reader, Sparse, Writer, put_large};
 
 use crate::config::{Config, SaveSettings, path_of};
 use crate::system::disk::{self, Disk, DiskFile};
@@ -21,6 +24,9 @@ use crate::system::disk::{self, Disk, DiskFile};
 /// Bytes after which what was written is synced, where that is done on the way: a sync at the end of gigabytes keeps
 /// everybody waiting who writes to the same disk.
 const SYNC_BYTES: u64 = 4 << 20;
+
+/// Digits of the id of a replication stream.
+const ID_DIGITS: usize = 40;
 
 /// Bytes of the side file that are copied at once.
 const COPY_BYTES: usize = 256 << 10;
@@ -201,6 +207,24 @@ impl SaveFile {
     }
 }
 
+/// The place of the replication stream that a file has noted, if it has.
+pub(super) fn stream_of(path: &Path) -> Option<StreamPlace> {
+    let (mut reader, mut id, mut offset) = (Reader::new(File::open(path).ok()?), None, None);
+    loop {
+        match reader.next_event().ok()? {
+            Event::Aux { name: b"repl-id", value } => id = str::from_utf8(value).ok().map(str::to_owned),
+            Event::Aux { name: b"repl-offset", value } => {
+                offset = parse_i64(value).and_then(|at| u64::try_from(at).ok())
+            }
+            Event::Aux { .. } => {}
+            // They stand in front of all else.
+            _ => break,
+        }
+    }
+    let (id, offset) = (id.filter(|id| id.len() == ID_DIGITS)?, offset?);
+    Some(StreamPlace { id, offset, since: offset })
+}
+
 /// The name of the file that saves write and a start loads, in the working directory.
 pub(super) fn file_name(config: &Config) -> PathBuf {
     path_of(&config.save.file)
@@ -212,7 +236,7 @@ mod tests {
 
     use parking_lot::Mutex;
     use varve_base::rng::Rng;
-    use varve_rdb::{Event, Kind, Reader, format};
+    use varve_rdb::{Kind, format};
 
     use super::*;
     use crate::system::disk::failing::{Call, FailingDisk};

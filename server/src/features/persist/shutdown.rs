@@ -101,9 +101,12 @@ pub(crate) fn end(
     let store = Arc::clone(worker.store());
     let Some(_alone) = store.gate().exclusive_within(worker.id(), PATIENCE) else { return Ending::Busy };
     tracing::info!("Saving the final RDB snapshot before exiting.");
+    // The file has the offset of its instant: replicas that go beyond it could not go on behind the next start.
+    state.persist().aof.journal().set_quiet(true);
     let saved = save::save_alone(state, worker);
     if !saved && !options.force {
         tracing::warn!("Error trying to save the DB, can't exit.");
+        state.persist().aof.journal().set_quiet(false);
         return Ending::Failed;
     }
     if !saved {

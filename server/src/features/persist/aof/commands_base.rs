@@ -7,8 +7,8 @@
 
 use std::io::{self, Read, Write};
 
+use varve_aof::put_request;
 use varve_base::number::push_f64;
-use varve_exec::journal::put_request;
 use varve_rdb::{Event, Kind, Part, ReadError, Reader, StreamTail};
 
 /// Elements of a command.

@@ -11,7 +11,7 @@ use std::io::{self, Read};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use varve_aof::{CommandReader, Entry, FileFault, Manifest, Piece};
+use varve_aof::{CommandReader, Entry, FileFault, Manifest, Piece, StreamPlace, StreamTrack};
 use varve_exec::apply::Router;
 
 use super::super::load::insert_all;
@@ -32,6 +32,8 @@ pub(super) struct Loaded {
     pub(super) manifest: Manifest,
     /// Bytes of its base.
     pub(super) base_bytes: u64,
+    /// Where the replication stream was when it ended, if there was one.
+    pub(super) stream: Option<StreamPlace>,
 }
 
 /// Loads the folder of an append-only file, if there is one. `accept` is called before something is loaded.
@@ -42,7 +44,7 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: 
     let mut manifest = read_manifest(place)?;
     adopt_old_file(config, place, &mut manifest)?;
     let sizes = sizes(place, &manifest)?;
-    let total: u64 = sizes.iter().sum();
+    let (total, mut track): (u64, _) = (sizes.iter().sum(), StreamTrack::default());
     if total > 0 {
         accept();
         state.persist().loading.begin(super::super::save::now_s(), total);
@@ -50,7 +52,7 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: 
         for (at, entry) in manifest.files().enumerate() {
             let is_base = at == 0 && manifest.base().is_some();
             let start = Instant::now();
-            load_file(state, config, place, entry, at + 1 == count)?;
+            load_file((state, config, place), entry, at + 1 == count, &mut track)?;
             tracing::info!(
                 "DB loaded from {} file {}: {:.3} seconds",
                 if is_base { "base" } else { "incr" },
@@ -60,7 +62,7 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: 
         }
     }
     let base_bytes = if manifest.base().is_some() { sizes[0] } else { 0 };
-    Ok(Loaded { manifest, base_bytes })
+    Ok(Loaded { manifest, base_bytes, stream: track.place() })
 }
 
 /// The manifest of a folder; an empty one if there is none.
@@ -120,7 +122,11 @@ fn sizes(place: &Place, manifest: &Manifest) -> Result<Vec<u64>, String> {
     manifest.files().map(size).collect()
 }
 
-fn load_file(state: &ServerState, config: &Config, place: &Place, entry: &Entry, is_last: bool) -> Result<(), String> {
+/// The server, its settings, and the folder that is loaded.
+type Into<'l> = (&'l ServerState, &'l Config, &'l Place);
+
+fn load_file(into: Into<'_>, entry: &Entry, is_last: bool, track: &mut StreamTrack) -> Result<(), String> {
+    let (state, _, place) = into;
     let (name, path) = (shown(&entry.name), place.path(&entry.name));
     let cannot =
         |error: &io::Error| format!("Fatal error: can't open the append log file {name}: {}", error_text(error));
@@ -131,7 +137,7 @@ fn load_file(state: &ServerState, config: &Config, place: &Place, entry: &Entry,
     open().and_then(|file| file.take(RDB_MAGIC.len() as u64).read_to_end(&mut magic)).map_err(|e| cannot(&e))?;
     let file = open().map_err(|error| cannot(&error))?;
     if magic != RDB_MAGIC {
-        return commands(state, config, place, entry, is_last, CommandReader::new(file, 0));
+        return commands(into, entry, is_last, CommandReader::new(file, 0), track);
     }
     tracing::info!("Reading RDB base file on AOF loading...");
     let offset = insert_all(state, file).map_err(|reason| {
@@ -142,17 +148,16 @@ fn load_file(state: &ServerState, config: &Config, place: &Place, entry: &Entry,
         io::copy(&mut file.by_ref().take(offset), &mut io::sink())?;
         Ok(file)
     });
-    commands(state, config, place, entry, is_last, CommandReader::new(rest.map_err(|error| cannot(&error))?, offset))
+    commands(into, entry, is_last, CommandReader::new(rest.map_err(|error| cannot(&error))?, offset), track)
 }
 
 /// Gives the commands of a file to the workers that run them, and waits for the end.
 fn commands(
-    state: &ServerState,
-    config: &Config,
-    place: &Place,
+    (state, config, place): Into<'_>,
     entry: &Entry,
     is_last: bool,
     mut reader: CommandReader<Box<dyn Read + Send>>,
+    track: &mut StreamTrack,
 ) -> Result<(), String> {
     let (applier, loading, name) = (&state.persist().aof.applier, &state.persist().loading, shown(&entry.name));
     let (before, mut router) = (loading.done_bytes.load(Relaxed), Router::new());
@@ -163,6 +168,7 @@ fn commands(
         let offset = reader.offset();
         match reader.next_piece() {
             Ok(Some(Piece::Commands(bytes))) => {
+                track.read_commands(bytes.len() as u64);
                 if delay_us > 0 {
                     delay_us = state.config().snapshot().save.key_load_delay_us;
                     std::thread::sleep(Duration::from_micros(delay_us));
@@ -175,7 +181,7 @@ fn commands(
                     break None;
                 }
             }
-            Ok(Some(Piece::Note(_))) => {}
+            Ok(Some(Piece::Note(line))) => track.read_note(line),
             Ok(None) => break None,
             Err(fault) => break Some(fault),
         }
@@ -199,7 +205,13 @@ fn commands(
             "Bad file format reading the append only file {name} at offset {offset} ({reason}): make a backup of your AOF \
              file, then use varve-check aof --fix <filename.manifest>"
         )),
-        Some(FileFault::Truncated { valid }) => truncated(config, place, entry, is_last, valid),
+        Some(FileFault::Truncated { valid }) => {
+            // Commands of a transaction that was not whole were counted.
+            if valid < reader.offset() {
+                *track = StreamTrack::default();
+            }
+            truncated(config, place, entry, is_last, valid)
+        }
     }
 }
 

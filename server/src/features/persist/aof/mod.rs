@@ -58,7 +58,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn F
 
 /// Opens the file for appending, and starts its thread.
 fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::Loaded) -> std::io::Result<()> {
-    let load::Loaded { mut manifest, base_bytes } = loaded;
+    let load::Loaded { mut manifest, base_bytes, stream } = loaded;
     place.make_folder()?;
     if manifest.is_empty() {
         let base = empty_base(&place, config.append.rdb_base, &manifest)?;
@@ -79,6 +79,9 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
     thread::spawn(state, folder, Begins::Loaded(Box::new(writer)))?;
     // CONFIG SET may have changed the settings while the file was loaded.
     follow_config(state, &state.config().snapshot());
+    if let Some(place) = stream {
+        stream::carry_on(state, &place)?;
+    }
     state.store().keep_effects(true);
     Ok(())
 }

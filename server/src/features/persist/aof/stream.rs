@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use varve_aof::StreamPlace;
 use varve_exec::Awaited;
 use varve_exec::journal::{Chunk, Cut, Reached, Taken};
 use varve_store::{EffectSink, StoreWorker};
@@ -56,8 +57,31 @@ pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, patience
         aof.begin_stream(spawn(state).map_err(refused)?);
     }
     state.replication().begin(id, aof.journal().say_database_again());
+    note_history(state);
     state.store().keep_effects(true);
     Ok(())
+}
+
+/// The stream of before the start goes on, which a file has noted: replicas that have all of it need no data set. Its id is
+/// another one, since nobody knows whether what others had of it was all in that file. No clients are served yet.
+///
+/// # Errors
+/// The system gives no thread, or no random number.
+pub(in super::super) fn carry_on(state: &Arc<ServerState>, carried: &StreamPlace) -> io::Result<()> {
+    let (aof, id) = (&state.persist().aof, random::hex(40)?);
+    if !aof.is_on() {
+        aof.begin_stream(spawn(state)?);
+    }
+    state.replication().carry_on(id, carried, aof.journal().say_database_again());
+    note_history(state);
+    state.store().keep_effects(true);
+    tracing::info!("The replication stream goes on at offset {} with the history {}", carried.offset, carried.id);
+    Ok(())
+}
+
+/// The history of the stream is another one from here on: files note that. The gate is held alone, or no clients are served.
+pub(crate) fn note_history(state: &ServerState) {
+    state.persist().aof.journal().set_origin(state.replication().ids().origin());
 }
 
 /// Keeps no effects for replicas any more, of which there are none. False, and nothing is done, if the gate is not to be had
@@ -70,6 +94,7 @@ pub(crate) fn end(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: 
     }
     let aof = &state.persist().aof;
     state.replication().end(id, aof.journal().end());
+    note_history(state);
     if !aof.is_on() {
         state.store().keep_effects(false);
         aof.stop();

@@ -26,8 +26,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_aof::{Entry, Form, Manifest, Names};
-use varve_exec::journal::{Chunk, Cut, Taken, select};
+use varve_aof::{Entry, Form, Manifest, Names, Note, select};
+use varve_exec::journal::{Chunk, Cut, Taken};
 
 use crate::config::{Config, path_of};
 use crate::system::disk::{Disk, DiskFile, System};
@@ -131,6 +131,13 @@ pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result
         }
     }
     Ok(())
+}
+
+/// The beginning of a file in whose first command's stream this database is selected: it is in no stream.
+fn selection(db: u32) -> Vec<u8> {
+    let mut request = Vec::new();
+    select(db, &mut request);
+    [Note::Own(request.len() as u64).line(), request].concat()
 }
 
 /// See the module's picture.
@@ -300,7 +307,7 @@ impl Writer {
         assert!(self.cut.is_none(), "what comes behind a cut belongs to another file");
         if let Some(first) = taken.chunks.first().filter(|_| self.is_fresh) {
             // Bytes of another server say their database once, wherever files begin.
-            first.db.iter().for_each(|db| select(*db, &mut self.head));
+            first.db.iter().for_each(|db| self.head.extend(selection(*db)));
             (self.is_fresh, self.head_bytes) = (false, self.head.len() as u64);
         }
         self.kept.extend(taken.chunks);
@@ -398,7 +405,7 @@ impl Writer {
         assert_eq!(at, from, "a file ends with a chunk");
         let mut head = Vec::new();
         if let Some(db) = self.kept.get(count).map_or(self.db, |chunk| chunk.db) {
-            select(db, &mut head);
+            head.extend(selection(db));
         }
         (head, self.kept.iter().skip(count))
     }
@@ -672,7 +679,7 @@ mod tests {
             disk.read(&place(&disk).path(name)).expect("a file").read_to_string(&mut text).expect("text");
             text
         };
-        let select = |db: u32| format!("*2\r\n$6\r\nSELECT\r\n$1\r\n{db}\r\n");
+        let select = |db: u32| format!("#OWN:23\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n{db}\r\n");
         let set_text = String::from_utf8(set.clone()).expect("text");
         let fail = |writer: &mut Writer| {
             disk.set_fault(|_, call| (call == Call::Sync).then(eio));

@@ -116,7 +116,12 @@ fn register(ctx: &mut ServerCtx<'_>) -> Arc<Replica> {
     let now =
         ReplicaNow { stage: Stage::Online, address, port: peer.port, instant: 0, acked: 0, filed: 0, acked_ms: now_ms };
     let replica = Arc::new(Replica::new(worker, peer.wants_file_only, now));
-    ctx.state.replication().replicas().add(Arc::clone(&replica));
+    let replication = ctx.state.replication();
+    if replication.replicas().all().is_empty() {
+        // The first PING comes a period behind the first replica.
+        replication.pinged_ms.store(now_ms, Relaxed);
+    }
+    replication.replicas().add(Arc::clone(&replica));
     replica
 }
 

@@ -72,8 +72,8 @@ impl Backlog {
         let mut at = end - chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
         for chunk in chunks {
             let next = at + chunk.len() as u64;
-            // Bytes that were appended before the backlog began may have been on their way.
-            if next > inner.first {
+            // Bytes that were appended before the backlog began may have been on their way. A mark is for files.
+            if next > inner.first && next > at {
                 inner.add(at, chunk);
             }
             at = next;

@@ -11,6 +11,8 @@
 //! Not here: the bytes (the journal), and which of them are still there (`backlog.rs`).
 
 use parking_lot::Mutex;
+use varve_aof::StreamPlace;
+use varve_exec::journal::Origin;
 
 /// The second id of a history that is no other one's continuation.
 const NO_ID: &str = "0000000000000000000000000000000000000000";
@@ -50,15 +52,15 @@ impl History {
 enum Offsets {
     /// Nothing is counted: the offset.
     Rest(i64),
-    /// Behind this number of bytes the journal's first byte stands.
-    Count { base: i64 },
+    /// Behind this number of bytes the journal's first byte stands. All bytes from offset `since` on were appended.
+    Count { base: i64, since: u64 },
 }
 
 impl Offsets {
     fn at(self, end: u64) -> i64 {
         match self {
             Offsets::Rest(offset) => offset,
-            Offsets::Count { base } => base + end as i64,
+            Offsets::Count { base, .. } => base + end as i64,
         }
     }
 }
@@ -83,7 +85,7 @@ impl Ids {
     pub(crate) fn position(&self, offset: i64) -> Option<u64> {
         match self.now.lock().offsets {
             Offsets::Rest(_) => None,
-            Offsets::Count { base } => u64::try_from(offset.checked_sub(base)?).ok(),
+            Offsets::Count { base, .. } => u64::try_from(offset.checked_sub(base)?).ok(),
         }
     }
 
@@ -91,7 +93,25 @@ impl Ids {
     pub(crate) fn begin(&self, id: String, end: u64) {
         let mut now = self.now.lock();
         let offset = now.offsets.at(end);
-        *now = Inner { history: History::of(id), offsets: Offsets::Count { base: offset - end as i64 } };
+        let offsets = Offsets::Count { base: offset - end as i64, since: offset as u64 };
+        *now = Inner { history: History::of(id), offsets };
+    }
+
+    /// The history of before the start goes on under this id, from here on.
+    pub(crate) fn carry_on(&self, id: String, carried: &StreamPlace, end: u64) {
+        let offset = carried.offset as i64;
+        let history = History { second_id: carried.id.clone(), second_end: offset + 1, ..History::of(id) };
+        let offsets = Offsets::Count { base: offset - end as i64, since: carried.since };
+        *self.now.lock() = Inner { history, offsets };
+    }
+
+    /// Which stream the journal's bytes are, as files note it; None while nothing is counted.
+    pub(crate) fn origin(&self) -> Option<Origin> {
+        let now = self.now.lock();
+        match now.offsets {
+            Offsets::Rest(_) => None,
+            Offsets::Count { base, since } => Some(Origin { id: now.history.id.clone(), base, since }),
+        }
     }
 
     /// Nobody has replicated for long: the bytes are gone, and the history with them.
@@ -113,6 +133,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn issue_17_a_history_goes_on_behind_a_start() {
+        let ids = Ids::new("a".repeat(40));
+        let old = "b".repeat(40);
+        ids.carry_on("c".repeat(40), &StreamPlace { id: old.clone(), offset: 700, since: 400 }, 30);
+        assert_eq!((ids.offset(30), ids.position(690), ids.position(669)), (700, Some(20), None));
+        assert!(ids.admits(old.as_bytes(), 700) && !ids.admits(old.as_bytes(), 701), "it had no more than that");
+        assert_eq!(ids.history().second_end, 701);
+        assert_eq!(ids.origin().map(|origin| origin.since), Some(400));
+    }
+
+    #[test]
     fn offsets_go_on_where_they_rested() {
         let ids = Ids::new("a".repeat(40));
         assert_eq!((ids.offset(500), ids.position(0)), (0, None), "a file has taken 500 bytes");
@@ -122,6 +153,7 @@ mod tests {
         assert_eq!(ids.offset(900), 120);
         ids.begin("d".repeat(40), 1000);
         assert_eq!((ids.offset(1001), ids.position(120), ids.position(-900)), (121, Some(1000), None));
+        assert_eq!(ids.origin(), Some(Origin { id: "d".repeat(40), base: -880, since: 120 }));
         assert!(ids.admits("D".repeat(40).as_bytes(), 7) && !ids.admits("c".repeat(40).as_bytes(), 7));
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod waiters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use varve_aof::StreamPlace;
 use varve_exec::journal::Chunk;
 
 use backlog::Backlog;
@@ -143,6 +144,13 @@ impl Replication {
     /// The stream is kept from this position of the journal on, as another history. The gate is held alone.
     pub(crate) fn begin(&self, id: String, at: u64) {
         self.ids.begin(id, at);
+        self.backlog.begin(at);
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// The history of before the start goes on from this position of the journal on, under this id.
+    pub(crate) fn carry_on(&self, id: String, carried: &StreamPlace, at: u64) {
+        self.ids.carry_on(id, carried, at);
         self.backlog.begin(at);
         self.is_kept.store(true, Ordering::Relaxed);
     }

@@ -1,0 +1,178 @@
+//! Notes: lines between commands that begin with `#`. Whoever runs the commands passes over them.
+//!
+//! ```text
+//!   #TS:1650000000                 the commands behind it ran in this second, or later
+//!   #REPL:<id> <offset> <since>    the stream of this history has this offset here; its bytes from `since` on stand before, in
+//!                                  this file and in those before it
+//!   #REPL:-                        what follows is in no stream
+//!   #SAID:REPLCONF GETACK *        here the stream has this request, which says something and changes nothing
+//!   #OWN:23                        the commands in this number of bytes behind the line are the file's own, and in no stream
+//! ```
+//! So the bytes of a replication stream are found again in a file (`sieve.rs`). redis-server reads lines of up to
+//! [`NOTE_BYTES_MAX`] bytes, and takes the rest of a longer one for a command.
+
+use varve_base::number::parse_i64;
+
+use super::request::put_request;
+
+/// Bytes of a note at most, with its end.
+pub(crate) const NOTE_BYTES_MAX: usize = 127;
+/// Digits of an id.
+const ID_DIGITS: usize = 40;
+
+/// See the module's picture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Unix time in seconds.
+    Time(i64),
+    /// A place of a stream.
+    Stream(StreamPlace),
+    /// No stream from here on.
+    NoStream,
+    /// The words of a request that stands in the stream alone. None has a blank or an end of a line.
+    Said(Vec<Vec<u8>>),
+    /// The next bytes stand in the file alone: their number.
+    Own(u64),
+}
+
+/// A place in a replication stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamPlace {
+    /// The id of the history, 40 hexadecimal digits.
+    pub id: String,
+    /// Bytes of the stream before it.
+    pub offset: u64,
+    /// Behind this number of bytes, files have all of them.
+    pub since: u64,
+}
+
+/// The place of a stream behind what was read of its files, whose commands are read for another purpose.
+#[derive(Debug, Default)]
+pub struct StreamTrack {
+    place: Option<StreamPlace>,
+    /// Bytes of the file's own that are still to come.
+    own_bytes: u64,
+}
+
+impl StreamTrack {
+    /// The place; None if what was read last is in no stream.
+    pub fn place(self) -> Option<StreamPlace> {
+        self.place
+    }
+
+    /// A line that begins with `#` was read.
+    pub fn read_note(&mut self, line: &[u8]) {
+        match Note::parse(line) {
+            Some(Note::Stream(place)) => self.place = Some(place),
+            Some(Note::NoStream) => self.place = None,
+            Some(Note::Said(words)) => {
+                let mut request = Vec::new();
+                put_request(&mut request, words.iter().map(Vec::as_slice));
+                self.count(request.len() as u64);
+            }
+            Some(Note::Own(bytes)) => self.own_bytes = bytes,
+            Some(Note::Time(_)) | None => {}
+        }
+    }
+
+    /// Commands of this length were read.
+    pub fn read_commands(&mut self, bytes: u64) {
+        let own_bytes = self.own_bytes.min(bytes);
+        self.own_bytes -= own_bytes;
+        self.count(bytes - own_bytes);
+    }
+
+    fn count(&mut self, bytes: u64) {
+        self.place.iter_mut().for_each(|place| place.offset += bytes);
+    }
+}
+
+impl Note {
+    /// The note of a line, whose end may be there or not; None if it is none of these.
+    pub fn parse(line: &[u8]) -> Option<Note> {
+        let line = line.trim_ascii_end().strip_prefix(b"#")?;
+        let number = |text: &[u8]| parse_i64(text).and_then(|number| u64::try_from(number).ok());
+        if let Some(text) = line.strip_prefix(b"TS:") {
+            return parse_i64(text).map(Note::Time);
+        }
+        if let Some(text) = line.strip_prefix(b"OWN:") {
+            return number(text).map(Note::Own);
+        }
+        if let Some(text) = line.strip_prefix(b"SAID:") {
+            return Some(Note::Said(text.split(|byte| *byte == b' ').map(<[u8]>::to_vec).collect()));
+        }
+        let text = line.strip_prefix(b"REPL:")?;
+        if text == b"-" {
+            return Some(Note::NoStream);
+        }
+        let mut words = text.split(|byte| *byte == b' ');
+        let id = words.next().filter(|id| id.len() == ID_DIGITS && id.iter().all(u8::is_ascii_hexdigit))?;
+        let (offset, since) = (number(words.next()?)?, number(words.next()?)?);
+        let id = String::from_utf8(id.to_vec()).ok()?;
+        (words.next().is_none() && since <= offset).then_some(Note::Stream(StreamPlace { id, offset, since }))
+    }
+
+    /// The line, with its end.
+    pub fn line(&self) -> Vec<u8> {
+        let mut line = match self {
+            Note::Time(seconds) => format!("#TS:{seconds}").into_bytes(),
+            Note::Stream(StreamPlace { id, offset, since }) => format!("#REPL:{id} {offset} {since}").into_bytes(),
+            Note::NoStream => b"#REPL:-".to_vec(),
+            Note::Said(words) => [b"#SAID:", &words.join(&b' ')[..]].concat(),
+            Note::Own(bytes) => format!("#OWN:{bytes}").into_bytes(),
+        };
+        line.extend_from_slice(b"\r\n");
+        assert!(line.len() <= NOTE_BYTES_MAX, "redis-server reads this line whole");
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issue_17_what_is_written_is_read() {
+        let place = StreamPlace { id: "a".repeat(ID_DIGITS), offset: u64::MAX >> 1, since: u64::MAX >> 1 };
+        let words = vec![b"REPLCONF".to_vec(), b"GETACK".to_vec(), b"*".to_vec()];
+        for note in [Note::Time(-1), Note::Stream(place), Note::NoStream, Note::Said(words), Note::Own(23)] {
+            let line = note.line();
+            assert!(line.ends_with(b"\r\n") && line.len() <= NOTE_BYTES_MAX);
+            assert_eq!(Note::parse(&line), Some(note));
+        }
+    }
+
+    #[test]
+    fn issue_17_the_end_of_a_stream_is_known_when_its_commands_were_read() {
+        let place = |offset| StreamPlace { id: "b".repeat(ID_DIGITS), offset, since: 3 };
+        let mut track = StreamTrack::default();
+        track.read_commands(100);
+        track.read_note(&Note::Stream(place(50)).line());
+        track.read_note(b"#SAID:PING");
+        track.read_note(b"#OWN:23");
+        track.read_commands(24);
+        assert_eq!(track.place(), Some(place(50 + 14 + 1)));
+        let mut track = StreamTrack { place: Some(place(9)), own_bytes: 0 };
+        track.read_note(b"#REPL:-");
+        track.read_commands(1);
+        assert_eq!(track.place(), None);
+    }
+
+    #[test]
+    fn issue_17_other_lines_are_no_notes() {
+        let id = "a".repeat(ID_DIGITS);
+        let lines = [
+            "# a comment".to_owned(),
+            "#REPL:".to_owned(),
+            format!("#REPL:{id} 5"),
+            format!("#REPL:{id} 5 6"),
+            format!("#REPL:{id} 5 5 5"),
+            format!("#REPL:{} 5 5", "g".repeat(ID_DIGITS)),
+            "#OWN:-1".to_owned(),
+            "#TS:x".to_owned(),
+        ];
+        for line in lines {
+            assert_eq!(Note::parse(line.as_bytes()), None, "{line}");
+        }
+    }
+}

@@ -34,9 +34,12 @@ impl Name {
         Name(sha1(body))
     }
 
-    /// The name that these 40 hexadecimal digits of either case say; None if they are no such.
+    /// Number of hexadecimal digits that say a name.
+    pub(crate) const DIGITS: usize = 40;
+
+    /// The name that these hexadecimal digits of either case say; None if they are no such.
     pub(crate) fn parse(text: &[u8]) -> Option<Name> {
-        let digits: &[u8; 40] = text.try_into().ok()?;
+        let digits: &[u8; Name::DIGITS] = text.try_into().ok()?;
         let mut digest = [0; 20];
         for (byte, pair) in digest.iter_mut().zip(digits.as_chunks::<2>().0) {
             let digit = |at: usize| char::from(pair[at]).to_digit(16);

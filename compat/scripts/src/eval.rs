@@ -116,8 +116,12 @@ enum Named {
 }
 
 fn run(ctx: &mut ScriptCtx<'_>, named: Named, read_only: bool) -> CmdResult {
-    let keys = keys_and_arguments(ctx.args, CommandError::NOT_INTEGER)?;
     let word = ctx.args.get(1);
+    if named == Named::BySha && word.len() != Name::DIGITS {
+        // Said before the keys are looked at, as redis-server does.
+        return Err(errors::NO_SCRIPT);
+    }
+    let keys = keys_and_arguments(ctx.args, CommandError::NOT_INTEGER)?;
     let keeper = Keeper::of(ctx.keeper);
     let name = match named {
         Named::ByText => Name::of(word),

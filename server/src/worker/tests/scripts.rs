@@ -21,6 +21,11 @@ fn a_script_runs_commands_on_keys_that_it_names_and_makes_up() {
         &["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"],
         "-NOSCRIPT No matching script. Please use EVAL.\r\n",
     );
+    client.ask(&["EVALSHA", "0123", "x"], "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+    client.ask(
+        &["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "x"],
+        "-ERR value is not an integer or out of range\r\n",
+    );
     client.ask(&["SCRIPT", "LOAD", "return 1"], "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n");
     let mut others: Vec<Client> = (0..4).map(|_| server.connect()).collect();
     for other in &mut others {

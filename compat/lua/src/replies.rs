@@ -66,10 +66,10 @@ impl Writer<'_> {
             Kind::Error(Fault::Reply { text, .. } | Fault::Text(text) | Fault::Fatal(text)) => {
                 self.out.error_bytes(without_last_line_ends(&text));
             }
-            Kind::Status(text) => self.out.simple(&one_line(&text)),
+            Kind::Status(text) => self.out.simple_bytes(&one_line(&text)),
             Kind::Double(n) => self.out.double(n),
             Kind::BigNumber(text) => self.out.big_number(&one_line(&text)),
-            Kind::Verbatim(format, text) => self.out.verbatim(&one_line(&format), &text.as_bytes()),
+            Kind::Verbatim(format, text) => self.out.verbatim(three_letters(&format), &text.as_bytes()),
             Kind::Map(map) => {
                 let (from, mut len) = (self.out.defer(), 0);
                 for pair in map.pairs::<Value, Value>() {
@@ -135,10 +135,16 @@ fn kind(table: &Table) -> Result<Kind> {
 }
 
 /// Up to the first zero byte, without line ends, which would be read as protocol.
-fn one_line(text: &LuaString) -> String {
+fn one_line(text: &LuaString) -> Vec<u8> {
     let bytes = text.as_bytes();
     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
+    text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
+}
+
+/// The format of a verbatim string, which has three letters: what a script gives is cut, or followed by spaces.
+fn three_letters(format: &LuaString) -> [u8; 3] {
+    let given = one_line(format);
+    std::array::from_fn(|i| given.get(i).copied().unwrap_or(b' '))
 }
 
 /// The integer that C's conversion gives on the machines that run Redis: what does not fit is the least integer.

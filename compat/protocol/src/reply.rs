@@ -222,10 +222,16 @@ impl Reply {
     /// `+text`; the text holds no line end.
     #[inline]
     pub fn simple(&mut self, text: &str) {
-        debug_assert!(!text.contains(['\r', '\n']));
+        self.simple_bytes(text.as_bytes());
+    }
+
+    /// Writes a status like [`Reply::simple`], for a text of a script's, which may be no UTF-8.
+    #[inline]
+    pub fn simple_bytes(&mut self, text: &[u8]) {
+        debug_assert!(!text.iter().any(|byte| matches!(byte, b'\r' | b'\n')));
         if self.has_room(text.len() + 3) {
             self.tail.bytes.push(b'+');
-            self.tail.bytes.extend_from_slice(text.as_bytes());
+            self.tail.bytes.extend_from_slice(text);
             self.tail.bytes.extend_from_slice(b"\r\n");
         }
     }
@@ -388,30 +394,29 @@ impl Reply {
     }
 
     /// A text and its format, three letters (`txt`, `mkd`); a plain string in RESP2.
-    pub fn verbatim(&mut self, format: &str, text: &[u8]) {
+    pub fn verbatim(&mut self, format: [u8; 3], text: &[u8]) {
         self.begin_verbatim(format, text.len());
         self.put(text);
         self.put(b"\r\n");
     }
 
     /// The beginning of a text of `len` bytes like that of [`Reply::verbatim`]. The text follows, then a line end.
-    pub fn begin_verbatim(&mut self, format: &str, len: usize) {
-        assert!(format.len() == 3, "a format has three letters");
+    pub fn begin_verbatim(&mut self, format: [u8; 3], len: usize) {
         if self.resp == Resp::V2 {
             return self.head(b'$', len as i64);
         }
         self.head(b'=', len as i64 + 4);
-        self.put(format.as_bytes());
+        self.put(&format);
         self.put(b":");
     }
 
     /// An integer of any size, as its digits; a string in RESP2.
-    pub fn big_number(&mut self, digits: &str) {
+    pub fn big_number(&mut self, digits: &[u8]) {
         if self.resp == Resp::V2 {
-            return self.bulk(digits.as_bytes());
+            return self.bulk(digits);
         }
         self.put(b"(");
-        self.put(digits.as_bytes());
+        self.put(digits);
         self.put(b"\r\n");
     }
 

@@ -304,7 +304,7 @@ impl Answer<'_> {
         match self.question {
             Question::List(_) => {
                 let text = self.text.expect("the lines were put together");
-                out.begin_verbatim("txt", text.len());
+                out.begin_verbatim(*b"txt", text.len());
                 out.append(text);
                 out.raw(b"\r\n");
             }

@@ -86,10 +86,10 @@ fn debug_protocol(kind: &[u8], reply: &mut Reply) {
                 reply.boolean(n == 1);
             });
         }
-        b"bignum" => reply.big_number("1234567999999999999999999999999999999"),
+        b"bignum" => reply.big_number(b"1234567999999999999999999999999999999"),
         b"true" => reply.boolean(true),
         b"false" => reply.boolean(false),
-        _ => reply.verbatim("txt", b"This is a verbatim\nstring"),
+        _ => reply.verbatim(*b"txt", b"This is a verbatim\nstring"),
     }
 }
 

@@ -41,8 +41,8 @@ fn every_type_in_both_versions() {
     assert_eq!(both(|r| r.boolean(false)), pair(":0\r\n", "#f\r\n"));
     assert_eq!(both(|r| r.double(2.5)), pair("$3\r\n2.5\r\n", ",2.5\r\n"));
     assert_eq!(both(|r| r.double(f64::NEG_INFINITY)), pair("$4\r\n-inf\r\n", ",-inf\r\n"));
-    assert_eq!(both(|r| r.verbatim("txt", b"hi")), pair("$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"));
-    assert_eq!(both(|r| r.big_number("123")), pair("$3\r\n123\r\n", "(123\r\n"));
+    assert_eq!(both(|r| r.verbatim(*b"txt", b"hi")), pair("$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"));
+    assert_eq!(both(|r| r.big_number(b"123")), pair("$3\r\n123\r\n", "(123\r\n"));
     let mut reply = Reply::new();
     reply.set_resp(Resp::V3);
     reply.attribute(1);

@@ -115,7 +115,7 @@ const SETINFO: ServerCommand = ServerCommand::new(
 fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let mut line = line(ctx.conn, ctx.now.steady_ms);
     line.push('\n');
-    ctx.out.verbatim("txt", line.as_bytes());
+    ctx.out.verbatim(*b"txt", line.as_bytes());
     Ok(After::Done)
 }
 

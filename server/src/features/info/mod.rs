@@ -38,7 +38,7 @@ pub(super) const CONFIG: ServerRows = &[RESETSTAT];
 /// `INFO [section ...]`
 fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let text = render(ctx.args.skip(1).iter(), &facts(ctx.state));
-    ctx.out.verbatim("txt", text.as_bytes());
+    ctx.out.verbatim(*b"txt", text.as_bytes());
     Ok(After::Done)
 }
 

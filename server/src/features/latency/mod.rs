@@ -118,7 +118,7 @@ fn graph(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let name = ctx.args.get(2);
     let (event, series) = monitor.find(name).ok_or_else(|| errors::no_samples(name))?;
     let text = draw(event, series, ctx.now.unix_ms / 1000);
-    ctx.out.verbatim("txt", text.as_bytes());
+    ctx.out.verbatim(*b"txt", text.as_bytes());
     Ok(After::Done)
 }
 
@@ -202,7 +202,7 @@ fn doctor(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if text.is_empty() {
         text.push_str("Nothing took longer than the threshold since the start or the last LATENCY RESET.\n");
     }
-    ctx.out.verbatim("txt", text.as_bytes());
+    ctx.out.verbatim(*b"txt", text.as_bytes());
     Ok(After::Done)
 }
 

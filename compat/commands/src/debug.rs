@@ -137,14 +137,14 @@ fn table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let db = integer(ctx.args.get(2))?;
     let db = u32::try_from(db).ok().filter(|db| *db < ctx.store.databases()).ok_or(errors::DATABASE_RANGE)?;
     let text = format!("[Dictionary HT]\nHash table stats:\n number of elements: {}\n", ctx.store.len(db));
-    ctx.out.verbatim("txt", text.as_bytes());
+    ctx.out.verbatim(*b"txt", text.as_bytes());
     Ok(())
 }
 
 fn key_table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     let found = on_key(ctx, ctx.session.db(), ctx.args.get(2), |tx, key| tx.table_stats(key));
     let stats = found.ok_or(CommandError::NO_KEY)?.ok_or(errors::NO_HASH_TABLE)?;
-    ctx.out.verbatim("txt", table_text(&stats).as_bytes());
+    ctx.out.verbatim(*b"txt", table_text(&stats).as_bytes());
     Ok(())
 }
 
@@ -200,7 +200,7 @@ fn protocol(ctx: &mut WideCtx<'_>) -> CmdResult {
         b"string" => out.bulk(b"Hello World"),
         b"integer" => out.integer(12345),
         b"double" => out.double(3141.0 / 1000.0),
-        b"bignum" => out.big_number("1234567999999999999999999999999999999"),
+        b"bignum" => out.big_number(b"1234567999999999999999999999999999999"),
         b"null" => out.null(),
         b"array" => {
             out.array(3);
@@ -234,7 +234,7 @@ fn protocol(ctx: &mut WideCtx<'_>) -> CmdResult {
             out.integer(42);
             out.bulk(b"Some real reply following the push reply");
         }
-        b"verbatim" => out.verbatim("txt", b"This is a verbatim\nstring"),
+        b"verbatim" => out.verbatim(*b"txt", b"This is a verbatim\nstring"),
         b"true" => out.boolean(true),
         b"false" => out.boolean(false),
         _ => return Err(errors::PROTOCOL_TYPE),

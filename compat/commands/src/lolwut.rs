@@ -15,7 +15,7 @@ const COLUMNS: u64 = 60;
 /// there is one drawing, of one size.
 fn lolwut(ctx: &mut SessionCtx<'_>) -> CmdResult {
     numbers(ctx)?;
-    ctx.out.verbatim("txt", drawing(u64::from(std::process::id())).as_bytes());
+    ctx.out.verbatim(*b"txt", drawing(u64::from(std::process::id())).as_bytes());
     Ok(())
 }
 

@@ -222,7 +222,7 @@ const MEMORY_STATS: Command = Command::new(
 /// MEMORY DOCTOR
 fn memory_doctor(ctx: &mut WideCtx<'_>) -> CmdResult {
     let text = diagnosis(&Figures::of(ctx.store, &ctx.store.log().stats(), ctx.worker.now_ms()));
-    ctx.out.verbatim("txt", text.as_bytes());
+    ctx.out.verbatim(*b"txt", text.as_bytes());
     Ok(())
 }
 
@@ -362,7 +362,7 @@ fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
     }
     text.push_str(&format!("  segments by tenths of live bytes: {}\n", utilisation(&log)));
     text.push_str(&format!("  sum of the drained segments' utilisation: {:.2}\n", cost.cost));
-    ctx.out.verbatim("txt", text.as_bytes());
+    ctx.out.verbatim(*b"txt", text.as_bytes());
     Ok(())
 }
 

@@ -32,7 +32,8 @@ pub(crate) fn table(lua: &Lua) -> Result<Table> {
         let function = move |lua: &Lua, values: MultiValue| {
             let args = Checked { lua, values: &values, name };
             let mut all = bits(&args, 1)?;
-            for i in 2..=values.len() {
+            // From the last one on, as in the library of redis-server: of several bad arguments the last is complained of.
+            for i in (2..=values.len()).rev() {
                 all = fold(all, bits(&args, i)?);
             }
             Ok(signed(all))
@@ -67,7 +68,7 @@ fn signed(bits: u32) -> Value {
 fn to_hex(lua: &Lua, values: MultiValue) -> Result<String> {
     let args = Checked { lua, values: &values, name: "tohex" };
     let number = bits(&args, 1)?;
-    let wanted = if args.get(2).is_nil() { 8 } else { bits(&args, 2)? as i32 };
+    let wanted = if values.len() < 2 { 8 } else { bits(&args, 2)? as i32 };
     let digits = wanted.unsigned_abs().min(8) as usize;
     let text = if wanted < 0 { format!("{number:08X}") } else { format!("{number:08x}") };
     Ok(text[8 - digits..].to_string())

@@ -2,6 +2,9 @@
 
 mod script_world;
 
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
 use script_world::{World, go_on};
 
 /// A loop that SCRIPT KILL alone ends.
@@ -92,6 +95,34 @@ fn the_deepest_nesting_fits_the_stack_of_scripts() {
         assert_eq!(world.ask(1, &["EVAL", "return 'whole'", "0"]), "$5\r\nwhole\r\n");
     }
     assert!(world.scripts.running().busy_for(1).is_none());
+}
+
+/// The time of a script, of its transaction, and of a library that is loaded, is the time for which it has run.
+#[test]
+fn issue_15_the_rests_of_a_script_are_not_its_time() {
+    const REST: Duration = Duration::from_millis(600);
+    let mut world = World::new();
+    let work = "for i = 1, 2000000 do end return 1";
+    let library = format!("#!lua name=lib\nredis.register_function('f', function() return 1 end) {work}");
+    let mut run = |words: &[&str], reply: &str| {
+        let (begun, resting) = (Instant::now(), world.begin(0, words));
+        sleep(REST);
+        let (ended, _) = go_on(resting);
+        assert_eq!(world.end(0, ended), reply);
+        (begun.elapsed() - REST).as_nanos() as u64
+    };
+    run(&["FUNCTION", "LOAD", &library], "$3\r\nlib\r\n");
+    let ran = run(&["EVAL", work, "0"], ":1\r\n");
+    assert!(world.nanos("eval") <= ran);
+    world.ask(0, &["MULTI"]);
+    world.ask(0, &["EVAL", work, "0"]);
+    let (begun, before) = (Instant::now(), world.nanos("eval"));
+    let resting = world.begin(0, &["EXEC"]);
+    sleep(REST);
+    let (ended, _) = go_on(resting);
+    assert_eq!(world.end(0, ended), "*1\r\n:1\r\n");
+    let ran = (begun.elapsed() - REST).as_nanos() as u64;
+    assert!(world.nanos("exec") <= ran && world.nanos("eval") - before <= ran);
 }
 
 /// Whoever sends SCRIPT KILL and is answered OK relies on it that the script has changed nothing.

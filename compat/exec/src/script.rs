@@ -11,6 +11,7 @@
 //! Not here: how a script's commands run (`batch/script.rs`).
 
 use std::any::Any;
+use std::time::Instant;
 
 use varve_catalog::Row;
 use varve_protocol::{Args, Reply, Resp};
@@ -107,4 +108,7 @@ pub trait ScriptCalls {
     /// To be called every now and then while the language runs, some hundred microseconds apart: once the script has run for a
     /// while, its worker does other things before this returns.
     fn tick(&mut self);
+    /// A clock that stands still while the worker does other things: differences of its times are the time that the script has
+    /// run.
+    fn clock(&self) -> Instant;
 }

@@ -11,6 +11,8 @@
 //! end while a script rests do not end the script's. The visit in which it begins ends there for the client's barrier; what is
 //! pushed waits for the file behind the script's end.
 
+use std::time::{Duration, Instant};
+
 use varve_exec::batch::{EndedScript, RestingScript, ServerCall};
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Reply;
@@ -47,7 +49,7 @@ impl Worker {
         let Some(ScriptAtRest { mut script, .. }) = self.core.script.take() else { return };
         let ended = loop {
             if script.take_call().is_some() {
-                script.answer(Err(CommandError::SCRIPT_REFUSED));
+                script.answer(Err(CommandError::SCRIPT_REFUSED), Duration::ZERO);
             }
             match script.go_on() {
                 Ok(ended) => break ended,
@@ -61,7 +63,9 @@ impl Worker {
     fn run_slice(&mut self, rests: ScriptAtRest) {
         let ScriptAtRest { mut script, who, until } = rests;
         if let Some(call) = script.take_call() {
-            script.answer(self.core.run_for_script(who, &call));
+            let begun = Instant::now();
+            let answer = self.core.run_for_script(who, &call);
+            script.answer(answer, begun.elapsed());
         }
         match script.go_on() {
             Ok(ended) => {

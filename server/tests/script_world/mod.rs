@@ -88,6 +88,15 @@ impl World {
     }
 }
 
+impl World {
+    /// Nanoseconds that the calls of this command have taken together.
+    #[allow(dead_code, reason = "not everybody who shares this module asks for times")]
+    pub(crate) fn nanos(&self, command: &str) -> u64 {
+        let command = self.table.get(command.as_bytes()).expect("a command");
+        self.batch.stats().of(command).nanos.get()
+    }
+}
+
 /// Goes on until the script ends; the slices that it took.
 pub(crate) fn go_on(mut script: RestingScript) -> (EndedScript, usize) {
     let mut slices = 1;

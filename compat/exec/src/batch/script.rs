@@ -49,11 +49,11 @@ use crate::session::Session;
 use crate::tracking;
 
 impl Batch {
-    /// The parts that run a transaction: the worker's own, but for what the handlers of scripts keep. Its scripts do not rest.
-    pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable) -> Scripting<'b> {
+    /// The parts that run a transaction: the worker's own, but for what the handlers of scripts keep.
+    pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable, slices: &'b Slices<'b>) -> Scripting<'b> {
         let Batch { observers, scripts, denied, pause, .. } = self;
         let keeper = scripts.as_deref_mut().map(|scripts| scripts.keeper());
-        Scripting { table, observers, keeper, denied: *denied, still: *pause != Pause::None, slices: Slices::endless() }
+        Scripting { table, observers, keeper, denied: *denied, still: *pause != Pause::None, slices }
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Scripting<'b> {
     pub(super) denied: Denied,
     /// Nothing may change at present but by commands that were let in.
     pub(super) still: bool,
-    pub(super) slices: Slices<'b>,
+    pub(super) slices: &'b Slices<'b>,
 }
 
 /// Room that a script is lent, for the commands that it has run and for their replies.
@@ -393,6 +393,10 @@ impl ScriptCalls for Calls<'_> {
     fn tick(&mut self) {
         self.rest_after(Instant::now());
     }
+
+    fn clock(&self) -> Instant {
+        self.slices.clock()
+    }
 }
 
 /// Beginning, rests, and end.
@@ -640,20 +644,20 @@ impl<'c> Calls<'c> {
 
     /// Has the server run a command of its own, while the script rests.
     fn have_run(&mut self, d: &'static Command, args: Args<'_>, mark: Mark, out: &mut Reply) {
-        let start = Instant::now();
+        let start = self.slices.clock();
         let rests = self.lets_others_on();
         debug_assert!(rests, "a script begins before it calls");
         let result = self.slices.ask(d, args, out.resp()).map(|reply| reply.parts().for_each(|part| out.raw(part)));
-        let end = Instant::now();
-        self.ended = Some(end);
+        let now = Instant::now();
+        self.ended = Some(now);
+        let nanos = Some((self.slices.on_clock(now) - start).as_nanos() as u64);
         let now_ms = match &mut self.at {
             At::Alone(worker, _) => worker.now_ms(),
             At::Beside(tx, ..) => tx.now_ms(),
             At::Before(_) | At::Nowhere => unreachable!("a script begins before it calls"),
         };
         let Some(Hands { session, .. }) = &mut self.hands else { unreachable!("one command at a time") };
-        let ran =
-            Ran { row: d, args, result, mark, nanos: Some((end - start).as_nanos() as u64), now_ms, is_pending: false };
+        let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), None, out);
     }
 

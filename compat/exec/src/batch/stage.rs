@@ -21,7 +21,7 @@
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -113,9 +113,9 @@ impl RestingScript {
         self.0.call.take()
     }
 
-    /// Gives the script the reply to the command that was taken, or its error.
-    pub fn answer(&mut self, answer: CmdResult<Reply>) {
-        self.0.answer = Some(answer);
+    /// Gives the script the reply to the command that was taken, or its error, and the time that the command took.
+    pub fn answer(&mut self, answer: CmdResult<Reply>, took: Duration) {
+        self.0.answer = Some((answer, took));
     }
 
     /// Goes on with the script for a slice, on a worker that holds nothing.
@@ -180,6 +180,8 @@ struct Part {
     denied: Denied,
     still: bool,
     begun: Instant,
+    /// Time for which it has run.
+    ran: Duration,
     /// None if its place was not to be had.
     result: Option<CmdResult>,
 }
@@ -216,7 +218,7 @@ impl Running<'_> {
         let args = work.args(&work.requests[*next], input, outside);
         let keeper = scripts.as_deref_mut().map(Scripts::keeper);
         let (denied, still, slices) = (*denied, *pause != Pause::None, Slices::endless());
-        let parts = Scripting { table, observers, keeper, denied, still, slices };
+        let parts = Scripting { table, observers, keeper, denied, still, slices: &slices };
         let (mut own, mut called, mut scratch) = (Session::of_script(session), Request::default(), Reply::new());
         let room = Room { request: &mut called, scratch: &mut scratch };
         let (begun, mark) = (Instant::now(), out.mark());
@@ -396,16 +398,17 @@ impl Stage {
         self.observers.follow(observers);
         self.out.set_resp(out.resp());
         self.out.set_ceiling(out.ceiling());
-        self.part = Some(Part { row, job, session, denied, still, begun: Instant::now(), result: None });
+        let (begun, ran) = (Instant::now(), Duration::ZERO);
+        self.part = Some(Part { row, job, session, denied, still, begun, ran, result: None });
     }
 
     /// Runs the script, from its first slice to its last.
     fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rest>) -> Box<Stage> {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
-        let Part { row, job, session, denied, still, begun, result } = part.as_mut().expect("a script was set up");
+        let Part { row, job, session, denied, still, begun, ran, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);
-        let mut parts =
-            Scripting { table, observers, keeper: Some(&mut **keeper), denied: *denied, still: *still, slices };
+        let keeper = Some(&mut **keeper);
+        let mut parts = Scripting { table, observers, keeper, denied: *denied, still: *still, slices: &slices };
         *result = match *job {
             Job::Script(run) => {
                 let room = Room { request: called, scratch };
@@ -413,6 +416,7 @@ impl Stage {
             }
             Job::Exec => run_alone(row, &mut parts, worker, session, out).map(|_| Ok(())),
         };
+        *ran = slices.clock() - *begun;
         self
     }
 
@@ -423,7 +427,7 @@ impl Stage {
         observers.absorb(&mut self.observers);
     }
 
-    /// Ends the command that ran the script: its reply is written. Gives the nanoseconds from its beginning; None, and nothing
+    /// Ends the command that ran the script: its reply is written. Gives the nanoseconds for which it has run; None, and nothing
     /// is done, if its place was not to be had.
     pub(super) fn finish(
         &mut self,
@@ -432,7 +436,7 @@ impl Stage {
         client: &mut Session,
         out: &mut Reply,
     ) -> Option<u64> {
-        let Part { row, job, session, begun, result, .. } = self.part.take().expect("a script has ended");
+        let Part { row, job, session, ran, result, .. } = self.part.take().expect("a script has ended");
         if let Job::Exec = job {
             client.come_back(session);
         }
@@ -444,7 +448,7 @@ impl Stage {
             self.out.parts().for_each(|part| out.raw(part));
             self.out.clear(REPLY_KEEP_BYTES);
         }
-        let (nanos, now_ms) = (begun.elapsed().as_nanos() as u64, worker.now_ms());
+        let (nanos, now_ms) = (ran.as_nanos() as u64, worker.now_ms());
         if let Job::Exec = job {
             // The transaction has counted itself.
             return Some(nanos);

@@ -3,7 +3,12 @@
 //! ```text
 //!   turn: TurnState::Script --> the connection waits --> a slice a turn ... --> the reply, the connection goes on
 //!                                                         between two: a command of the server (INFO) that it has called
+//!
+//!   share:  visits for 1 ms | slice | visits for 1 ms | slice | ...     a turn has several slices where it is long
 //! ```
+//! So a script has half of its worker's time, or all that others leave: one slice a turn would be little where a thousand
+//! connections have a visit in each turn, and what it holds would stay held.
+//!
 //! If the client is gone meanwhile, the script runs to its end all the same: others may have seen what it has published. If
 //! the server ends, so does the script.
 //!
@@ -26,6 +31,9 @@ use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
 use crate::state::ctx::{After, ServerCtx};
 
+/// Time of visits after which a script that rests has a slice, which takes about as long.
+const VISITS: Duration = Duration::from_millis(1);
+
 /// A script that rests.
 pub(super) struct ScriptAtRest {
     script: RestingScript,
@@ -33,6 +41,8 @@ pub(super) struct ScriptAtRest {
     who: ConnRef,
     /// The position of the journal for which the commands before it waited, and so what scripts among them have pushed.
     until: u64,
+    /// When it began to rest.
+    since: Instant,
 }
 
 impl Worker {
@@ -41,6 +51,14 @@ impl Worker {
     pub(super) fn go_on_with_script(&mut self) {
         if let Some(rests) = self.core.script.take() {
             self.run_slice(rests);
+        }
+    }
+
+    /// Behind a visit: goes on with the script that rests if it has its share of the turn to get.
+    #[inline]
+    pub(super) fn share_turn_with_script(&mut self) {
+        if self.core.script.as_ref().is_some_and(|rests| rests.since.elapsed() >= VISITS) {
+            self.go_on_with_script();
         }
     }
 
@@ -61,7 +79,7 @@ impl Worker {
 
     #[cold]
     fn run_slice(&mut self, rests: ScriptAtRest) {
-        let ScriptAtRest { mut script, who, until } = rests;
+        let ScriptAtRest { mut script, who, until, .. } = rests;
         if let Some(call) = script.take_call() {
             let begun = Instant::now();
             let answer = self.core.run_for_script(who, &call);
@@ -72,7 +90,7 @@ impl Worker {
                 self.core.store.await_also(until);
                 self.end_script(ended, who);
             }
-            Err(script) => self.core.script = Some(ScriptAtRest { script, who, until }),
+            Err(script) => self.core.script = Some(ScriptAtRest { script, who, until, since: Instant::now() }),
         }
     }
 
@@ -101,7 +119,7 @@ impl Core {
         let conn = &mut self.conns[id];
         conn.wait(WaitReasons::SCRIPT);
         debug_assert!(self.script.is_none(), "a worker has one script under way");
-        self.script = Some(ScriptAtRest { script, who: conn.who(), until: 0 });
+        self.script = Some(ScriptAtRest { script, who: conn.who(), until: 0, since: Instant::now() });
     }
 
     /// True while a script of another connection rests: what the worker's scripts have pushed is not this one's.

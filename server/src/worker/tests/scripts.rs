@@ -234,6 +234,25 @@ fn a_script_goes_on_without_its_client() {
     other.ask(&["GET", "a"], "$4\r\ndone\r\n");
 }
 
+/// A turn of the loop is as long as the visits of all connections in it: a script goes on between them.
+#[test]
+fn issue_15_a_script_has_its_share_of_long_turns() {
+    const SLICES: u64 = 50;
+    let server = Server::start(1, "");
+    let mut others: Vec<Client> = (0..16).map(|_| server.connect()).collect();
+    // Some milliseconds a BITCOUNT: a visit has one or two.
+    others[0].ask(&["SET", "large", &"x".repeat(48 << 20)], "+OK\r\n");
+    let mut runner = server.connect();
+    runner.ask(&["PING"], "+PONG\r\n");
+    others.iter_mut().for_each(|other| other.send(&request(&["BITCOUNT", "large"]).repeat(1000)));
+    wait_until("they are served", || server.state().total(|stats| &stats.commands) > 60);
+    let before = calls(&mut runner, "bitcount");
+    // Each call of the server's is answered between two slices.
+    runner.ask(&["EVAL", "for i = 1, ARGV[1] do redis.call('LASTSAVE') end return 1", "0", &SLICES.to_string()], ":1\r\n");
+    let visits = calls(&mut runner, "bitcount") - before;
+    assert!(visits < SLICES * 2, "{visits} in {SLICES} slices");
+}
+
 #[test]
 fn requests_behind_a_script_that_rests_run_behind_it() {
     let server = Server::start(1, "");

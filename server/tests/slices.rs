@@ -2,10 +2,11 @@
 
 mod script_world;
 
+use std::sync::{Arc, Barrier};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use script_world::{World, go_on};
+use script_world::{World, go_on, request};
 
 /// A loop that SCRIPT KILL alone ends.
 const ENDLESS: &str = "while true do end";
@@ -95,6 +96,34 @@ fn the_deepest_nesting_fits_the_stack_of_scripts() {
         assert_eq!(world.ask(1, &["EVAL", "return 'whole'", "0"]), "$5\r\nwhole\r\n");
     }
     assert!(world.scripts.running().busy_for(1).is_none());
+}
+
+/// A script that has rested, has to begin again alone, and does not get the gate: its client's request waits like any other,
+/// and nothing of it runs.
+#[test]
+fn issue_15_a_script_whose_place_is_taken_behind_a_rest_is_put_back() {
+    let mut world = World::new();
+    let body = "for i = 1, 2000000 do end return redis.call(ARGV[1])";
+    let words = ["EVAL", body, "0", "dbsize"];
+    let resting = world.begin(0, &words);
+    let (inside, leave, store) = (Barrier::new(2), Barrier::new(2), Arc::clone(world.store()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let other = store.gate().enter(1);
+            inside.wait();
+            leave.wait();
+            drop(other);
+        });
+        inside.wait();
+        let (ended, _) = go_on(resting);
+        let again = world.end_put_back(0, ended);
+        assert_eq!(again.escape_ascii().to_string(), request(&words).escape_ascii().to_string());
+        assert!(world.ask(1, &["SCRIPT", "KILL"]).starts_with("-NOTBUSY"));
+        assert_eq!(world.ask(1, &["EVAL", "return 1", "0"]), ":1\r\n");
+        assert!(world.turn(0, &words).is_none(), "the other one is still inside");
+        leave.wait();
+    });
+    assert_eq!(world.ask(0, &words), ":0\r\n");
 }
 
 /// The time of a script, of its transaction, and of a library that is loaded, is the time for which it has run.

@@ -9,6 +9,9 @@
 //! So a script has half of its worker's time, or all that others leave: one slice a turn would be little where a thousand
 //! connections have a visit in each turn, and what it holds would stay held.
 //!
+//! A script that has to begin again elsewhere, and whose place there is taken, goes back to its connection as the request that
+//! it was (`Batch::end_script`), so that pauses, rights and the rest are asked anew. Nothing runs meanwhile.
+//!
 //! If the client is gone meanwhile, the script runs to its end all the same: others may have seen what it has published. If
 //! the server ends, so does the script.
 //!
@@ -94,7 +97,7 @@ impl Worker {
         }
     }
 
-    /// Gives the client of a script that has ended its reply.
+    /// Gives the client of a script that has ended its reply; or its request back, if that has to be tried again.
     fn end_script(&mut self, ended: EndedScript, who: ConnRef) {
         if !self.core.conns.is_there(who) {
             return self.core.end_script_of_nobody(ended);
@@ -103,9 +106,14 @@ impl Worker {
         let served = self.reply(who.conn, |core, _, out| {
             let session = core.conns[who.conn].session_mut();
             out.set_resp(session.resp());
-            core.batch.end_script(ended, &mut core.store, Some(session), out);
+            let again = core.batch.end_script(ended, &mut core.store, Some(session), out);
             core.account(who.conn);
-            Stop::Again
+            let Some(request) = again else {
+                core.stats().commands.add(1);
+                return Stop::Again;
+            };
+            core.conns[who.conn].requests_mut().try_again(request);
+            Stop::Busy
         });
         self.core.conns.lift(who, WaitReasons::SCRIPT);
         self.finish_visit(who.conn, served);
@@ -167,9 +175,11 @@ impl Core {
         }
     }
 
-    /// Ends a script whose client is gone.
+    /// Ends a script whose client is gone: it is not tried again.
     fn end_script_of_nobody(&mut self, ended: EndedScript) {
-        self.batch.end_script(ended, &mut self.store, None, &mut Reply::new());
+        if self.batch.end_script(ended, &mut self.store, None, &mut Reply::new()).is_none() {
+            self.stats().commands.add(1);
+        }
         // Their lines have no address any more, and are not to be found under the next client's.
         self.batch.slow().take_commands();
         self.batch.take_monitored();

@@ -39,6 +39,7 @@ use crate::ctx::{Ctx, KeyArg};
 use crate::denials::Origin;
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
+use crate::journal::put_request;
 use crate::large_arguments::LargeArguments;
 use crate::last_command;
 use crate::monitor::Seen;
@@ -77,7 +78,7 @@ pub(super) struct Room<'b> {
 
 impl Scripting<'_> {
     /// Runs a script that a client has called outside of a transaction, on a session of its own. None, and nothing is done, if
-    /// its place is taken; a script that has rested tries until it has its place.
+    /// its place is taken: then its request is tried again, with all that is asked before a request runs.
     pub(super) fn run_by_itself(
         mut self,
         command: (&'static Command, ScriptFn),
@@ -97,9 +98,7 @@ impl Scripting<'_> {
             let (result, end) = self.attempt(command, call, &store, Place::Free { alone }, room);
             match end {
                 End::Ran => return Some(result),
-                End::PutOff if !self.slices.has_rested() => return None,
-                End::PutOff => self.slices.rest(),
-                End::MetWide => alone = true,
+                End::PutOff | End::MetWide => {}
             }
             out.truncate(mark);
             own.select(db);
@@ -107,6 +106,10 @@ impl Scripting<'_> {
             if let Some(seen) = &mut self.observers.monitored {
                 seen.truncate(lines);
             }
+            if end == End::PutOff {
+                return None;
+            }
+            alone = true;
         }
     }
 
@@ -258,6 +261,9 @@ pub(super) struct Request {
     shards: ShardSet,
 }
 
+/// Bytes of a request beside those of its words, a word, about.
+const WORD_BYTES: usize = 16;
+
 /// Bytes of words for which room is kept from one command to the next.
 const KEPT_BYTES: usize = 64 << 10;
 
@@ -274,6 +280,13 @@ impl Request {
 
     pub(super) fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
+    }
+
+    /// The request as a client sends it.
+    pub(super) fn to_resp(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + WORD_BYTES * (1 + self.spans.len()));
+        put_request(&mut bytes, self.args().iter());
+        bytes
     }
 }
 

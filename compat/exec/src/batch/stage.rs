@@ -8,7 +8,7 @@
 //!                                  |   v
 //!                                one slice in each turn of the worker's loop (RestingScript::go_on)
 //!                                      |
-//!                                      v ends: Batch::end_script
+//!                                      v ends: Batch::end_script --> its reply, or its request, to be tried again
 //! ```
 //! A script that rests keeps what it holds: its place at the gate, the token, its shards. So it shares nothing with the worker
 //! that serves others meanwhile, and whatever it leaves behind (messages to waiters, lines for monitors, positions of the
@@ -301,18 +301,24 @@ impl Batch {
         self.scripts = Some(Box::new(Scripts { stage: None, aside: keeper, stack: None }));
     }
 
-    /// Settles a script that has rested: its reply goes to the `client`, if that is still there.
+    /// Settles a script that has rested: its reply goes to the `client`, if that is still there. Or gives its request, as a client
+    /// sends it: the script has met a command for which it has to begin again alone, and that place was taken. Nothing of it is
+    /// done, and it is tried again like any request that is put back.
     pub fn end_script(
         &mut self,
         ended: EndedScript,
         worker: &mut StoreWorker,
         client: Option<&mut Session>,
         out: &mut Reply,
-    ) {
+    ) -> Option<Vec<u8>> {
         let mut gone = None;
         let client = client.unwrap_or_else(|| gone.insert(Session::of_replay(0)));
-        let ran = self.settle(ended, worker, client, out);
-        debug_assert!(ran.is_some(), "a script that has rested waits for its place");
+        if self.settle(ended, worker, client, out).is_some() {
+            return None;
+        }
+        client.note_busy();
+        let stage = self.scripts.as_ref().and_then(|scripts| scripts.stage.as_ref());
+        stage.map(|stage| stage.request.to_resp())
     }
 
     /// Settles a script that has ended: the stage is free again. Gives the nanoseconds that its command took; None, and nothing
@@ -440,7 +446,10 @@ impl Stage {
         if let Job::Exec = job {
             client.come_back(session);
         }
-        let result = result?;
+        let Some(result) = result else {
+            debug_assert!(self.out.is_empty(), "nothing is done");
+            return None;
+        };
         let mark = out.mark();
         if self.out.len() > COPIED_BYTES || self.out.is_overflown() {
             out.append(mem::take(&mut self.out));

@@ -101,7 +101,7 @@ pub trait ScriptCalls {
     fn begin_again(&mut self);
     /// The command itself, as it was sent, is an effect: what it has changed is no key.
     fn report_sent(&mut self);
-    /// The effects so far do not go into the journal.
+    /// The script ends with the server: its effects do not go into the journal, nor do others of its transaction.
     fn forget_effects(&mut self);
     /// Whether the client's user may run this command; None if there is no such command.
     fn may_call(&mut self, words: &[&[u8]]) -> Option<bool>;

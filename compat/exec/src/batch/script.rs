@@ -54,7 +54,8 @@ impl Batch {
     pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable, slices: &'b Slices<'b>) -> Scripting<'b> {
         let Batch { observers, scripts, denied, pause, .. } = self;
         let keeper = scripts.as_deref_mut().map(|scripts| scripts.keeper());
-        Scripting { table, observers, keeper, denied: *denied, still: *pause != Pause::None, slices }
+        let still = *pause != Pause::None;
+        Scripting { table, observers, keeper, denied: *denied, still, slices, abandoned: false }
     }
 }
 
@@ -68,6 +69,8 @@ pub(super) struct Scripting<'b> {
     /// Nothing may change at present but by commands that were let in.
     pub(super) still: bool,
     pub(super) slices: &'b Slices<'b>,
+    /// A script has been ended with the server: nothing runs behind it, and no effect of its unit is kept.
+    pub(super) abandoned: bool,
 }
 
 /// Room that a script is lent, for the commands that it has run and for their replies.
@@ -147,7 +150,7 @@ impl Scripting<'_> {
     ) -> (CmdResult, End) {
         let WideCall { args, worker, session, out } = call;
         let replays = session.replays();
-        let Scripting { table, observers, keeper, denied, still, slices } = self;
+        let Scripting { table, observers, keeper, denied, still, slices, abandoned } = self;
         let keeper = keeper.as_deref_mut().expect("a server with commands of scripts has a stage");
         let mut calls = Calls {
             store,
@@ -169,6 +172,7 @@ impl Scripting<'_> {
             ended: None,
             ready: VecDeque::new(),
             changes: store.database_changes(),
+            abandoned,
             end: End::Ran,
             met_wide: false,
         };
@@ -248,6 +252,7 @@ struct Calls<'c> {
     ready: VecDeque<ReadyKey>,
     /// The state of the database map before it.
     changes: u64,
+    abandoned: &'c mut bool,
     end: End,
     met_wide: bool,
 }
@@ -389,6 +394,7 @@ impl ScriptCalls for Calls<'_> {
     }
 
     fn forget_effects(&mut self) {
+        *self.abandoned = true;
         match &mut self.at {
             At::Alone(worker, _) => worker.forget_effects(),
             At::Beside(tx, ..) => tx.forget_effects(),

@@ -218,7 +218,7 @@ impl Running<'_> {
         let args = work.args(&work.requests[*next], input, outside);
         let keeper = scripts.as_deref_mut().map(Scripts::keeper);
         let (denied, still, slices) = (*denied, *pause != Pause::None, Slices::endless());
-        let parts = Scripting { table, observers, keeper, denied, still, slices: &slices };
+        let parts = Scripting { table, observers, keeper, denied, still, slices: &slices, abandoned: false };
         let (mut own, mut called, mut scratch) = (Session::of_script(session), Request::default(), Reply::new());
         let room = Room { request: &mut called, scratch: &mut scratch };
         let (begun, mark) = (Instant::now(), out.mark());
@@ -414,7 +414,8 @@ impl Stage {
         let Part { row, job, session, denied, still, begun, ran, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);
         let keeper = Some(&mut **keeper);
-        let mut parts = Scripting { table, observers, keeper, denied: *denied, still: *still, slices: &slices };
+        let (slices, denied, still) = (&slices, *denied, *still);
+        let mut parts = Scripting { table, observers, keeper, denied, still, slices, abandoned: false };
         *result = match *job {
             Job::Script(run) => {
                 let room = Room { request: called, scratch };

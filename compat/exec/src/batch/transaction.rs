@@ -491,7 +491,7 @@ impl Transaction {
         out: &mut Reply,
     ) -> Option<(&'static Command, &Queued)> {
         let (store, table) = (Arc::clone(worker.store()), parts.table);
-        loop {
+        while !parts.abandoned {
             let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
             let mut tx = Tx::new(&store, worker.parts().1, session.db());
             tx.set_overdue(session.overdue(parts.still));
@@ -521,6 +521,9 @@ impl Transaction {
             let caller = Caller::Exec { session: &mut *session, muted: self.muted };
             parts.observers.after(ran, caller, None, out);
         }
+        // The rest of it would be in the file, without its beginning.
+        self.queue.truncate(self.next);
+        None
     }
 
     /// Runs commands on keys and on the session, up to one that is neither.

@@ -193,6 +193,24 @@ fn a_script_that_has_written_ends_with_the_server_alone() {
     drop(runner);
 }
 
+/// Of a transaction that ends with the server nothing is in the journal: half of it would be wrong.
+#[test]
+fn issue_15_a_transaction_that_the_end_of_the_server_cuts_off_leaves_no_half() {
+    let server = Server::start(1, "");
+    server.state().store().keep_effects(true);
+    let mut other = server.connect();
+    let mut runner = server.connect();
+    let lines: [&[&str]; 5] = [&["MULTI"], &["SET", "a", "1"], &["EVAL", ENDLESS, "0"], &["SET", "b", "1"], &["EXEC"]];
+    runner.send(&lines.map(request).concat());
+    wait_until("the script runs", || server.state().scripts().running().busy_for(1).is_some());
+    other.send(&request(&["SHUTDOWN", "NOSAVE"]));
+    assert!(other.is_closed());
+    wait_until("the script ends", || server.state().scripts().running().busy_for(1).is_none());
+    runner.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
+    assert!(runner.is_closed());
+    assert_eq!(server.state().persist().aof.journal().waiting_bytes(), 0);
+}
+
 /// Waiters, watchers and closed connections have entries in the shard that the script holds, on the same thread: nobody may
 /// wait for it.
 #[test]

@@ -33,6 +33,9 @@ fn a_worker_goes_on_beside_a_script_that_rests_and_puts_back_what_needs_its_shar
     assert!(world.turn(1, &["GET", "held"]).is_none(), "the script holds it");
     assert!(world.turn(1, &["EVAL", "return 1", "0"]).is_none(), "one script at a time");
     assert!(world.turn(2, &["FLUSHALL"]).is_none(), "the script is inside the gate");
+    assert!(world.turn(2, &["SCAN", "0"]).is_none(), "it would wait for the shard");
+    assert_eq!(world.ask(2, &["DBSIZE"]), ":2\r\n");
+    assert!(world.ask(2, &["MEMORY", "STATS"]).contains("keys.count\r\n:2\r\n"));
     assert_eq!(world.ask(1, &["SCRIPT", "LOAD", "return 1"]), "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n");
     assert_eq!(world.ask(1, &["SCRIPT", "KILL"]), "+OK\r\n");
     let (ended, _) = go_on(resting);

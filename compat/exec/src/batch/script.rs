@@ -537,7 +537,7 @@ fn reads_for_tracker(d: &Command, session: &Session) -> bool {
 
 /// True for a command that cannot run beside others: it does not name all its keys.
 fn is_wide(d: &'static Command) -> bool {
-    matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_))
+    matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Figures(_))
 }
 
 /// A command.

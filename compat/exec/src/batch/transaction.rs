@@ -345,7 +345,8 @@ fn meets_frozen(store: &Store, session: &Session) -> bool {
 fn reach_of(command: &Command) -> Reach {
     match command.exec {
         Exec::Server => Reach::Server,
-        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Script(..) | Exec::Keeper(_) => Reach::Exclusive,
+        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Figures(_) => Reach::Exclusive,
+        Exec::Script(..) | Exec::Keeper(_) => Reach::Exclusive,
         _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
         _ => Reach::Shards,
     }

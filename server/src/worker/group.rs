@@ -100,7 +100,7 @@ impl Worker {
                 None => self.serve(who.conn, data, early),
             };
             self.finish_visit(who.conn, served);
-            // What the others of the group have sent stays in its place.
+            // The requests of the group's others stay in the scratch buffer meanwhile.
             self.share_turn_with_script();
         }
         self.group = group;

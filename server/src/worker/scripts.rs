@@ -93,7 +93,13 @@ impl Worker {
                 self.core.store.await_also(until);
                 self.end_script(ended, who);
             }
-            Err(script) => self.core.script = Some(ScriptAtRest { script, who, until, since: Instant::now() }),
+            Err(script) => {
+                if let Some(conn) = self.core.conns.get_mut(who) {
+                    conn.session_mut().note_script_bytes(script.bytes());
+                    self.core.count(who.conn);
+                }
+                self.core.script = Some(ScriptAtRest { script, who, until, since: Instant::now() });
+            }
         }
     }
 

@@ -33,7 +33,8 @@ impl World {
     /// An empty store.
     pub(crate) fn new() -> World {
         let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
-        let store = Store::new(&Options { seed: 7, geometry, workers: 2, ..Options::default() }).expect("an address range");
+        let store =
+            Store::new(&Options { seed: 7, geometry, workers: 2, ..Options::default() }).expect("an address range");
         let table = Arc::new(CommandTable::new(commands()));
         let scripts = Arc::new(Scripts::default());
         let keeper = || Box::new(Keeper::new(Arc::clone(&scripts)));

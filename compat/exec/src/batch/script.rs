@@ -269,13 +269,14 @@ pub(super) struct Request {
 /// Bytes of a request beside those of its words, a word, about.
 const WORD_BYTES: usize = 16;
 
-/// Bytes of words for which room is kept from one command to the next.
+/// Bytes of words for which room is kept from one script to the next.
 const KEPT_BYTES: usize = 64 << 10;
+/// Words and keys for which room is kept from one script to the next.
+const KEPT_WORDS: usize = 1024;
 
 impl Request {
     pub(super) fn set<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
         self.spans.clear();
         for word in words {
             self.spans.push(Span { start: self.bytes.len(), len: word.len() });
@@ -285,6 +286,22 @@ impl Request {
 
     pub(super) fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
+    }
+
+    /// Bytes of memory that it has.
+    pub(super) fn held_bytes(&self) -> usize {
+        let Request { bytes, spans, keys, .. } = self;
+        bytes.capacity() + spans.capacity() * size_of::<Span>() + keys.capacity() * size_of::<KeyArg>()
+    }
+
+    /// Empties it, and lets memory go beyond what most requests need.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.spans.clear();
+        self.spans.shrink_to(KEPT_WORDS);
+        self.keys.clear();
+        self.keys.shrink_to(KEPT_WORDS);
     }
 
     /// The request as a client sends it.
@@ -423,7 +440,8 @@ impl<'c> Calls<'c> {
     /// Rests if the slice is over at this time. What the script holds is still held behind it.
     fn rest_after(&mut self, now: Instant) {
         if self.slices.is_over(now) && self.lets_others_on() {
-            self.slices.rest();
+            let reply_bytes = self.hands.as_ref().map_or(0, |hands| hands.out.held_bytes());
+            self.slices.rest(self.request.held_bytes() + reply_bytes);
         }
     }
 
@@ -666,7 +684,7 @@ impl<'c> Calls<'c> {
         let start = self.slices.clock();
         let rests = self.lets_others_on();
         debug_assert!(rests, "a script begins before it calls");
-        let result = self.slices.ask(d, args, out.resp()).map(|reply| reply.parts().for_each(|part| out.raw(part)));
+        let result = self.slices.ask(d, args, out).map(|reply| reply.parts().for_each(|part| out.raw(part)));
         let now = Instant::now();
         self.ended = Some(now);
         let nanos = Some((self.slices.on_clock(now) - start).as_nanos() as u64);

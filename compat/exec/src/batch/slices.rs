@@ -20,6 +20,13 @@ use crate::multi::Queued;
 /// Time of a script after which it rests.
 const SLICE: Duration = Duration::from_millis(1);
 
+/// A script that rests.
+pub(super) struct Rested {
+    pub(super) why: Rest,
+    /// Bytes of memory that it has in buffers, its request apart.
+    pub(super) bytes: usize,
+}
+
 /// Why a script rests.
 pub(super) enum Rest {
     /// Its slice is over.
@@ -58,12 +65,14 @@ impl ServerCall {
 /// The slices of a script.
 pub(super) struct Slices<'y> {
     /// None: it never rests.
-    yielder: Option<&'y Yielder<Answer, Rest>>,
+    yielder: Option<&'y Yielder<Answer, Rested>>,
     /// When the slice ends.
     until: Cell<Instant>,
     has_rested: Cell<bool>,
     /// Time of all rests, commands of the server apart.
     rests: Cell<Duration>,
+    /// Bytes of the replies before the script's, in its transaction.
+    reply_bytes: Cell<usize>,
 }
 
 impl<'y> Slices<'y> {
@@ -73,12 +82,18 @@ impl<'y> Slices<'y> {
     }
 
     /// The slices of a script that begins now.
-    pub(super) fn begin(yielder: &'y Yielder<Answer, Rest>, now: Instant) -> Slices<'y> {
+    pub(super) fn begin(yielder: &'y Yielder<Answer, Rested>, now: Instant) -> Slices<'y> {
         Slices::new(Some(yielder), now + SLICE)
     }
 
-    fn new(yielder: Option<&'y Yielder<Answer, Rest>>, until: Instant) -> Slices<'y> {
-        Slices { yielder, until: Cell::new(until), has_rested: Cell::new(false), rests: Cell::new(Duration::ZERO) }
+    fn new(yielder: Option<&'y Yielder<Answer, Rested>>, until: Instant) -> Slices<'y> {
+        let (has_rested, rests) = (Cell::new(false), Cell::new(Duration::ZERO));
+        Slices { yielder, until: Cell::new(until), has_rested, rests, reply_bytes: Cell::new(0) }
+    }
+
+    /// A script of a transaction begins, whose replies before it take `bytes` bytes.
+    pub(super) fn follow_replies(&self, bytes: usize) {
+        self.reply_bytes.set(bytes);
     }
 
     /// The script's clock: differences of its times are the time that the script has run.
@@ -107,26 +122,26 @@ impl<'y> Slices<'y> {
         self.yielder.is_some()
     }
 
-    /// Rests until the worker goes on with the script.
-    pub(super) fn rest(&self) {
-        let answer = self.suspend(Rest::Slice);
+    /// Rests until the worker goes on with the script, which has `bytes` bytes in buffers.
+    pub(super) fn rest(&self, bytes: usize) {
+        let answer = self.suspend(Rest::Slice, bytes);
         debug_assert!(answer.is_none(), "nothing was asked");
     }
 
-    /// Rests until the server has run this command.
-    pub(super) fn ask(&self, command: &'static Command, args: Args<'_>, resp: Resp) -> CmdResult<Reply> {
-        let request = Queued::new(command, args);
-        let answer = self.suspend(Rest::Server(ServerCall { command, request, resp }));
+    /// Rests until the server has run this command, which replies like `out`.
+    pub(super) fn ask(&self, command: &'static Command, args: Args<'_>, out: &Reply) -> CmdResult<Reply> {
+        let (request, resp) = (Queued::new(command, args), out.resp());
+        let answer = self.suspend(Rest::Server(ServerCall { command, request, resp }), args.bytes() + out.held_bytes());
         let (reply, took) = answer.expect("whoever goes on with the script has run its command");
         self.rests.set(self.rests.get().saturating_sub(took));
         reply
     }
 
-    fn suspend(&self, rest: Rest) -> Answer {
+    fn suspend(&self, why: Rest, bytes: usize) -> Answer {
         let yielder = self.yielder.expect("a script that may rest");
         self.has_rested.set(true);
         let begun = Instant::now();
-        let answer = yielder.suspend(rest);
+        let answer = yielder.suspend(Rested { why, bytes: bytes + self.reply_bytes.get() });
         let now = Instant::now();
         self.rests.set(self.rests.get() + (now - begun));
         self.until.set(now + SLICE);

@@ -31,7 +31,7 @@ use varve_store::StoreWorker;
 
 use super::account::whole_ms;
 use super::script::{Request, Room, Scripting};
-use super::slices::{Answer, Rest, ServerCall, Slices};
+use super::slices::{Answer, Rest, Rested, ServerCall, Slices};
 use super::transaction::run_alone;
 use super::{Batch, Running, Stop};
 use crate::checks::{self, Denied};
@@ -74,7 +74,7 @@ pub(super) struct Scripts {
 }
 
 /// A script on its stack.
-type Act = Coroutine<Answer, Rest, Box<Stage>>;
+type Act = Coroutine<Answer, Rested, Box<Stage>>;
 
 /// A script that rests: its stack, and all that it holds. It stays on the thread on which it has begun, and is gone on with to
 /// its end: a script that is dropped half way aborts the process.
@@ -86,6 +86,10 @@ struct Resting {
     call: Option<ServerCall>,
     /// The answer to it.
     answer: Answer,
+    /// Bytes of the request that runs it, or of the transaction.
+    request_bytes: usize,
+    /// Bytes that it has in buffers beside the request.
+    bytes: usize,
 }
 
 /// A script that has rested and ended, to be settled by [`Batch::end_script`].
@@ -123,9 +127,14 @@ impl RestingScript {
     /// # Errors
     /// It rests again.
     pub fn go_on(self) -> Result<EndedScript, RestingScript> {
-        let Resting { act, call, answer } = *self.0;
+        let Resting { act, call, answer, request_bytes, .. } = *self.0;
         debug_assert!(call.is_none(), "a command that was called is answered first");
-        slice(act, answer)
+        slice(act, answer, request_bytes)
+    }
+
+    /// Bytes of memory that the script has beside the state of its language: its client's.
+    pub fn bytes(&self) -> usize {
+        self.0.request_bytes + self.0.bytes
     }
 }
 
@@ -133,13 +142,13 @@ impl RestingScript {
 ///
 /// # Errors
 /// It rests.
-fn slice(mut act: Act, answer: Answer) -> Result<EndedScript, RestingScript> {
+fn slice(mut act: Act, answer: Answer, request_bytes: usize) -> Result<EndedScript, RestingScript> {
     rank::take_back();
     match act.resume(answer) {
-        CoroutineResult::Yield(rest) => {
+        CoroutineResult::Yield(Rested { why, bytes }) => {
             rank::set_aside();
-            let call = if let Rest::Server(call) = rest { Some(call) } else { None };
-            Err(RestingScript(Box::new(Resting { act, call, answer: None })))
+            let call = if let Rest::Server(call) = why { Some(call) } else { None };
+            Err(RestingScript(Box::new(Resting { act, call, answer: None, request_bytes, bytes })))
         }
         CoroutineResult::Return(stage) => Ok(EndedScript { stage, stack: act.into_stack() }),
     }
@@ -263,10 +272,12 @@ impl Running<'_> {
         let (worker_now, observers) = (&**worker, &batch.observers);
         let (denied, still) = (batch.denied, batch.pause != Pause::None);
         stage.set(Cue { row, job, args, session, denied, still, worker: worker_now, observers, out });
-        let perform = move |yielder: &Yielder<Answer, Rest>, _: Answer| stage.perform(yielder);
-        let ended = slice(Coroutine::with_stack(stack, perform), None).map_err(|script| {
+        let request_bytes = stage.request_bytes();
+        let perform = move |yielder: &Yielder<Answer, Rested>, _: Answer| stage.perform(yielder);
+        let ended = slice(Coroutine::with_stack(stack, perform), None, request_bytes).map_err(|script| {
             *next += 1;
             self.session.note_command(row);
+            self.session.note_script_bytes(script.bytes());
             Stop::Script(script)
         })?;
         let nanos = batch.settle(ended, worker, self.session, out).ok_or(Stop::Busy)?;
@@ -317,8 +328,10 @@ impl Batch {
             return None;
         }
         client.note_busy();
-        let stage = self.scripts.as_ref().and_then(|scripts| scripts.stage.as_ref());
-        stage.map(|stage| stage.request.to_resp())
+        let stage = self.scripts.as_mut().and_then(|scripts| scripts.stage.as_mut())?;
+        let request = stage.request.to_resp();
+        stage.clear();
+        Some(request)
     }
 
     /// Settles a script that has ended: the stage is free again. Gives the nanoseconds that its command took; None, and nothing
@@ -333,6 +346,10 @@ impl Batch {
         let EndedScript { mut stage, stack } = ended;
         stage.settle(worker, &mut self.observers);
         let took = stage.finish(worker, &mut self.observers, client, out);
+        client.note_script_bytes(0);
+        if took.is_some() {
+            stage.clear();
+        }
         let scripts = self.scripts.as_deref_mut().expect("it was taken from there");
         debug_assert!(scripts.stage.is_none(), "a worker has one stage");
         (scripts.stage, scripts.stack) = (Some(stage), Some(stack));
@@ -408,8 +425,13 @@ impl Stage {
         self.part = Some(Part { row, job, session, denied, still, begun, ran, result: None });
     }
 
+    /// Bytes of the request, or of the transaction.
+    fn request_bytes(&self) -> usize {
+        self.request.held_bytes() + self.part.as_ref().map_or(0, |part| part.session.queued_bytes())
+    }
+
     /// Runs the script, from its first slice to its last.
-    fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rest>) -> Box<Stage> {
+    fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rested>) -> Box<Stage> {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
         let Part { row, job, session, denied, still, begun, ran, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);
@@ -467,6 +489,13 @@ impl Stage {
         let ran = Ran { row, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
         observers.after(ran, Caller::Client(client), None, out);
         Some(nanos)
+    }
+
+    /// Keeps of its buffers what most scripts need.
+    fn clear(&mut self) {
+        self.request.clear();
+        self.called.clear();
+        self.scratch.clear(REPLY_KEEP_BYTES);
     }
 }
 

@@ -510,7 +510,10 @@ impl Transaction {
             let (args, mark, start) = (queued.args(), out.mark(), parts.slices.clock());
             let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
             let result = match d.exec {
-                Exec::Script(run, _) => parts.run_in_exec((d, run), call, &mut self.ready),
+                Exec::Script(run, _) => {
+                    parts.slices.follow_replies(call.out.held_bytes());
+                    parts.run_in_exec((d, run), call, &mut self.ready)
+                }
                 Exec::Keeper(run) => {
                     let busy = parts.denied.busy;
                     run(&mut KeeperCtx { args, out: call.out, keeper: parts.keeper(), busy })

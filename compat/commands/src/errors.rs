@@ -14,6 +14,7 @@ pub(crate) const BITOP_ONE_SOURCE: CommandError =
 pub(crate) const BIT_OFFSET: CommandError = CommandError::new(&"ERR bit offset is not an integer or out of range");
 pub(crate) const BIT_VALUE: CommandError = CommandError::new(&"ERR bit is not an integer or out of range");
 pub(crate) const BIT_WANTED: CommandError = CommandError::new(&"ERR The bit argument must be 1 or 0.");
+pub(crate) const BOUNDS_ORDER: CommandError = CommandError::new(&"ERR LBOUND can't be greater than UBOUND");
 pub(crate) const BOUND_NO_FLOAT: CommandError = CommandError::new(&"ERR min or max is not a float");
 pub(crate) const BOUND_NO_MEMBER: CommandError = CommandError::new(&"ERR min or max not valid string range item");
 pub(crate) const BUSY_KEY: CommandError = CommandError::new(&"BUSYKEY Target key name already exists.");

@@ -278,11 +278,17 @@ fn goes_on(primary: &Server, replica: &Server) {
 }
 
 /// Ends a server by this request, once the replica has all that it has.
-fn end(mut primary: Server, replica: &Server, request: &str) {
+fn end(primary: Server, replica: &Server, request: &str) {
     let (mut ours, mut theirs) = (primary.client(), replica.client());
     until("the replica has all", || {
         figure(&mut ours, "master_repl_offset") == figure(&mut theirs, "slave_repl_offset")
     });
+    end_alone(primary, request);
+}
+
+/// Ends a server by this request.
+fn end_alone(mut primary: Server, request: &str) {
+    let mut ours = primary.client();
     ours.queue(&request.split(' ').collect::<Vec<_>>());
     ours.flush().expect("a socket");
     assert!(primary.wait(Duration::from_secs(60)).is_some(), "it ends");
@@ -349,6 +355,80 @@ fn issue_17_replicas_go_on_behind_a_restart_with_an_append_only_file() {
     goes_on(&last, &replica);
     drop(last);
     // redis-server passes over what the file says of the stream.
+    let other = Launch::peer().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let other = other.start().expect("redis-server loads it");
+    let [ours, theirs] = [&other, &replica].map(|server| server.client().cmd("DEBUG DIGEST").text());
+    assert_eq!(ours, theirs);
+}
+
+/// Files of the append-only file, and those among them that a rewrite has replaced.
+fn files(folder: &Folder) -> (usize, usize) {
+    let text = fs::read_to_string(folder.0.join("appendonlydir/appendonly.aof.manifest")).expect("a manifest");
+    (text.lines().count(), text.lines().filter(|line| line.ends_with(" type h")).count())
+}
+
+/// Writes this number of keys of 10 KB.
+fn write_much(primary: &Server, keys: usize) {
+    let mut client = primary.client();
+    for n in 0..keys {
+        set(&mut client, &format!("much:{}", n % 50), format!("{n:10000}").as_bytes());
+    }
+}
+
+/// A replica that was away while much was written, files were rewritten and the primary has started again, gets no data set.
+#[test]
+fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
+    let lines = ["appendonly yes", "auto-aof-rewrite-percentage 0"];
+    let (folder, replica) = (Folder::new("past"), peer());
+    let first = folder.primary(&lines);
+    let mut client = first.client();
+    follow(&replica, &first);
+    write_much(&first, 100);
+    compare(&first, &replica);
+    replica.client().cmd("REPLICAOF 127.0.0.1 1");
+    until("the replica has left", || figure(&mut client, "connected_slaves") == 0);
+    write_much(&first, 400);
+    for _ in 0..2 {
+        client.cmd("BGREWRITEAOF");
+        until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
+        write_much(&first, 300);
+    }
+    assert_eq!(files(&folder), (4, 2), "two increments are history");
+    follow(&replica, &first);
+    compare(&first, &replica);
+    let counts = |client: &mut Client| ["sync_full", "sync_partial_ok"].map(|name| figure(client, name));
+    assert_eq!(counts(&mut client), [1, 1], "{}", first.log());
+    // Another one away while the primary starts again.
+    replica.client().cmd("REPLICAOF 127.0.0.1 1");
+    until("the replica has left again", || figure(&mut client, "connected_slaves") == 0);
+    write_much(&first, 300);
+    client.cmd("BGREWRITEAOF");
+    until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    write_much(&first, 50);
+    end_alone(first, "SHUTDOWN NOW");
+    let second = folder.primary(&lines);
+    write_much(&second, 200);
+    goes_on(&second, &replica);
+    // Beyond its bounds it goes, and replicas of before get a data set.
+    let mut client = second.client();
+    replica.client().cmd("REPLICAOF 127.0.0.1 1");
+    until("the replica has left once more", || figure(&mut client, "connected_slaves") == 0);
+    write_much(&second, 200);
+    client.cmd("BGREWRITEAOF");
+    until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    assert!(files(&folder).1 > 0);
+    client.cmd("CONFIG SET repl-history-size 0");
+    until("there is no history", || files(&folder) == (2, 0));
+    follow(&replica, &second);
+    compare(&second, &replica);
+    assert_eq!(counts(&mut client), [1, 1]);
+    // redis-server loads a manifest with history.
+    client.cmd("CONFIG SET repl-history-size 1gb");
+    client.cmd("BGREWRITEAOF");
+    until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    compare(&second, &replica);
+    assert_eq!(files(&folder).1, 1);
+    end_alone(second, "SHUTDOWN NOW");
     let other = Launch::peer().config(format!("dir {}", folder.0.display())).config("appendonly yes");
     let other = other.start().expect("redis-server loads it");
     let [ours, theirs] = [&other, &replica].map(|server| server.client().cmd("DEBUG DIGEST").text());

@@ -11,7 +11,6 @@ pub mod collections;
 pub mod compare;
 pub mod fill;
 pub mod generate;
-mod newer;
 pub mod run;
 mod scripts;
 mod sketches;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   file appendonly.aof.2.base.rdb seq 2 type b      at most one base
-//!   file appendonly.aof.1.base.rdb seq 1 type h      history: files that a rewrite has replaced, to be removed
+//!   file appendonly.aof.1.base.rdb seq 1 type h      history: files that a rewrite has replaced, to be removed sooner or later
 //!   file appendonly.aof.5.incr.aof seq 5 type i      increments, their numbers rising
 //!   file appendonly.aof.6.incr.aof seq 6 type i length 1000      of this one the first 1000 bytes count
 //! ```
@@ -92,7 +92,8 @@ impl Names<'_> {
         self.numbered(seq, end)
     }
 
-    fn increment(self, seq: u64) -> Vec<u8> {
+    /// The name of the increment that has this number.
+    pub fn increment(self, seq: u64) -> Vec<u8> {
         self.numbered(seq, ".incr.aof")
     }
 
@@ -173,7 +174,7 @@ impl Manifest {
         &self.increments
     }
 
-    /// Files that a rewrite has replaced, and that are to be removed.
+    /// Files that a rewrite has replaced, and that are to be removed sooner or later.
     pub fn history(&self) -> &[Entry] {
         &self.history
     }
@@ -232,9 +233,14 @@ impl Manifest {
         Manifest { base: Some(Entry { name: name.to_vec(), seq: 1, length: None }), base_seq: 1, ..Manifest::default() }
     }
 
-    /// Forgets the files that were replaced; gives them.
-    pub fn take_history(&mut self) -> Vec<Entry> {
-        std::mem::take(&mut self.history)
+    /// Forgets files that were replaced, all but those that stay; gives them.
+    pub fn take_history(&mut self, mut stays: impl FnMut(&Entry) -> bool) -> Vec<Entry> {
+        self.history.extract_if(.., |entry| !stays(entry)).collect()
+    }
+
+    /// The increments among the files that were replaced, oldest first.
+    pub fn history_increments(&self, names: Names<'_>) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.history.iter().filter(move |entry| entry.name == names.increment(entry.seq))
     }
 }
 
@@ -286,7 +292,9 @@ mod tests {
         assert_eq!(Manifest::parse(&manifest.text()), Ok(manifest.clone()));
         let (base, left) = (manifest.base().map(|base| base.seq), manifest.increments().len());
         assert_eq!((base, left, manifest.history().len()), (Some(2), 1, 2));
-        assert_eq!(manifest.take_history().len(), 2);
+        assert_eq!(manifest.history_increments(names).count(), 1);
+        assert_eq!(manifest.take_history(|entry| entry.name.ends_with(b".aof")).len(), 1);
+        assert_eq!(manifest.take_history(|_| false).len(), 1);
         assert_eq!(manifest.next_increment(names).seq, 3);
         manifest.forget_increments(2);
         assert_eq!((manifest.increments().len(), manifest.next_increment(names).seq), (0, 2));

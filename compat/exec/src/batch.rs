@@ -320,8 +320,7 @@ impl Batch {
         let stop = running.all();
         let done = running.next;
         // The server may find that its command has to wait: it says itself whether that has run.
-        // Nor has a script that rests run.
-        let ran = done - usize::from(matches!(stop, Some(Stop::Server(_) | Stop::Script(_))));
+        let ran = done - usize::from(matches!(stop, Some(Stop::Server(_))));
         if ran > 0 {
             session.note_progress();
         }

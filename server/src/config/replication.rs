@@ -9,6 +9,10 @@ pub(crate) struct ReplicationSettings {
     pub(crate) backlog_bytes: u64,
     /// Seconds for which the stream is kept while there is no replica; 0: for ever.
     pub(crate) backlog_ttl_s: u64,
+    /// Bytes of increments of the append-only file that stay for them when a rewrite has replaced these, and the seconds for which
+    /// they stay.
+    pub(crate) history_bytes: u64,
+    pub(crate) history_s: u64,
     /// Seconds between two PINGs in the stream, at least 1.
     pub(crate) ping_period_s: u64,
     /// Seconds of silence after which a link between a primary and a replica is given up.
@@ -25,6 +29,8 @@ impl ReplicationSettings {
         ReplicationSettings {
             backlog_bytes: values.number("repl-backlog-size"),
             backlog_ttl_s: values.number("repl-backlog-ttl"),
+            history_bytes: values.number("repl-history-size"),
+            history_s: values.number("repl-history-ttl"),
             ping_period_s: values.number("repl-ping-replica-period"),
             timeout_s: values.number("repl-timeout"),
             replicas_min: values.number("min-replicas-to-write"),

@@ -325,6 +325,9 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("core-dumps-with-data", "no").fixed().hidden().live(),
     // The port of /metrics on the loopback interface; 0: none.
     int("metrics-port", "0", 0, PORT).fixed().hidden().live(),
+    // How much of the append-only file stays for replicas that were away.
+    memory("repl-history-size", "1073741824", 0, BYTES).hidden().live(),
+    int("repl-history-ttl", "3600", 0, I64).hidden().live(),
     one_of("reclaim-policy", &["original", "greedy", "modified"], "modified").hidden().live(),
 ];
 

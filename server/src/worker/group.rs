@@ -55,7 +55,6 @@ impl Worker {
                 if self.core.conns.is_there(*first) {
                     self.visit(first.conn);
                 }
-                self.share_turn_with_script();
                 visits = rest;
                 continue;
             }
@@ -100,8 +99,6 @@ impl Worker {
                 None => self.serve(who.conn, data, early),
             };
             self.finish_visit(who.conn, served);
-            // The requests of the group's others stay in the scratch buffer meanwhile.
-            self.share_turn_with_script();
         }
         self.group = group;
     }

@@ -113,6 +113,7 @@ impl Core {
         self.state.replication().replicas().looks(self.index);
         for nth in (0..self.following.0.len()).rev() {
             let ConnRef { conn, .. } = self.following.0[nth];
+            self.leave_to_files(conn);
             match self.feed(conn) {
                 Ok(true) => self.conns.enqueue(conn),
                 Ok(false) => {}
@@ -121,6 +122,14 @@ impl Core {
                     self.close(conn);
                 }
             }
+        }
+    }
+
+    /// Has a replica that is far behind sent the stream out of files.
+    fn leave_to_files(&self, id: ConnId) {
+        let (state, Some(following)) = (&self.state, self.conns[id].following()) else { return };
+        if following.parts.is_none() {
+            state.replication().leave_to_files(&following.shared, state.persist().aof.journal().end());
         }
     }
 

@@ -5,8 +5,7 @@
 //! +--------------------------------+   place    +--------------------+   Refs    +--------------------+
 //! | Small     the whole value      |  +-------->| Root { id, body }  |---------->| elements, nodes    |
 //! | Outgrown  the whole value      |  |         +--------------------+           | owner: the number  |
-//! | Dated     the whole value      |  |                   ^                      +--------------------+
-//! | Big       id u32, place u32   -|--+                   |
+//! | Big       id u32, place u32   -|--+                   ^                      +--------------------+
 //! +--------------------------------+                      | shard, place                   |
 //!                                    CollectionTable: id -> where the root is  <-----------+ reclaim
 //! ```
@@ -31,8 +30,6 @@ pub(crate) enum Encoding {
     Small,
     /// The value is the whole collection, which is or has been beyond a limit: it is named as a big one.
     Outgrown,
-    /// The value is a whole hash with fields that expire; it is named as a big one.
-    Dated,
     /// The value says where the root is.
     Big,
 }
@@ -43,8 +40,7 @@ impl Encoding {
         match tag.bits() {
             0 => Encoding::Small,
             1 => Encoding::Outgrown,
-            2 => Encoding::Big,
-            _ => Encoding::Dated,
+            _ => Encoding::Big,
         }
     }
 
@@ -55,7 +51,6 @@ impl Encoding {
             Encoding::Small => ObjectTag::new(0),
             Encoding::Outgrown => ObjectTag::new(1),
             Encoding::Big => ObjectTag::new(2),
-            Encoding::Dated => ObjectTag::new(3),
         }
     }
 }
@@ -137,7 +132,7 @@ mod tests {
     fn links_and_encodings_read_back() {
         let link = Link { id: CollectionId::new(0x0102_0304), place: u32::MAX - 1 };
         assert_eq!(Link::read(&link.bytes()), link);
-        for encoding in [Encoding::Small, Encoding::Outgrown, Encoding::Dated, Encoding::Big] {
+        for encoding in [Encoding::Small, Encoding::Outgrown, Encoding::Big] {
             assert_eq!(Encoding::of(encoding.tag()), encoding);
         }
     }

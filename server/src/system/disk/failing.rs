@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use varve_base::rng::Rng;
@@ -242,6 +243,10 @@ impl Disk for FailingDisk {
     fn size(&self, path: &Path) -> io::Result<u64> {
         let state = self.0.lock();
         Ok(state.files[state.find(path)?].now.len() as u64)
+    }
+
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        self.0.lock().find(path).map(|_| SystemTime::now())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

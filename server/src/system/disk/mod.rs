@@ -13,6 +13,7 @@ use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// A file that is being written. It grows at its end.
 pub(crate) trait DiskFile: Send + Debug {
@@ -55,6 +56,11 @@ pub(crate) trait Disk: Send + Sync + Debug {
     /// # Errors
     /// The system's.
     fn size(&self, path: &Path) -> io::Result<u64>;
+    /// When a file was last written to.
+    ///
+    /// # Errors
+    /// The system's.
+    fn modified(&self, path: &Path) -> io::Result<SystemTime>;
     /// Gives a file another name, in the place of the file that has it.
     ///
     /// # Errors
@@ -115,6 +121,10 @@ impl Disk for System {
 
     fn size(&self, path: &Path) -> io::Result<u64> {
         Ok(fs::metadata(path)?.len())
+    }
+
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        fs::metadata(path)?.modified()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

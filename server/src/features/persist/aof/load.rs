@@ -11,12 +11,13 @@ use std::io::{self, Read};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use varve_aof::{CommandReader, Entry, FileFault, Manifest, Piece, StreamPlace, StreamTrack};
+use varve_aof::{CommandReader, Entry, FileFault, Manifest, Note, Piece, StreamPlace, StreamTrack};
 use varve_exec::apply::Router;
 
 use super::super::load::insert_all;
 use super::writer::{Place, shown};
 use crate::config::{Config, path_of};
+use crate::features::replication::state::past::PastMark;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 use crate::system::error_text;
@@ -24,6 +25,8 @@ use crate::system::error_text;
 /// The first bytes of an RDB file.
 const RDB_MAGIC: &[u8] = b"REDIS";
 
+/// Bytes of a file's beginning in which its first notes stand.
+const HEAD_BYTES: u64 = 1024;
 /// When one part in this number of the files' bytes was read, the number of keys in all of them is guessed.
 const GUESS_PART: u64 = 4;
 
@@ -34,6 +37,49 @@ pub(super) struct Loaded {
     pub(super) base_bytes: u64,
     /// Where the replication stream was when it ended, if there was one.
     pub(super) stream: Option<StreamPlace>,
+    /// Where the files have its bytes, as far back as they have all of them.
+    pub(super) marks: Vec<PastMark>,
+}
+
+/// The replication stream of the files that are read.
+#[derive(Debug, Default)]
+struct Found {
+    track: StreamTrack,
+    marks: Vec<PastMark>,
+}
+
+impl Found {
+    /// A note was read, before which the increment of this number has this number of bytes.
+    fn read_note(&mut self, line: &[u8], seq: u64, at: u64) {
+        if let Some(Note::Stream(StreamPlace { offset, .. })) = Note::parse(line) {
+            self.marks.push(PastMark { offset, seq, at });
+        }
+        self.track.read_note(line);
+    }
+
+    /// The place of its end, and the marks of all bytes before it that have no gap.
+    fn ended(self) -> (Option<StreamPlace>, Vec<PastMark>) {
+        let (place, mut marks) = (self.track.place(), self.marks);
+        let since = place.as_ref().map_or(u64::MAX, |place| place.since);
+        marks.retain(|mark| mark.offset >= since);
+        (place, marks)
+    }
+}
+
+/// The marks with which the increments begin that a rewrite has replaced and that stay.
+fn marks_of_history(place: &Place, manifest: &Manifest) -> Vec<PastMark> {
+    let mark = |entry: &Entry| {
+        let mut head = Vec::new();
+        let file = place.disk.read(&place.path(&entry.name)).ok()?;
+        file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+        let notes = head.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#"));
+        let mut notes = notes.filter_map(Note::parse);
+        notes.find_map(|note| match note {
+            Note::Stream(StreamPlace { offset, .. }) => Some(PastMark { offset, seq: entry.seq, at: 0 }),
+            _ => None,
+        })
+    };
+    manifest.history_increments(place.names()).filter_map(mark).collect()
 }
 
 /// Loads the folder of an append-only file, if there is one. `accept` is called before something is loaded.
@@ -44,7 +90,8 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: 
     let mut manifest = read_manifest(place)?;
     adopt_old_file(config, place, &mut manifest)?;
     let sizes = sizes(place, &manifest)?;
-    let (total, mut track): (u64, _) = (sizes.iter().sum(), StreamTrack::default());
+    let total: u64 = sizes.iter().sum();
+    let mut found = Found { marks: marks_of_history(place, &manifest), ..Found::default() };
     if total > 0 {
         accept();
         state.persist().loading.begin(super::super::save::now_s(), total);
@@ -52,7 +99,7 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: 
         for (at, entry) in manifest.files().enumerate() {
             let is_base = at == 0 && manifest.base().is_some();
             let start = Instant::now();
-            load_file((state, config, place), entry, at + 1 == count, &mut track)?;
+            load_file((state, config, place), entry, at + 1 == count, &mut found)?;
             tracing::info!(
                 "DB loaded from {} file {}: {:.3} seconds",
                 if is_base { "base" } else { "incr" },
@@ -62,7 +109,8 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: 
         }
     }
     let base_bytes = if manifest.base().is_some() { sizes[0] } else { 0 };
-    Ok(Loaded { manifest, base_bytes, stream: track.place() })
+    let (stream, marks) = found.ended();
+    Ok(Loaded { manifest, base_bytes, stream, marks })
 }
 
 /// The manifest of a folder; an empty one if there is none.
@@ -125,7 +173,7 @@ fn sizes(place: &Place, manifest: &Manifest) -> Result<Vec<u64>, String> {
 /// The server, its settings, and the folder that is loaded.
 type Into<'l> = (&'l ServerState, &'l Config, &'l Place);
 
-fn load_file(into: Into<'_>, entry: &Entry, is_last: bool, track: &mut StreamTrack) -> Result<(), String> {
+fn load_file(into: Into<'_>, entry: &Entry, is_last: bool, found: &mut Found) -> Result<(), String> {
     let (state, _, place) = into;
     let (name, path) = (shown(&entry.name), place.path(&entry.name));
     let cannot =
@@ -137,7 +185,7 @@ fn load_file(into: Into<'_>, entry: &Entry, is_last: bool, track: &mut StreamTra
     open().and_then(|file| file.take(RDB_MAGIC.len() as u64).read_to_end(&mut magic)).map_err(|e| cannot(&e))?;
     let file = open().map_err(|error| cannot(&error))?;
     if magic != RDB_MAGIC {
-        return commands(into, entry, is_last, CommandReader::new(file, 0), track);
+        return commands(into, entry, is_last, CommandReader::new(file, 0), found);
     }
     tracing::info!("Reading RDB base file on AOF loading...");
     let offset = insert_all(state, file).map_err(|reason| {
@@ -148,7 +196,7 @@ fn load_file(into: Into<'_>, entry: &Entry, is_last: bool, track: &mut StreamTra
         io::copy(&mut file.by_ref().take(offset), &mut io::sink())?;
         Ok(file)
     });
-    commands(into, entry, is_last, CommandReader::new(rest.map_err(|error| cannot(&error))?, offset), track)
+    commands(into, entry, is_last, CommandReader::new(rest.map_err(|error| cannot(&error))?, offset), found)
 }
 
 /// Gives the commands of a file to the workers that run them, and waits for the end.
@@ -157,7 +205,7 @@ fn commands(
     entry: &Entry,
     is_last: bool,
     mut reader: CommandReader<Box<dyn Read + Send>>,
-    track: &mut StreamTrack,
+    found: &mut Found,
 ) -> Result<(), String> {
     let (applier, loading, name) = (&state.persist().aof.applier, &state.persist().loading, shown(&entry.name));
     let (before, mut router) = (loading.done_bytes.load(Relaxed), Router::new());
@@ -168,7 +216,7 @@ fn commands(
         let offset = reader.offset();
         match reader.next_piece() {
             Ok(Some(Piece::Commands(bytes))) => {
-                track.read_commands(bytes.len() as u64);
+                found.track.read_commands(bytes.len() as u64);
                 if delay_us > 0 {
                     delay_us = state.config().snapshot().save.key_load_delay_us;
                     std::thread::sleep(Duration::from_micros(delay_us));
@@ -181,7 +229,7 @@ fn commands(
                     break None;
                 }
             }
-            Ok(Some(Piece::Note(line))) => track.read_note(line),
+            Ok(Some(Piece::Note(line))) => found.read_note(line, entry.seq, offset),
             Ok(None) => break None,
             Err(fault) => break Some(fault),
         }
@@ -208,7 +256,7 @@ fn commands(
         Some(FileFault::Truncated { valid }) => {
             // Commands of a transaction that was not whole were counted.
             if valid < reader.offset() {
-                *track = StreamTrack::default();
+                *found = Found::default();
             }
             truncated(config, place, entry, is_last, valid)
         }

@@ -28,7 +28,7 @@ use crate::state::ServerState;
 use crate::state::command::ServerRows;
 use crate::system::error_text;
 use thread::Begins;
-use writer::{Place, Writer, shown, write_all};
+use writer::{PastBounds, Place, Writer, shown, write_all};
 
 /// The commands of this part.
 pub(super) const ROWS: ServerRows = rewrite::ROWS;
@@ -58,7 +58,7 @@ pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn F
 
 /// Opens the file for appending, and starts its thread.
 fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::Loaded) -> std::io::Result<()> {
-    let load::Loaded { mut manifest, base_bytes, stream } = loaded;
+    let load::Loaded { mut manifest, base_bytes, stream, marks } = loaded;
     place.make_folder()?;
     if manifest.is_empty() {
         let base = empty_base(&place, config.append.rdb_base, &manifest)?;
@@ -72,9 +72,12 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
     let aof = &state.persist().aof;
     let folder = place.folder.clone();
     let mut writer = Writer::open(place, manifest, aof.journal().end())?;
-    if !config.append.keeps_history {
-        writer.remove_history()?;
+    if stream.is_some() {
+        writer.restore_past(marks);
+    } else if !config.append.keeps_history {
+        writer.remove_history(PastBounds::NONE)?;
     }
+    state.replication().set_past(Arc::clone(writer.past()));
     aof.report(|facts| (facts.base_bytes, facts.current_bytes) = (base_bytes, writer.bytes()));
     thread::spawn(state, folder, Begins::Loaded(Box::new(writer)))?;
     // CONFIG SET may have changed the settings while the file was loaded.

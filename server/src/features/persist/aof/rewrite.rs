@@ -207,7 +207,7 @@ impl Base {
         manifest.replace_base(entry, u64::MAX);
         self.place.save(&manifest)?;
         if !self.keeps_history {
-            self.place.remove(&manifest.take_history());
+            self.place.remove(&manifest.take_history(|_| false));
             self.place.save(&manifest)?;
         }
         Ok(())

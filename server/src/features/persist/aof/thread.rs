@@ -23,7 +23,7 @@ use varve_exec::journal::{Cut, Reached, Taken};
 use varve_store::EffectSink;
 
 use super::super::state::aof::{Aof, Order, Rebase};
-use super::writer::{Place, Writer};
+use super::writer::{PastBounds, Place, Writer};
 use super::{load, stream};
 use crate::config::{Config, Fsync};
 use crate::features::latency::state as latency;
@@ -79,6 +79,9 @@ pub(super) struct Keeper<'a> {
     for_written: Vec<SyncSender<()>>,
     /// Calls of the disk in this turn, for the latency monitor.
     took: Vec<(latency::Event, Duration)>,
+    /// Which files stay that were replaced, and when that was last looked at.
+    bounds: PastBounds,
+    looked_at: Option<Instant>,
 }
 
 /// Starts the thread. The one before it, if there is one, has been told to end.
@@ -111,8 +114,11 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
         },
     };
     let mut keeper = Keeper::new(aof, writer, Instant::now());
+    // Where a file was loaded, that is done: clients may come in before this thread runs.
+    state.replication().set_past(Arc::clone(keeper.writer.past()));
     loop {
         let config = state.config().snapshot();
+        keeper.bounds = past_bounds(state, &config);
         let syncing = Syncing::of(&config, state.persist().under_way().is_some());
         let wait = keeper.wait(syncing, Instant::now());
         keeper.take(wait, |taken| stream::feed(state, taken));
@@ -129,12 +135,14 @@ fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
         }
         stream::note_synced(state);
         keeper.report_spikes(state, config.latency_threshold_ms);
-        keeper.remove_history(&config);
+        keeper.remove_history(&config, Instant::now());
         if keeper.writer.at_cut() == Some(Cut::End) {
+            state.replication().set_past(Arc::default());
             return keeper.end();
         }
         // The end stands behind a cut that the disk does not let happen.
         if stops && keeper.failing_since.is_some() && keeper.writer.at_cut().is_some() {
+            state.replication().set_past(Arc::default());
             keeper.end();
             return aof.drop_untaken();
         }
@@ -187,6 +195,19 @@ fn try_open(place: &Place, at: u64) -> io::Result<Writer> {
     Writer::waiting(place.clone(), found, at)
 }
 
+/// Which files that were replaced stay, for replicas that come back.
+pub(super) fn past_bounds(state: &ServerState, config: &Config) -> PastBounds {
+    let (settings, replication) = (&config.replication, state.replication());
+    match replication.is_kept() {
+        false => PastBounds::NONE,
+        true => PastBounds {
+            bytes: settings.history_bytes,
+            time: Duration::from_secs(settings.history_s),
+            needed: replication.replicas().filed(),
+        },
+    }
+}
+
 impl Syncing {
     fn of(config: &Config, is_saving: bool) -> Syncing {
         let rests = config.append.no_sync_while_saving && is_saving;
@@ -204,6 +225,8 @@ impl<'a> Keeper<'a> {
             rebase: None,
             for_written: Vec::new(),
             took: Vec::new(),
+            bounds: PastBounds::NONE,
+            looked_at: None,
         }
     }
 
@@ -323,7 +346,7 @@ impl<'a> Keeper<'a> {
         }
         let removed = replaced.and_then(|()| match rebase.keeps_history {
             true => Ok(Vec::new()),
-            false => self.writer.remove_history(),
+            false => self.writer.remove_history(self.bounds),
         });
         // Nobody waits for the answer if the server ends.
         let _ = rebase.done.send(removed);
@@ -340,10 +363,14 @@ impl<'a> Keeper<'a> {
     }
 
     /// Removes files that were replaced while they were to be kept, and are no longer.
-    fn remove_history(&mut self, config: &Config) {
+    fn remove_history(&mut self, config: &Config, now: Instant) {
+        if self.looked_at.is_some_and(|last| now.duration_since(last) < SECOND) {
+            return;
+        }
+        self.looked_at = Some(now);
         if !config.append.keeps_history
             && !self.writer.is_broken()
-            && let Err(error) = self.writer.remove_history()
+            && let Err(error) = self.writer.remove_history(self.bounds)
         {
             tracing::warn!("Removing files that a rewrite has replaced: {}", error_text(&error));
         }
@@ -378,6 +405,7 @@ impl<'a> Keeper<'a> {
         }
         self.writer.drop_unlisted();
         self.aof.set_refusal(None);
+        self.writer.past().forget();
         // Nobody goes on waiting for a file that is not kept.
         self.aof.reached(Reached { synced: end, released: end });
     }

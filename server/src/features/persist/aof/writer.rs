@@ -25,11 +25,13 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use varve_aof::{Entry, Form, Manifest, Names, Note, select};
 use varve_exec::journal::{Chunk, Cut, Taken};
 
 use crate::config::{Config, path_of};
+use crate::features::replication::state::past::{Past, PastFile, PastMark};
 use crate::system::disk::{Disk, DiskFile, System};
 use crate::system::error_text;
 
@@ -181,6 +183,24 @@ pub(super) struct Writer {
     /// The number of the first increment that the manifest on disk does not list, since there is no base.
     unlisted_from: Option<u64>,
     emptied: Vec<Vec<u8>>,
+    /// The part of the replication stream that the files have.
+    past: Arc<Past>,
+}
+
+/// The bounds of increments that were replaced and stay, since they have the past of the replication stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PastBounds {
+    /// Bytes of all of them.
+    pub(super) bytes: u64,
+    /// How long they stay once they are replaced.
+    pub(super) time: Duration,
+    /// The offset from which on some replica needs them, whatever the bounds are.
+    pub(super) needed: u64,
+}
+
+impl PastBounds {
+    /// None of them stays.
+    pub(super) const NONE: PastBounds = PastBounds { bytes: 0, time: Duration::ZERO, needed: u64::MAX };
 }
 
 impl Writer {
@@ -223,7 +243,11 @@ impl Writer {
     fn of(place: Place, manifest: Manifest, file: Box<dyn DiskFile>, at: u64, opened_bytes: u64) -> Writer {
         let files: Vec<&Entry> = manifest.files().collect();
         let older_bytes = place.bytes(&files[..files.len() - 1]);
+        let (past, last) = (Past::default(), files[files.len() - 1]);
+        past.begin_file(last.seq, place.path(&last.name));
+        past.wrote(opened_bytes);
         Writer {
+            past: Arc::new(past),
             place,
             manifest,
             file,
@@ -280,6 +304,28 @@ impl Writer {
         self.cut
     }
 
+    /// The part of the replication stream that the files have.
+    pub(super) fn past(&self) -> &Arc<Past> {
+        &self.past
+    }
+
+    /// The files have the stream of before the start, at these marks.
+    pub(super) fn restore_past(&self, marks: Vec<PastMark>) {
+        let (names, manifest) = (self.place.names(), &self.manifest);
+        let all = manifest.history_increments(names).chain(manifest.increments());
+        let mut files: Vec<PastFile> = Vec::new();
+        for entry in all {
+            let path = self.place.path(&entry.name);
+            let bytes = entry.length.or_else(|| self.place.disk.size(&path).ok()).unwrap_or(0);
+            files.push(PastFile { seq: entry.seq, path, bytes });
+        }
+        // Behind the last hole all files follow each other.
+        let first = (1..files.len()).rev().find(|at| files[*at].seq != files[at - 1].seq + 1).unwrap_or(0);
+        files.drain(..first);
+        let least = files.first().map_or(u64::MAX, |file| file.seq);
+        self.past.restore(files, marks.into_iter().filter(|mark| mark.seq >= least).collect());
+    }
+
     /// True if the increment that a cut at this position asks for has begun.
     pub(super) fn has_begun(&self, at: u64) -> bool {
         self.begun.is_some_and(|(position, _)| position >= at)
@@ -320,7 +366,19 @@ impl Writer {
     /// The disk's: what was written is written, and the rest is tried again by the next call.
     pub(super) fn write(&mut self) -> io::Result<()> {
         assert!(!self.broken, "a broken file is not written to");
+        let done = self.write_kept();
+        self.past.wrote(self.file_bytes);
+        done?;
+        assert_eq!(self.written, self.end, "all that is kept was written");
+        self.release();
+        Ok(())
+    }
+
+    fn write_kept(&mut self) -> io::Result<()> {
         while let Some(chunk) = self.kept.get(self.next.0) {
+            if let Some(mark) = chunk.stream_mark().filter(|_| self.next.1 == 0) {
+                self.past.mark(mark, self.file_bytes);
+            }
             let begins = !self.head.is_empty();
             let rest = if begins { &self.head[..] } else { chunk.file_part(self.next.1) };
             if rest.is_empty() {
@@ -338,8 +396,6 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
-        assert_eq!(self.written, self.end, "all that is kept was written");
-        self.release();
         Ok(())
     }
 
@@ -378,6 +434,11 @@ impl Writer {
             manifest.add_increment(entry);
         })?;
         self.older_bytes += old_bytes;
+        // Couriers may have read what the old file has behind its new end.
+        self.past.forget();
+        let last = self.manifest.increments().last().expect("one was listed");
+        self.past.begin_file(last.seq, self.place.path(&last.name));
+        self.past.wrote(new_bytes);
         let mut old = std::mem::replace(&mut self.file, file);
         if let Err(error) = old.set_len(old_bytes).and_then(|()| old.sync()) {
             tracing::warn!(
@@ -425,12 +486,14 @@ impl Writer {
         if let Some(first) = self.unlisted_from {
             self.log_unlisted(first);
             self.manifest.forget_increments(first);
+            self.past.forget();
         }
         let (entry, mut file) = self.new_increment()?;
         file.sync()?;
         let (seq, name) = (entry.seq, entry.name.clone());
         self.list(|manifest| manifest.add_increment(entry))?;
         tracing::info!("Creating AOF incr file {} on background rewrite", shown(&name));
+        self.past.begin_file(seq, self.place.path(&name));
         self.older_bytes += if self.unlisted_from.is_none() { old_bytes } else { 0 };
         (self.file, self.file_bytes, self.synced_bytes, self.kept_from_bytes) = (file, 0, 0, 0);
         (self.begun, self.cut, self.db, self.is_fresh) = (Some((self.end, seq)), None, None, true);
@@ -453,17 +516,51 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the files that a rewrite has replaced; gives their last handles.
+    /// Removes the files that a rewrite has replaced, but for the newest increments within these bounds that have the past of
+    /// the replication stream; gives their last handles.
     ///
     /// # Errors
     /// The disk's: the files may still be listed as history.
-    pub(super) fn remove_history(&mut self) -> io::Result<Vec<Box<dyn Read + Send>>> {
+    pub(super) fn remove_history(&mut self, bounds: PastBounds) -> io::Result<Vec<Box<dyn Read + Send>>> {
         if self.manifest.history().is_empty() || self.unlisted_from.is_some() {
             return Ok(Vec::new());
         }
-        let handles = self.place.remove(self.manifest.history());
-        self.list(|manifest| _ = manifest.take_history())?;
+        let (first, names) = (self.first_within(bounds), self.place.names());
+        let stays = |entry: &Entry| entry.seq >= first && entry.name == names.increment(entry.seq);
+        let removed: Vec<Entry> = self.manifest.history().iter().filter(|entry| !stays(entry)).cloned().collect();
+        if removed.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.past.forget_files(first.saturating_sub(1).min(self.newest_replaced()));
+        let handles = self.place.remove(&removed);
+        let name = self.place.name.clone();
+        let names = Names(&name);
+        self.list(|manifest| {
+            _ = manifest.take_history(|entry| entry.seq >= first && entry.name == names.increment(entry.seq));
+        })?;
         Ok(handles)
+    }
+
+    /// The number of the newest increment that was replaced; 0 if there is none.
+    fn newest_replaced(&self) -> u64 {
+        self.manifest.history_increments(self.place.names()).next_back().map_or(0, |entry| entry.seq)
+    }
+
+    /// The number of the oldest increment that was replaced and stays; `u64::MAX` if none does.
+    fn first_within(&self, bounds: PastBounds) -> u64 {
+        let needed = self.past.before(bounds.needed).filter(|_| bounds.needed != u64::MAX).map(|mark| mark.seq);
+        let (mut first, mut bytes) = (u64::MAX, 0);
+        for entry in self.manifest.history_increments(self.place.names()).rev() {
+            let path = self.place.path(&entry.name);
+            bytes += self.place.disk.size(&path).unwrap_or(u64::MAX / 4);
+            let age = self.place.disk.modified(&path).ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
+            let is_within = bytes <= bounds.bytes && age <= bounds.time && self.past.has(entry.seq);
+            if !is_within && needed.is_none_or(|needed| entry.seq < needed) {
+                break;
+            }
+            first = entry.seq;
+        }
+        first
     }
 
     /// Removes the increments that no manifest lists: the file is not kept any more.
@@ -784,10 +881,10 @@ mod tests {
             if rebased.is_ok() {
                 let size = |entry: &Entry| disk.size(&place(&disk).path(&entry.name)).expect("it is there");
                 assert_eq!(writer.bytes(), writer.manifest.files().map(size).sum::<u64>());
-                drop(writer.remove_history());
+                drop(writer.remove_history(PastBounds::NONE));
             }
             disk.heal();
-            sync(&mut writer).and_then(|()| writer.remove_history().map(drop)).expect("a healthy disk");
+            sync(&mut writer).and_then(|()| writer.remove_history(PastBounds::NONE).map(drop)).expect("a healthy disk");
             assert_eq!(load(&disk.crash(&mut rng)), all, "call {failing} failed: {rebased:?}");
             assert_eq!(writer.manifest.history(), []);
         }
@@ -817,7 +914,7 @@ mod tests {
         let mut file = disk.create(&temp).expect("a healthy disk");
         write_all(&mut *file, &[SELECT, &command(0)].concat()).and_then(|()| file.sync()).expect("a healthy disk");
         writer.rebase(&temp, Form::Commands).expect("a healthy disk");
-        drop(writer.remove_history().expect("a healthy disk"));
+        drop(writer.remove_history(PastBounds::NONE).expect("a healthy disk"));
         assert_eq!(load(&disk.crash(&mut Rng::seeded(1))), [0, 1]);
         assert_eq!(writer.manifest.increments().iter().map(|entry| entry.seq).collect::<Vec<_>>(), [2]);
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   REPLCONF .., PSYNC ? -1        +FULLRESYNC id offset, the data set of that instant, the stream from there on
-//!   REPLCONF .., PSYNC id offset   +CONTINUE id, the stream from there on, if the backlog still has it
+//!   REPLCONF .., PSYNC id offset   +CONTINUE id, the stream from there on, if the backlog or the append-only file still has it
 //!   SYNC                           like the first, without the line
 //! ```
 //! A replica is a connection of a worker, which sends it what its stage says (`worker/replicas.rs`). The data set is that of a
@@ -10,6 +10,7 @@
 //! journal), where each replica is (`state/replicas.rs`).
 
 mod clock;
+mod courier;
 pub(crate) mod send;
 pub(crate) mod wait;
 
@@ -84,7 +85,7 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
     let shared = register(ctx);
     let (replication, end) = (ctx.state.replication(), ctx.state.persist().aof.journal().end());
     let is_old = has.is_none();
-    let goes_on = has.as_ref().is_some_and(|(id, wanted)| replication.go_on(&shared, id, wanted - 1, end));
+    let goes_on = has.as_ref().is_some_and(|(id, wanted)| replication.go_on(&shared, (id, wanted - 1), end));
     if goes_on {
         replication.counts.partial.fetch_add(1, Relaxed);
         match ctx.conn.peer_mut().takes_ids {
@@ -100,7 +101,7 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
         shared.now().stage = Stage::WaitsForWalk;
         tracing::info!("Full resync requested by replica {}", shown(&shared));
     }
-    ctx.conn.peer_mut().replica = Some(Following { shared, is_old, is_greeted: false, sent: None });
+    ctx.conn.peer_mut().replica = Some(Following { shared, is_old, is_greeted: false, sent: None, parts: None });
     Ok(After::Done)
 }
 

@@ -4,14 +4,17 @@
 //!   WaitsForWalk   nothing
 //!   InWalk         +FULLRESYNC id offset, once
 //!   Gets           the same, $length, the file in parts
-//!   Online         the stream from the cursor on, in parts
+//!   Online         the stream from the cursor on, in parts; without a cursor out of files, until the backlog has the rest
 //! ```
 //! Not here: sockets (`worker/replicas.rs`).
 
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::mpsc::TryRecvError;
 
 use varve_protocol::Reply;
 
+use super::courier;
 use crate::features::replication::state::peer::Following;
 use crate::features::replication::state::replicas::{Stage, SyncFile};
 use crate::state::ServerState;
@@ -29,7 +32,12 @@ const COPY_BYTES: usize = 8 << 10;
 pub(crate) struct Ends(pub(crate) String);
 
 /// Writes what the replica is sent next to `out`, which is empty. All that was written before is sent.
-pub(crate) fn next(state: &ServerState, following: &mut Following, out: &mut Reply, now_ms: i64) -> Result<(), Ends> {
+pub(crate) fn next(
+    state: &Arc<ServerState>,
+    following: &mut Following,
+    out: &mut Reply,
+    now_ms: i64,
+) -> Result<(), Ends> {
     let (stage, instant) = {
         let now = following.shared.now();
         (now.stage.clone(), now.instant)
@@ -72,8 +80,30 @@ fn send_file(following: &mut Following, file: &SyncFile, out: &mut Reply, now_ms
     Ok(())
 }
 
+/// The next part of the stream that lies in files.
+fn send_filed(state: &Arc<ServerState>, following: &mut Following, out: &mut Reply) -> Result<(), Ends> {
+    let shared = &following.shared;
+    if following.parts.is_none() {
+        let started = courier::start(state, shared, shared.filed());
+        following.parts = Some(started.map_err(|error| Ends(format!("its thread: {}", error_text(&error))))?);
+    }
+    match following.parts.as_ref().map(|parts| parts.try_recv()) {
+        Some(Ok(Ok(part))) => out.raw_pinned(Box::new(part)),
+        Some(Ok(Err(why))) => return Err(Ends(why)),
+        Some(Err(TryRecvError::Disconnected)) => {
+            following.parts = None;
+            return send_stream(state, following, out);
+        }
+        Some(Err(TryRecvError::Empty)) | None => {}
+    }
+    Ok(())
+}
+
 /// The next part of the stream.
-fn send_stream(state: &ServerState, following: &mut Following, out: &mut Reply) -> Result<(), Ends> {
+fn send_stream(state: &Arc<ServerState>, following: &mut Following, out: &mut Reply) -> Result<(), Ends> {
+    if following.shared.filed() != u64::MAX || following.parts.is_some() {
+        return send_filed(state, following, out);
+    }
     let cursor = following.shared.cursor();
     let Some(parts) = state.replication().backlog().read(cursor, STREAM_BYTES) else {
         return Err(Ends("what it is to be sent next is not there any more".to_owned()));

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   journal --its thread: put--> backlog --each replica's worker--> sockets
-//!   ids: which history, at what offset      replicas: where each one is      peer: what a connection has said
+//!   ids: which history, at what offset      past: where it is in files      replicas: where each one is      peer: what a connection has said
 //! ```
 //! Not here: commands, connections, files.
 
 pub(crate) mod backlog;
 pub(crate) mod ids;
+pub(crate) mod past;
 pub(crate) mod peer;
 pub(crate) mod replicas;
 pub(crate) mod waiters;
@@ -15,19 +16,26 @@ pub(crate) mod waiters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use varve_aof::StreamPlace;
 use varve_exec::journal::Chunk;
 
 use backlog::Backlog;
 use ids::{History, Ids};
+use past::Past;
 use replicas::{Replica, ReplicaNow, Replicas, Stage, SyncFile};
 use waiters::Waiters;
+
+/// Bytes beyond `repl-backlog-size` that a slow replica may hold in memory where files have them as well.
+const BEHIND_BYTES_MAX: u64 = 16 << 20;
 
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Replication {
     ids: Ids,
     backlog: Backlog,
+    /// The part of the stream that the append-only file has.
+    past: Mutex<Arc<Past>>,
     replicas: Replicas,
     waiters: Waiters,
     /// The end of the journal when replicas were last asked how far they are.
@@ -84,6 +92,7 @@ impl Replication {
         Replication {
             ids: Ids::new(id),
             backlog: Backlog::default(),
+            past: Mutex::default(),
             replicas: Replicas::new(workers),
             waiters: Waiters::default(),
             asked_at: AtomicU64::new(0),
@@ -104,6 +113,16 @@ impl Replication {
     /// The end of the stream that is in memory.
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
+    }
+
+    /// The part of the stream that the append-only file has; nothing while none is kept.
+    pub(crate) fn past(&self) -> Arc<Past> {
+        Arc::clone(&self.past.lock())
+    }
+
+    /// The append-only file has this part of the stream.
+    pub(crate) fn set_past(&self, past: Arc<Past>) {
+        *self.past.lock() = past;
     }
 
     /// The replicas of this server.
@@ -179,17 +198,51 @@ impl Replication {
     }
 
     /// Gives a replica, one of [`Replication::replicas`], the stream from behind this offset on, if it is the history of this
-    /// id up to there and the bytes are there; false if not. The journal ends at `end`.
-    pub(crate) fn go_on(&self, replica: &Replica, id: &[u8], offset: i64, end: u64) -> bool {
-        let known = self.ids.position(offset).filter(|position| *position <= end);
-        let Some(position) = known.filter(|_| self.is_kept() && self.ids.admits(id, offset)) else { return false };
-        // The bytes stay from here on, if they are still there.
-        replica.set_cursor(position);
-        let goes_on = self.backlog.bounds().0 <= position;
+    /// id up to there and the bytes are there: in memory, or in files. False if not. The journal ends at `end`.
+    pub(crate) fn go_on(&self, replica: &Replica, (id, offset): (&[u8], i64), end: u64) -> bool {
+        let Ok(from) = u64::try_from(offset) else { return false };
+        if !self.is_kept() || !self.ids.admits(id, offset) || from > self.ids.offset(end) {
+            return false;
+        }
+        if self.keep_from(replica, from) {
+            return true;
+        }
+        // Files that have it stay from here on.
+        replica.set_filed(from);
+        let goes_on = self.past().before(from).is_some();
         if !goes_on {
-            replica.set_cursor(u64::MAX);
+            replica.set_filed(u64::MAX);
         }
         goes_on
+    }
+
+    /// Has the backlog keep the bytes behind this offset for a replica, if it has them; false if not.
+    pub(crate) fn keep_from(&self, replica: &Replica, offset: u64) -> bool {
+        let Some(position) = self.ids.position(offset as i64) else { return false };
+        replica.set_cursor(position);
+        // The bytes stay from here on, if they are still there.
+        let has = self.backlog.bounds().0 <= position;
+        if !has {
+            replica.set_cursor(u64::MAX);
+        }
+        has
+    }
+
+    /// A replica that holds more of the backlog in memory than it may gets its bytes out of files from now on, if they have
+    /// them. The journal ends at `end`.
+    #[inline]
+    pub(crate) fn leave_to_files(&self, replica: &Replica, end: u64) {
+        let cursor = replica.cursor();
+        let most = self.backlog_size.load(Ordering::Relaxed) + BEHIND_BYTES_MAX;
+        if cursor == u64::MAX || end.saturating_sub(cursor) <= most {
+            return;
+        }
+        let offset = self.ids.offset(cursor);
+        replica.set_filed(offset);
+        match self.past().before(offset) {
+            Some(_) => replica.set_cursor(u64::MAX),
+            None => replica.set_filed(u64::MAX),
+        }
     }
 
     /// The instant of a data set, at this position: replicas that wait get it.

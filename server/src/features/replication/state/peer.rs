@@ -1,6 +1,7 @@
 //! A server at the other end of a connection: the things that it has said of itself (REPLCONF), and its place as a replica.
 
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use super::replicas::Replica;
 
@@ -29,4 +30,6 @@ pub(crate) struct Following {
     pub(crate) is_greeted: bool,
     /// Bytes of its data set that it was sent; None before the length.
     pub(crate) sent: Option<u64>,
+    /// The part of the stream that a thread reads for it out of files.
+    pub(crate) parts: Option<Receiver<Result<Vec<u8>, String>>>,
 }

@@ -6,7 +6,8 @@
 //!    +--the backlog has what it needs: +CONTINUE ------------------------------------> Online
 //! ```
 //! A replica's worker sends it what its stage says (`worker/replicas.rs`), and is woken when there is more. The cursor is the
-//! position of the stream that it is sent next: the backlog keeps all from there on. Not here: bytes.
+//! position of the stream that it is sent next: the backlog keeps all from there on. One that is far behind has no cursor: it
+//! is sent the stream out of files, up to where the backlog has it (`primary/courier.rs`). Not here: bytes.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(crate) struct Replica {
     pub(crate) wants_file_only: bool,
     /// The position of the stream that it is sent next; `u64::MAX` while that is not known.
     cursor: AtomicU64,
+    /// The offset of the stream from which on it needs files; `u64::MAX` if it needs none.
+    filed: AtomicU64,
     now: Mutex<ReplicaNow>,
 }
 
@@ -68,7 +71,13 @@ pub(crate) struct ReplicaNow {
 impl Replica {
     /// A replica that is reached at this address.
     pub(crate) fn new(worker: usize, wants_file_only: bool, now: ReplicaNow) -> Replica {
-        Replica { worker, wants_file_only, cursor: AtomicU64::new(u64::MAX), now: Mutex::new(now) }
+        Replica {
+            worker,
+            wants_file_only,
+            cursor: AtomicU64::new(u64::MAX),
+            filed: AtomicU64::new(u64::MAX),
+            now: Mutex::new(now),
+        }
     }
 
     /// The part of it that changes.
@@ -84,6 +93,18 @@ impl Replica {
     /// The stream from this position on is needed, and nothing of it before.
     pub(crate) fn set_cursor(&self, position: u64) {
         self.cursor.store(position, Ordering::Release);
+    }
+}
+
+impl Replica {
+    /// The offset of the stream from which on it needs files; `u64::MAX` if it needs none.
+    pub(crate) fn filed(&self) -> u64 {
+        self.filed.load(Ordering::Acquire)
+    }
+
+    /// The stream from this offset on is needed out of files; `u64::MAX`: none of it is.
+    pub(crate) fn set_filed(&self, offset: u64) {
+        self.filed.store(offset, Ordering::Release);
     }
 }
 
@@ -133,6 +154,11 @@ impl Replicas {
     /// The least position that some replica needs.
     pub(crate) fn needed(&self) -> u64 {
         self.all.lock().iter().map(|replica| replica.cursor()).min().unwrap_or(u64::MAX)
+    }
+
+    /// The least offset from which on some replica needs files.
+    pub(crate) fn filed(&self) -> u64 {
+        self.all.lock().iter().map(|replica| replica.filed()).min().unwrap_or(u64::MAX)
     }
 
     /// The workers that have replicas and are not woken: they count as woken.

@@ -2,7 +2,11 @@
 
 mod script_world;
 
-use script_world::{World, go_on};
+use std::sync::{Arc, Barrier};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use script_world::{World, go_on, request};
 
 /// A loop that SCRIPT KILL alone ends.
 const ENDLESS: &str = "while true do end";
@@ -29,6 +33,9 @@ fn a_worker_goes_on_beside_a_script_that_rests_and_puts_back_what_needs_its_shar
     assert!(world.turn(1, &["GET", "held"]).is_none(), "the script holds it");
     assert!(world.turn(1, &["EVAL", "return 1", "0"]).is_none(), "one script at a time");
     assert!(world.turn(2, &["FLUSHALL"]).is_none(), "the script is inside the gate");
+    assert!(world.turn(2, &["SCAN", "0"]).is_none(), "it would wait for the shard");
+    assert_eq!(world.ask(2, &["DBSIZE"]), ":2\r\n");
+    assert!(world.ask(2, &["MEMORY", "STATS"]).contains("keys.count\r\n:2\r\n"));
     assert_eq!(world.ask(1, &["SCRIPT", "LOAD", "return 1"]), "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n");
     assert_eq!(world.ask(1, &["SCRIPT", "KILL"]), "+OK\r\n");
     let (ended, _) = go_on(resting);
@@ -92,6 +99,62 @@ fn the_deepest_nesting_fits_the_stack_of_scripts() {
         assert_eq!(world.ask(1, &["EVAL", "return 'whole'", "0"]), "$5\r\nwhole\r\n");
     }
     assert!(world.scripts.running().busy_for(1).is_none());
+}
+
+/// A script that has rested, has to begin again alone, and does not get the gate: its client's request waits like any other,
+/// and nothing of it runs.
+#[test]
+fn issue_15_a_script_whose_place_is_taken_behind_a_rest_is_put_back() {
+    let mut world = World::new();
+    let body = "for i = 1, 2000000 do end return redis.call(ARGV[1])";
+    let words = ["EVAL", body, "0", "dbsize"];
+    let resting = world.begin(0, &words);
+    let (inside, leave, store) = (Barrier::new(2), Barrier::new(2), Arc::clone(world.store()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let other = store.gate().enter(1);
+            inside.wait();
+            leave.wait();
+            drop(other);
+        });
+        inside.wait();
+        let (ended, _) = go_on(resting);
+        let again = world.end_put_back(0, ended);
+        assert_eq!(again.escape_ascii().to_string(), request(&words).escape_ascii().to_string());
+        assert!(world.ask(1, &["SCRIPT", "KILL"]).starts_with("-NOTBUSY"));
+        assert_eq!(world.ask(1, &["EVAL", "return 1", "0"]), ":1\r\n");
+        assert!(world.turn(0, &words).is_none(), "the other one is still inside");
+        leave.wait();
+    });
+    assert_eq!(world.ask(0, &words), ":0\r\n");
+}
+
+/// The time of a script, of its transaction, and of a library that is loaded, is the time for which it has run.
+#[test]
+fn issue_15_the_rests_of_a_script_are_not_its_time() {
+    const REST: Duration = Duration::from_millis(600);
+    let mut world = World::new();
+    let work = "for i = 1, 2000000 do end return 1";
+    let library = format!("#!lua name=lib\nredis.register_function('f', function() return 1 end) {work}");
+    let mut run = |words: &[&str], reply: &str| {
+        let (begun, resting) = (Instant::now(), world.begin(0, words));
+        sleep(REST);
+        let (ended, _) = go_on(resting);
+        assert_eq!(world.end(0, ended), reply);
+        (begun.elapsed() - REST).as_nanos() as u64
+    };
+    run(&["FUNCTION", "LOAD", &library], "$3\r\nlib\r\n");
+    let ran = run(&["EVAL", work, "0"], ":1\r\n");
+    assert!(world.nanos("eval") <= ran);
+    world.ask(0, &["MULTI"]);
+    world.ask(0, &["EVAL", work, "0"]);
+    let (begun, before) = (Instant::now(), world.nanos("eval"));
+    let resting = world.begin(0, &["EXEC"]);
+    sleep(REST);
+    let (ended, _) = go_on(resting);
+    assert_eq!(world.end(0, ended), "*1\r\n:1\r\n");
+    let ran = (begun.elapsed() - REST).as_nanos() as u64;
+    assert!(world.nanos("exec") <= ran && world.nanos("eval") - before <= ran);
 }
 
 /// Whoever sends SCRIPT KILL and is answered OK relies on it that the script has changed nothing.

@@ -16,6 +16,7 @@
 //! some) are left out; those that only look are compared by form.
 
 use crate::generate::{Generator, Kind, Step};
+use crate::newer::NEWER;
 use crate::spell::{self, Arg};
 use varve_testkit::Random;
 
@@ -316,20 +317,25 @@ fn pool(random: &mut Random) -> usize {
 pub struct Types {
     wanted: [bool; 6],
     alone: bool,
+    /// Commands that are newer than 7.0.15, and nothing else.
+    newer: bool,
 }
 
 const NAMES: [&str; 6] = ["lists", "hashes", "sets", "sorted", "geo", "streams"];
 
 impl Types {
     /// All of them, among all other commands.
-    pub const ALL: Types = Types { wanted: [true; 6], alone: false };
+    pub const ALL: Types = Types { wanted: [true; 6], alone: false, newer: false };
+    /// Commands that are newer than 7.0.15, for a valkey-server as the peer.
+    pub const NEWER: Types = Types { wanted: [false; 6], alone: true, newer: true };
 
     /// Those named, all if none is; with `alone` no other commands at all.
     #[must_use]
     pub fn named(names: &[String]) -> Types {
         let wanted = NAMES.map(|name| names.iter().any(|n| n == name));
         let none = !wanted.contains(&true);
-        Types { wanted: if none { [true; 6] } else { wanted }, alone: names.iter().any(|n| n == "alone") }
+        let wanted = if none { [true; 6] } else { wanted };
+        Types { wanted, alone: names.iter().any(|n| n == "alone"), newer: false }
     }
 
     pub(crate) fn alone(self) -> bool {
@@ -349,6 +355,7 @@ impl Generator {
     pub(crate) fn collection(&mut self) -> Vec<Arg> {
         let r = &mut self.random;
         let table = match r.below(100) {
+            _ if self.types.newer => NEWER,
             90..=98 => ABOUT,
             99 => LIMITS,
             _ => r.pick(&self.types.tables()),
@@ -486,14 +493,14 @@ fn tokens(template: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ABOUT, GEO, HASHES, LIMITS, LISTS, SETS, SORTED, STREAMS, fill, tokens};
+    use super::{ABOUT, GEO, HASHES, LIMITS, LISTS, NEWER, SETS, SORTED, STREAMS, fill, tokens};
     use varve_testkit::Random;
 
     #[test]
     fn every_template_can_be_filled() {
         assert_eq!(tokens("a {?b {c} d} {e|f}"), ["a", "{?b {c} d}", "{e|f}"]);
         let mut random = Random::new(1);
-        for template in [LISTS, HASHES, SETS, SORTED, GEO, STREAMS, LIMITS, ABOUT].concat() {
+        for template in [LISTS, HASHES, SETS, SORTED, GEO, STREAMS, LIMITS, ABOUT, NEWER].concat() {
             for _ in 0..200 {
                 let mut args = Vec::new();
                 fill(&mut random, template, &mut args);

@@ -14,7 +14,7 @@ pub enum Rule {
     Multiset,
     /// the same pairs in any order
     Pairs,
-    /// numbers at most so far apart: the two servers read the clock at different moments
+    /// numbers, or arrays of numbers, at most so far apart: the two servers read the clock at different moments
     Within(i64),
     /// arrays to the letter but for their first elements: XAUTOCLAIM passes over entries that are not idle without a look at
     /// them, so its cursor may be farther
@@ -48,19 +48,23 @@ const TABLE: &[(&str, &str, Rule)] = &[
     ("sinter", "", Rule::Multiset),
     ("sunion", "", Rule::Multiset),
     ("sdiff", "", Rule::Multiset),
-    ("spop", "", Rule::Multiset),       // only ever of all members
-    ("hscan", "", Rule::Form),          // a single step
-    ("sscan", "", Rule::Form),          // a single step
-    ("zscan", "", Rule::Form),          // a single step
-    ("hrandfield", "", Rule::Form),     // random
-    ("srandmember", "", Rule::Form),    // random
-    ("zrandmember", "", Rule::Form),    // random
-    ("scan", "", Rule::Form),           // a single step; whole scans are gathered and compared to the letter
-    ("randomkey", "", Rule::Form),      // random
-    ("ttl", "", SECONDS),               // the clock
-    ("expiretime", "", SECONDS),        // relative times were added to the clock
-    ("pttl", "", MILLISECONDS),         // the clock
-    ("pexpiretime", "", MILLISECONDS),  // the clock
+    ("spop", "", Rule::Multiset),      // only ever of all members
+    ("hscan", "", Rule::Form),         // a single step
+    ("sscan", "", Rule::Form),         // a single step
+    ("zscan", "", Rule::Form),         // a single step
+    ("hrandfield", "", Rule::Form),    // random
+    ("srandmember", "", Rule::Form),   // random
+    ("zrandmember", "", Rule::Form),   // random
+    ("scan", "", Rule::Form),          // a single step; whole scans are gathered and compared to the letter
+    ("randomkey", "", Rule::Form),     // random
+    ("ttl", "", SECONDS),              // the clock
+    ("expiretime", "", SECONDS),       // relative times were added to the clock
+    ("pttl", "", MILLISECONDS),        // the clock
+    ("pexpiretime", "", MILLISECONDS), // the clock
+    ("httl", "", SECONDS),             // the clock, in this and those below
+    ("hpttl", "", MILLISECONDS),
+    ("hexpiretime", "", SECONDS),
+    ("hpexpiretime", "", MILLISECONDS),
     ("object", "idletime", Rule::Form), // the clock
     ("object", "freq", Rule::Form),     // a random counter
     ("object", "help", Rule::Form),     // our own text
@@ -129,14 +133,23 @@ pub fn equal(rule: Rule, ours: &RespValue, theirs: &RespValue) -> bool {
         },
         Rule::Multiset => sorted(ours) == sorted(theirs),
         Rule::Pairs => sorted_pairs(ours) == sorted_pairs(theirs),
-        Rule::Within(limit) => match (ours.integer(), theirs.integer()) {
+        Rule::Within(limit) => is_within(limit, ours, theirs),
+        Rule::Form => kind(ours) == kind(theirs),
+        Rule::Figures => kind(ours) == kind(theirs) && figures(&ours.text()) == figures(&theirs.text()),
+        Rule::Greeting => greeting(ours, theirs),
+    }
+}
+
+fn is_within(limit: i64, ours: &RespValue, theirs: &RespValue) -> bool {
+    match (ours, theirs) {
+        (RespValue::Array(ours), RespValue::Array(theirs)) => {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| is_within(limit, a, b))
+        }
+        _ => match (ours.integer(), theirs.integer()) {
             // -1 and -2 are answers of their own, not times.
             (Some(a), Some(b)) if a >= 0 && b >= 0 => (i128::from(a) - i128::from(b)).abs() <= i128::from(limit),
             _ => ours == theirs,
         },
-        Rule::Form => kind(ours) == kind(theirs),
-        Rule::Figures => kind(ours) == kind(theirs) && figures(&ours.text()) == figures(&theirs.text()),
-        Rule::Greeting => greeting(ours, theirs),
     }
 }
 

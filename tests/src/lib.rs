@@ -11,6 +11,7 @@ pub mod collections;
 pub mod compare;
 pub mod fill;
 pub mod generate;
+mod newer;
 pub mod run;
 mod scripts;
 mod sketches;

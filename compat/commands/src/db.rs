@@ -18,7 +18,7 @@ fn dbsize(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 const DBSIZE: Command = Command::new(
-    Exec::Keyspace(dbsize),
+    Exec::Figures(dbsize),
     Row::new("dbsize", Group::Server, 1, "1.0.0")
         .about("Counts the keys of the database.", "O(1)")
         .flags(&[Flags::READONLY, Flags::FAST])

@@ -14,6 +14,7 @@ pub(crate) const BITOP_ONE_SOURCE: CommandError =
 pub(crate) const BIT_OFFSET: CommandError = CommandError::new(&"ERR bit offset is not an integer or out of range");
 pub(crate) const BIT_VALUE: CommandError = CommandError::new(&"ERR bit is not an integer or out of range");
 pub(crate) const BIT_WANTED: CommandError = CommandError::new(&"ERR The bit argument must be 1 or 0.");
+pub(crate) const BOUNDS_ORDER: CommandError = CommandError::new(&"ERR LBOUND can't be greater than UBOUND");
 pub(crate) const BOUND_NO_FLOAT: CommandError = CommandError::new(&"ERR min or max is not a float");
 pub(crate) const BOUND_NO_MEMBER: CommandError = CommandError::new(&"ERR min or max not valid string range item");
 pub(crate) const BUSY_KEY: CommandError = CommandError::new(&"BUSYKEY Target key name already exists.");
@@ -108,7 +109,7 @@ pub(crate) const IDS_COUNT: CommandError =
     CommandError::new(&"ERR The `numids` parameter must match the number of arguments");
 pub(crate) const IDS_MISSING: CommandError = CommandError::new(&"ERR IDS option is required");
 pub(crate) const IDS_NUMBER: CommandError = CommandError::new(&"ERR Number of IDs must be a positive integer");
-pub(crate) const NUMKEYS_INVALID: CommandError = CommandError::new(&"ERR invalid numkeys value");
+pub(crate) const NUMKEYS_INVALID: CommandError = CommandError::new(&"ERR invalid numkeys value or out of range");
 pub(crate) const AUTOCLAIM_MIN_IDLE: CommandError =
     CommandError::new(&"ERR Invalid min-idle-time argument for XAUTOCLAIM");
 pub(crate) const CLAIM_IDLE_NEGATIVE: CommandError = CommandError::new(&"ERR min-idle-time must be a positive integer");
@@ -138,7 +139,6 @@ pub(crate) const NOACK_IN_XREAD: CommandError =
 pub(crate) const NUMKEYS_POSITIVE: CommandError = CommandError::new(&"ERR numkeys should be greater than 0");
 pub(crate) const OFFSET_RANGE: CommandError = CommandError::new(&"ERR offset is out of range");
 pub(crate) const OVERFLOW_TYPE: CommandError = CommandError::new(&"ERR Invalid OVERFLOW type specified");
-pub(crate) const PAIRS_NUMBER: CommandError = CommandError::new(&"ERR wrong number of key-value pairs");
 pub(crate) const PROTOCOL_TYPE: CommandError = CommandError::new(
     &"ERR Wrong protocol type name. Please use one of the following: \
      string|integer|double|bignum|null|array|set|map|attrib|push|verbatim|true|false",

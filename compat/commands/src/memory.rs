@@ -212,7 +212,7 @@ fn of_the_log(store: &Store, log: &LogStats, f: &Figures) -> Vec<(&'static str, 
 }
 
 const MEMORY_STATS: Command = Command::new(
-    Exec::Keyspace(memory_stats),
+    Exec::Figures(memory_stats),
     Row::sub("memory|stats", "stats", Group::Server, 2, "4.0.0")
         .about("Tells what memory is used for.", "O(1)")
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
@@ -227,7 +227,7 @@ fn memory_doctor(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 const MEMORY_DOCTOR: Command = Command::new(
-    Exec::Keyspace(memory_doctor),
+    Exec::Figures(memory_doctor),
     Row::sub("memory|doctor", "doctor", Group::Server, 2, "4.0.0")
         .about("Tells what is wrong with the use of memory.", "O(1)")
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
@@ -329,7 +329,7 @@ fn memory_purge(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 const MEMORY_PURGE: Command = Command::new(
-    Exec::Keyspace(memory_purge),
+    Exec::Figures(memory_purge),
     Row::sub("memory|purge", "purge", Group::Server, 2, "4.0.0")
         .about("Gives free memory back to the system.", "O(N) in the free memory")
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
@@ -367,7 +367,7 @@ fn memory_malloc_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 const MEMORY_MALLOC_STATS: Command = Command::new(
-    Exec::Keyspace(memory_malloc_stats),
+    Exec::Figures(memory_malloc_stats),
     Row::sub("memory|malloc-stats", "malloc-stats", Group::Server, 2, "4.0.0")
         .about("Describes the allocator.", "O(1)")
         .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])

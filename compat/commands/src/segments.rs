@@ -40,7 +40,7 @@ fn segments(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 const SEGMENTS: Command = Command::new(
-    Exec::Keyspace(segments),
+    Exec::Figures(segments),
     Row::new("segments", Group::Server, -1, "7.0.15")
         .about("Lists the segments of the log.", "O(N) in the segments")
         .flags(&[Flags::ADMIN, Flags::LOADING, Flags::STALE])

@@ -10,7 +10,7 @@ use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, LargeArguments, Session};
 use varve_protocol::{Parser, Reply, RequestLimits};
-use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
+use varve_store::{LogGeometry, Options, ReadBounds, Store, StoreWorker, Tx};
 
 const NOW_MS: i64 = 1_795_000_000_000;
 
@@ -256,6 +256,67 @@ fn a_key_of_another_type_serves_nobody() {
     bench.expect_served(&[]);
     bench.run(1, "RENAME l k", "+OK\r\n");
     bench.expect_served(&[(0, "*2\r\n$1\r\nk\r\n$1\r\n1\r\n")]);
+}
+
+/// Commands of many arguments go on over many turns, one part in each.
+fn one_part_a_turn(bench: &mut Bench) {
+    bench.store.set_read_bounds(ReadBounds { long_elements: 200, hold_elements: 40 });
+    bench.hands.iter_mut().for_each(|hand| hand.batch.end_turns_after_a_part());
+}
+
+/// Runs a command of many arguments part by part: nobody is served before the last one.
+fn run_in_parts(bench: &mut Bench, at: usize, line: &str, reply: &str) {
+    let mut bytes = bench.turn(at, line).1;
+    let mut turns = 1;
+    while bench.hands[at].session.is_ongoing() {
+        bench.expect_served(&[]);
+        bytes.extend(bench.turn(at, "").1);
+        turns += 1;
+    }
+    assert!(turns > 5, "{turns} turns");
+    assert_eq!(String::from_utf8(bytes).expect("text"), reply);
+}
+
+/// Elements, each behind a score if they are scored.
+fn many(scored: bool) -> String {
+    (0..1500).map(|n| if scored { format!(" {n} {n}") } else { format!(" {n}") }).collect()
+}
+
+/// While many elements are pushed the last one so far is not the one that BRPOP is to get.
+#[test]
+fn issue_11_who_waits_is_served_behind_the_last_of_many_elements() {
+    let mut bench = Bench::new(4);
+    one_part_a_turn(&mut bench);
+    bench.block(0, "BRPOP k 0");
+    bench.block(2, "BLMPOP 0 1 k LEFT");
+    bench.block(3, "BZPOPMAX z 0");
+    run_in_parts(&mut bench, 1, &format!("RPUSH k{}", many(false)), ":1500\r\n");
+    bench.expect_served(&[(0, "*2\r\n$1\r\nk\r\n$4\r\n1499\r\n"), (2, "*2\r\n$1\r\nk\r\n*1\r\n$1\r\n0\r\n")]);
+    run_in_parts(&mut bench, 1, &format!("ZADD z{}", many(true)), ":1500\r\n");
+    bench.expect_served(&[(3, "*3\r\n$1\r\nz\r\n$4\r\n1499\r\n$4\r\n1499\r\n")]);
+    bench.run(1, "LLEN k", ":1498\r\n");
+    bench.run(1, "ZCARD z", ":1499\r\n");
+    // All scores are read before the first member is added.
+    bench.turn(1, &format!("ZADD z{} x y", many(true)));
+    assert_eq!(bench.turn(1, "").1, b"-ERR value is not a valid float\r\n");
+    bench.run(1, "ZCARD z", ":1499\r\n");
+}
+
+/// The client that pushes hangs up: who waits gets what was pushed until then.
+#[test]
+fn issue_11_who_waits_is_served_when_the_pusher_hangs_up() {
+    let mut bench = Bench::new(2);
+    one_part_a_turn(&mut bench);
+    bench.block(0, "BLPOP k 0");
+    bench.turn(1, &format!("RPUSH k{}", many(false)));
+    bench.turn(1, "");
+    let Hand { worker, batch, session, .. } = &mut bench.hands[1];
+    assert!(session.is_ongoing() && !batch.owes_service(worker), "it is not done");
+    session.abandon_ongoing(worker);
+    assert!(batch.owes_service(worker), "somebody waits");
+    batch.serve_rest(worker);
+    bench.run(1, "PING", "+PONG\r\n");
+    bench.expect_served(&[(0, "*2\r\n$1\r\nk\r\n$1\r\n0\r\n")]);
 }
 
 #[test]

@@ -325,7 +325,24 @@ fn issue_14_bits_of_a_large_string_are_looked_at_in_parts() {
     // A run is pinned while it is looked at: what is written meanwhile is not seen.
     let begun = server.turn_as(1, &[b"BITCOUNT", b"k"]);
     server.run(&[b"APPEND", b"k", b"\xff"]);
-    server.run(&[b"SETBIT", b"k", b"39999999", b"1"]);
+    // So it is copied, in parts, before it is written to, and others wait for it.
+    let changes: [(&[&[u8]], &[u8]); 4] = [
+        (&[b"SETBIT", b"k", b"39999999", b"1"], b":0\r\n"),
+        (&[b"SETBIT", b"k", b"39999999", b"1"], b":1\r\n"),
+        (&[b"SETRANGE", b"k", b"100", b"abc"], b":5000002\r\n"),
+        (&[b"BITFIELD", b"k", b"SET", b"u8", b"800", b"1", b"GET", b"u8", b"808"], b"*2\r\n:97\r\n:98\r\n"),
+    ];
+    for (at, (words, reply)) in changes.into_iter().enumerate() {
+        let reader = 10 + at;
+        assert!(!server.turn_as(reader, &[b"BITCOUNT", b"k"]).1, "it reads k where it lies");
+        let begun = server.turn_as(2, words);
+        assert!(!begun.1 && begun.0.is_empty(), "it is copied first");
+        assert!(server.is_put_back(3, &[b"GETBIT", b"k", b"1"]), "others wait");
+        let (found, turns) = finish(&mut server, 2, begun);
+        assert_eq!(found, reply, "{}", words.concat().escape_ascii());
+        assert!((5..9).contains(&turns), "{turns} turns");
+    }
+    assert_eq!(server.run(&[b"GETRANGE", b"k", b"99", b"103"]), b"$5\r\n\0\x01bc\0\r\n");
     assert_eq!(finish(&mut server, 1, begun).0, b":2\r\n");
     // Whoever goes leaves nothing: no key, and no run.
     assert!(!server.turn_as(2, &[b"BITOP", b"AND", b"gone", b"k", b"d"]).1);

@@ -57,6 +57,7 @@ fn digest(server: &mut Server) -> Vec<u8> {
 /// [`CASES`], and commands with many arguments, some of which name what is there.
 fn cases() -> Vec<(String, &'static str, &'static str, &'static str)> {
     let names = |name: &str| (1500..1500 + 2000).map(|n| format!(" {name}:{n}")).collect::<String>();
+    let scored = |name: &str| (1500..3500).map(|n| format!(" {} {name}:{n}", n % 70)).collect::<String>();
     let pairs = (2000..3500).map(|n| format!(" field:{n} value{n}")).collect::<String>();
     let many = [
         (format!("SADD s{}", names("member")), "s", "SCARD s", "SREM s member:1"),
@@ -67,6 +68,12 @@ fn cases() -> Vec<(String, &'static str, &'static str, &'static str)> {
         (format!("HMSET h{pairs}"), "h", "HGETALL h", "HINCRBY h field:1 1"),
         (format!("HDEL h{}", names("field")), "h", "HGET h field:1", "HSET h y 1"),
         (format!("ZREM z{}", names("member")), "z", "ZSCORE z y", "ZADD z 1 y"),
+        (format!("RPUSH l{}", names("new")), "l", "LINDEX l 5", "LPOP l"),
+        (format!("LPUSH none{}", names("new")), "none", "LLEN none", "RPUSH none y"),
+        (format!("LPUSHX l{}", names("new")), "l", "LRANGE l 0 5", "LSET l 0 y"),
+        (format!("ZADD z{}", scored("member")), "z", "ZSCORE z y", "ZREM z member:1"),
+        (format!("ZADD z XX GT CH{}", scored("member")), "z", "ZCARD z", "ZADD z 1 y"),
+        (format!("ZADD none nx{}", scored("member")), "none", "ZRANK none y", "DEL none"),
     ];
     CASES.map(|(line, key, reads, writes)| (line.to_string(), key, reads, writes)).into_iter().chain(many).collect()
 }

@@ -320,7 +320,8 @@ impl Batch {
         let stop = running.all();
         let done = running.next;
         // The server may find that its command has to wait: it says itself whether that has run.
-        let ran = done - usize::from(matches!(stop, Some(Stop::Server(_))));
+        // Nor has a script that rests run.
+        let ran = done - usize::from(matches!(stop, Some(Stop::Server(_) | Stop::Script(_))));
         if ran > 0 {
             session.note_progress();
         }

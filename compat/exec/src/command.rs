@@ -84,8 +84,10 @@ impl SessionCtx<'_> {
 pub enum Exec {
     /// The shards of its keys are held.
     Keys(KeysFn),
-    /// It locks by itself, shard by shard: SCAN, DBSIZE, RANDOMKEY.
+    /// It locks by itself, shard by shard: SCAN, RANDOMKEY.
     Keyspace(WideFn),
+    /// It reads counts of all shards, whoever holds them: DBSIZE, MEMORY STATS.
+    Figures(WideFn),
     /// Nobody else is inside the gate: KEYS, FLUSHALL, SWAPDB.
     Exclusive(WideFn),
     /// Touches no key: PING, ECHO, SELECT.

@@ -111,7 +111,7 @@ pub(crate) fn invoke(
 
 /// Runs a command on the whole keyspace: the gate is held as its row asks for, no shard is.
 pub(crate) fn invoke_wide(command: &'static Command, store: &Store, ctx: WideCall<'_>) -> CmdResult {
-    let (Exec::Exclusive(run) | Exec::Keyspace(run)) = command.exec else {
+    let (Exec::Exclusive(run) | Exec::Keyspace(run) | Exec::Figures(run)) = command.exec else {
         unreachable!("{} does not run on the whole keyspace", command.full_name);
     };
     let WideCall { args, worker, session, out } = ctx;

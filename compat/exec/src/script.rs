@@ -11,6 +11,7 @@
 //! Not here: how a script's commands run (`batch/script.rs`).
 
 use std::any::Any;
+use std::time::Instant;
 
 use varve_catalog::Row;
 use varve_protocol::{Args, Reply, Resp};
@@ -100,11 +101,14 @@ pub trait ScriptCalls {
     fn begin_again(&mut self);
     /// The command itself, as it was sent, is an effect: what it has changed is no key.
     fn report_sent(&mut self);
-    /// The effects so far do not go into the journal.
+    /// The script ends with the server: its effects do not go into the journal, nor do others of its transaction.
     fn forget_effects(&mut self);
     /// Whether the client's user may run this command; None if there is no such command.
     fn may_call(&mut self, words: &[&[u8]]) -> Option<bool>;
     /// To be called every now and then while the language runs, some hundred microseconds apart: once the script has run for a
     /// while, its worker does other things before this returns.
     fn tick(&mut self);
+    /// A clock that stands still while the worker does other things: differences of its times are the time that the script has
+    /// run.
+    fn clock(&self) -> Instant;
 }

@@ -101,6 +101,8 @@ pub struct Session {
     argument_bytes: usize,
     /// Bytes of the arguments of requests that wait (in MULTI).
     queued_bytes: usize,
+    /// Bytes of its script that rests.
+    script_bytes: usize,
     /// Commands queued since MULTI.
     multi: Option<Box<Multi>>,
     /// The keys that it watches.
@@ -155,6 +157,7 @@ impl Session {
             last: None,
             argument_bytes: 0,
             queued_bytes: 0,
+            script_bytes: 0,
             multi: None,
             watching: None,
             in_exec: None,
@@ -607,9 +610,9 @@ impl Session {
         self.ongoing.is_some()
     }
 
-    /// Bytes that the command which goes on keeps for its reply.
+    /// Bytes that the command which goes on keeps for its reply, or its script that rests.
     pub fn ongoing_bytes(&self) -> usize {
-        self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes())
+        self.script_bytes + self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes())
     }
 
     /// Bytes that the store keeps for the readers of the command which goes on.

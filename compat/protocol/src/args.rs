@@ -123,6 +123,11 @@ impl<'a> Args<'a> {
         Args { spans: &self.spans[n.min(self.spans.len())..], ..*self }
     }
 
+    /// The arguments before the n-th; all if there are fewer.
+    pub fn first(&self, n: usize) -> Args<'a> {
+        Args { spans: &self.spans[..n.min(self.spans.len())], ..*self }
+    }
+
     /// Bytes of all arguments together.
     pub fn bytes(&self) -> usize {
         self.spans.iter().map(|span| span.len).sum()

@@ -385,11 +385,16 @@ impl Reply {
         }
         let mut text = Vec::with_capacity(32);
         push_f64(&mut text, value);
+        self.double_text(&text);
+    }
+
+    /// A floating-point number by its text; a string in RESP2.
+    pub fn double_text(&mut self, text: &[u8]) {
         if self.resp == Resp::V2 {
-            return self.bulk(&text);
+            return self.bulk(text);
         }
         self.put(b",");
-        self.put(&text);
+        self.put(text);
         self.put(b"\r\n");
     }
 

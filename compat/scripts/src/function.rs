@@ -3,7 +3,7 @@
 //! LOAD, DELETE, FLUSH and RESTORE run in the place of scripts: no function runs meanwhile, and what they change is one unit
 //! of the journal, the command as it was sent.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use varve_base::glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
@@ -51,7 +51,7 @@ fn load(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     }
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
-    let until = (!ctx.replays).then(|| Instant::now() + LOAD_TIME);
+    let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);
     let (running, kind) = (shared.running(), ScriptKind::Function);
     let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
     let name = shared.functions().load(ctx.args.get(last), replace, &mut host)?;
@@ -130,7 +130,7 @@ fn restore(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     })?;
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
-    let until = (!ctx.replays).then(|| Instant::now() + LOAD_TIME);
+    let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);
     let (running, kind) = (shared.running(), ScriptKind::Function);
     let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
     shared.functions().restore(&texts, policy, &mut host)?;

@@ -16,7 +16,7 @@ pub(crate) struct ScriptHost<'h> {
     pub(crate) kind: ScriptKind,
     /// The function that is called, which others may ask for once it takes time.
     pub(crate) called: Option<Called<'h>>,
-    /// The time at which it is ended: that of a library that is being loaded.
+    /// The time of the script's clock at which it is ended: that of a library that is being loaded.
     pub(crate) until: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl Host for ScriptHost<'_> {
         if let Some(Called { name, args }) = self.called.take() {
             self.running.note_function(name, args);
         }
-        if self.until.is_some_and(|until| Instant::now() >= until) {
+        if self.until.is_some_and(|until| self.calls.clock() >= until) {
             return Control::Stop(errors::LOAD_TIMEOUT);
         }
         if !self.running.is_killed() {

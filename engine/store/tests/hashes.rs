@@ -620,3 +620,64 @@ fn a_command_that_meets_many_due_fields_is_put_back() {
     pair.worker.park();
     pair.store.verify();
 }
+
+/// The times of a hash that is its key's object take six bytes each, and six for all.
+#[test]
+fn issue_14_times_of_small_hashes_take_few_bytes() {
+    const HASHES: u64 = 400;
+    const FIELDS: u64 = 10;
+    let mut pair = Pair::new(8);
+    pair.store.set_limit(64 << 20, Policy::NoEviction);
+    let field = |n: u64| format!("field:{n}").into_bytes();
+    for n in 0..HASHES {
+        let pairs: Vec<_> = (0..FIELDS).map(|n| (field(n), b"12345678".to_vec())).collect();
+        let pairs = pairs.iter().map(|(field, value)| (&field[..], &value[..]));
+        assert_eq!(pair.on(0, n, |tx, key| tx.hash_set(key, pairs)), Ok(FIELDS as usize));
+    }
+    pair.worker.park();
+    let before = pair.store.log().live_bytes();
+    let until = pair.now + 1000;
+    for n in 0..HASHES {
+        for nth in 0..FIELDS {
+            let until = until + (nth * 1000) as i64;
+            assert_eq!(pair.on(0, n, |tx, key| tx.hash_set_expiry(key, &field(nth), Some(until))), Ok(true));
+        }
+    }
+    pair.worker.park();
+    pair.store.verify();
+    let more = pair.store.log().live_bytes().saturating_sub(before) as f64 / (HASHES * FIELDS) as f64;
+    assert!(more <= 10.0, "{more:.1} bytes a field");
+    // Changes and names keep the times; what is set anew has none.
+    assert_eq!(pair.on(0, 3, |tx, key| tx.hash_add(key, &field(2), 1)), Ok(12_345_679));
+    let set = |tx: &mut varve_store::Tx<'_>, key: &varve_store::Key<'_>| {
+        tx.hash_set(key, [(&b"field:0"[..], &b"v"[..]), (b"new", b"v")].into_iter())
+    };
+    assert_eq!(pair.on(0, 3, set), Ok(1));
+    let (from, to) = (name(3), name(HASHES));
+    assert!(pair.with(0, &[(0, 3), (0, HASHES)], |tx| {
+        let (from, to) = (tx.key(&from), tx.key(&to));
+        tx.rename(&from, &to)
+    }));
+    let times = [Some(None), Some(Some(until + 1000)), Some(Some(until + 2000)), None];
+    for (wanted, nth) in times.into_iter().zip([0, 1, 2, 99]) {
+        assert_eq!(pair.on(0, HASHES, |tx, key| tx.hash_expiry(key, &field(nth))), Ok(wanted));
+    }
+    // The fields go by themselves, and the keys with their last ones.
+    pair.now += 1500;
+    for _ in 0..2000 {
+        pair.worker.background(pair.now, Duration::from_millis(1));
+    }
+    assert_eq!(pair.store.totals().expired_fields, HASHES - 1);
+    assert_eq!(pair.on(0, 5, |tx, key| tx.hash_len(key)), Ok(FIELDS as usize - 1));
+    pair.worker.park();
+    pair.store.verify();
+    pair.now += 100_000;
+    assert_eq!(pair.on(0, 5, |tx, key| tx.hash_len(key)), Ok(0));
+    assert_eq!(pair.on(0, HASHES, |tx, key| tx.hash_len(key)), Ok(2));
+    for _ in 0..2000 {
+        pair.worker.background(pair.now, Duration::from_millis(1));
+    }
+    assert_eq!(pair.store.totals().expired_fields, HASHES * FIELDS - 1);
+    pair.worker.park();
+    pair.store.verify();
+}

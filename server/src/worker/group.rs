@@ -55,6 +55,7 @@ impl Worker {
                 if self.core.conns.is_there(*first) {
                     self.visit(first.conn);
                 }
+                self.share_turn_with_script();
                 visits = rest;
                 continue;
             }
@@ -99,6 +100,8 @@ impl Worker {
                 None => self.serve(who.conn, data, early),
             };
             self.finish_visit(who.conn, served);
+            // The requests of the group's others stay in the scratch buffer meanwhile.
+            self.share_turn_with_script();
         }
         self.group = group;
     }

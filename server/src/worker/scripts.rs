@@ -3,13 +3,23 @@
 //! ```text
 //!   turn: TurnState::Script --> the connection waits --> a slice a turn ... --> the reply, the connection goes on
 //!                                                         between two: a command of the server (INFO) that it has called
+//!
+//!   share:  visits for 1 ms | slice | visits for 1 ms | slice | ...     a turn has several slices where it is long
 //! ```
+//! So a script has half of its worker's time, or all that others leave: one slice a turn would be little where a thousand
+//! connections have a visit in each turn, and what it holds would stay held.
+//!
+//! A script that has to begin again elsewhere, and whose place there is taken, goes back to its connection as the request that
+//! it was (`Batch::end_script`), so that pauses, rights and the rest are asked anew. Nothing runs meanwhile.
+//!
 //! If the client is gone meanwhile, the script runs to its end all the same: others may have seen what it has published. If
 //! the server ends, so does the script.
 //!
 //! A worker's scripts are an author of their own of messages and stale keys (`Registry::scripts_of`): visits to other connections that
 //! end while a script rests do not end the script's. The visit in which it begins ends there for the client's barrier; what is
 //! pushed waits for the file behind the script's end.
+
+use std::time::{Duration, Instant};
 
 use varve_exec::batch::{EndedScript, RestingScript, ServerCall};
 use varve_exec::{CmdResult, CommandError};
@@ -24,6 +34,9 @@ use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
 use crate::state::ctx::{After, ServerCtx};
 
+/// Time of visits after which a script that rests has a slice, which takes about as long.
+const VISITS: Duration = Duration::from_millis(1);
+
 /// A script that rests.
 pub(super) struct ScriptAtRest {
     script: RestingScript,
@@ -31,6 +44,8 @@ pub(super) struct ScriptAtRest {
     who: ConnRef,
     /// The position of the journal for which the commands before it waited, and so what scripts among them have pushed.
     until: u64,
+    /// When it began to rest.
+    since: Instant,
 }
 
 impl Worker {
@@ -42,12 +57,20 @@ impl Worker {
         }
     }
 
+    /// Behind a visit: goes on with the script that rests if it has its share of the turn to get.
+    #[inline]
+    pub(super) fn share_turn_with_script(&mut self) {
+        if self.core.script.as_ref().is_some_and(|rests| rests.since.elapsed() >= VISITS) {
+            self.go_on_with_script();
+        }
+    }
+
     /// The server ends, and the script with it: it is told so at its next tick.
     pub(super) fn end_script_at_once(&mut self) {
         let Some(ScriptAtRest { mut script, .. }) = self.core.script.take() else { return };
         let ended = loop {
             if script.take_call().is_some() {
-                script.answer(Err(CommandError::SCRIPT_REFUSED));
+                script.answer(Err(CommandError::SCRIPT_REFUSED), Duration::ZERO);
             }
             match script.go_on() {
                 Ok(ended) => break ended,
@@ -59,20 +82,28 @@ impl Worker {
 
     #[cold]
     fn run_slice(&mut self, rests: ScriptAtRest) {
-        let ScriptAtRest { mut script, who, until } = rests;
+        let ScriptAtRest { mut script, who, until, .. } = rests;
         if let Some(call) = script.take_call() {
-            script.answer(self.core.run_for_script(who, &call));
+            let begun = Instant::now();
+            let answer = self.core.run_for_script(who, &call);
+            script.answer(answer, begun.elapsed());
         }
         match script.go_on() {
             Ok(ended) => {
                 self.core.store.await_also(until);
                 self.end_script(ended, who);
             }
-            Err(script) => self.core.script = Some(ScriptAtRest { script, who, until }),
+            Err(script) => {
+                if let Some(conn) = self.core.conns.get_mut(who) {
+                    conn.session_mut().note_script_bytes(script.bytes());
+                    self.core.count(who.conn);
+                }
+                self.core.script = Some(ScriptAtRest { script, who, until, since: Instant::now() });
+            }
         }
     }
 
-    /// Gives the client of a script that has ended its reply.
+    /// Gives the client of a script that has ended its reply; or its request back, if that has to be tried again.
     fn end_script(&mut self, ended: EndedScript, who: ConnRef) {
         if !self.core.conns.is_there(who) {
             return self.core.end_script_of_nobody(ended);
@@ -81,9 +112,14 @@ impl Worker {
         let served = self.reply(who.conn, |core, _, out| {
             let session = core.conns[who.conn].session_mut();
             out.set_resp(session.resp());
-            core.batch.end_script(ended, &mut core.store, Some(session), out);
+            let again = core.batch.end_script(ended, &mut core.store, Some(session), out);
             core.account(who.conn);
-            Stop::Again
+            let Some(request) = again else {
+                core.stats().commands.add(1);
+                return Stop::Again;
+            };
+            core.conns[who.conn].requests_mut().try_again(request);
+            Stop::Busy
         });
         self.core.conns.lift(who, WaitReasons::SCRIPT);
         self.finish_visit(who.conn, served);
@@ -97,7 +133,7 @@ impl Core {
         let conn = &mut self.conns[id];
         conn.wait(WaitReasons::SCRIPT);
         debug_assert!(self.script.is_none(), "a worker has one script under way");
-        self.script = Some(ScriptAtRest { script, who: conn.who(), until: 0 });
+        self.script = Some(ScriptAtRest { script, who: conn.who(), until: 0, since: Instant::now() });
     }
 
     /// True while a script of another connection rests: what the worker's scripts have pushed is not this one's.
@@ -145,9 +181,11 @@ impl Core {
         }
     }
 
-    /// Ends a script whose client is gone.
+    /// Ends a script whose client is gone: it is not tried again.
     fn end_script_of_nobody(&mut self, ended: EndedScript) {
-        self.batch.end_script(ended, &mut self.store, None, &mut Reply::new());
+        if self.batch.end_script(ended, &mut self.store, None, &mut Reply::new()).is_none() {
+            self.stats().commands.add(1);
+        }
         // Their lines have no address any more, and are not to be found under the next client's.
         self.batch.slow().take_commands();
         self.batch.take_monitored();

@@ -33,7 +33,8 @@ impl World {
     /// An empty store.
     pub(crate) fn new() -> World {
         let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
-        let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
+        let store =
+            Store::new(&Options { seed: 7, geometry, workers: 2, ..Options::default() }).expect("an address range");
         let table = Arc::new(CommandTable::new(commands()));
         let scripts = Arc::new(Scripts::default());
         let keeper = || Box::new(Keeper::new(Arc::clone(&scripts)));
@@ -83,8 +84,34 @@ impl World {
     pub(crate) fn end(&mut self, client: usize, ended: EndedScript) -> String {
         let mut out = Reply::new();
         let session = &mut self.clients[client].1;
-        self.batch.end_script(ended, &mut self.worker, Some(session), &mut out);
+        let again = self.batch.end_script(ended, &mut self.worker, Some(session), &mut out);
+        assert!(again.is_none(), "it is not put back");
         String::from_utf8_lossy(&bytes(&out)).into_owned()
+    }
+
+    /// The request of a script that has rested and has to be tried again.
+    #[allow(dead_code, reason = "not everybody who shares this module has scripts that are put back")]
+    pub(crate) fn end_put_back(&mut self, client: usize, ended: EndedScript) -> Vec<u8> {
+        let mut out = Reply::new();
+        let session = &mut self.clients[client].1;
+        let again = self.batch.end_script(ended, &mut self.worker, Some(session), &mut out);
+        assert!(out.is_empty(), "it has no reply yet");
+        again.expect("its place was taken")
+    }
+
+    /// The store.
+    #[allow(dead_code, reason = "not everybody who shares this module looks into the store")]
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        self.worker.store()
+    }
+}
+
+impl World {
+    /// Nanoseconds that the calls of this command have taken together.
+    #[allow(dead_code, reason = "not everybody who shares this module asks for times")]
+    pub(crate) fn nanos(&self, command: &str) -> u64 {
+        let command = self.table.get(command.as_bytes()).expect("a command");
+        self.batch.stats().of(command).nanos.get()
     }
 }
 
@@ -105,7 +132,7 @@ fn bytes(out: &Reply) -> Vec<u8> {
 }
 
 /// A request as a client sends it.
-fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
+pub(crate) fn request<W: AsRef<[u8]>>(words: &[W]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         let word = word.as_ref();

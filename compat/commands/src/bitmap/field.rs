@@ -11,11 +11,12 @@ use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_protocol::Args;
+use varve_protocol::{Args, Reply};
 use varve_store::{Key, Tx};
 
 use super::{admit_growth, make_raw, offset_within};
 use crate::errors;
+use crate::generic::pinned::{self, Write};
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[BITFIELD, BITFIELD_RO];
@@ -218,26 +219,34 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CmdResult {
     }
     let len = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
     admit_growth(&mut ctx.tx, last.saturating_sub(len))?;
-    let grows = ctx.tx.peek(&key)?.is_none_or(|value| value.len() < last);
+    pinned::write(ctx, len, write_fields)
+}
+
+/// Runs the subcommands of BITFIELD, some of which write.
+fn write_fields(tx: &mut Tx<'_>, write: &Write<'_>, out: &mut Reply) -> CmdResult {
+    let (fields, key) = (parse(write.args, write.string_bytes_max)?, &write.key);
+    let last = fields.iter().filter(|field| field.action != Action::Get).map(|field| field.byte() + field.bytes());
+    let last = last.max().expect("a subcommand that writes");
+    let grows = tx.peek(key)?.is_none_or(|value| value.len() < last);
     if grows {
-        ctx.tx.set_range(&key, last - 1, &[0])?;
+        tx.set_range(key, last - 1, &[0])?;
     }
-    ctx.out.array(fields.len());
+    out.array(fields.len());
     let mut changes = 0;
     for field in &fields {
-        match apply(&mut ctx.tx, &key, field)? {
+        match apply(tx, key, field)? {
             Some((reply, changed)) => {
-                ctx.out.integer(reply);
+                out.integer(reply);
                 changes += u64::from(changed || (grows && field.action != Action::Get));
             }
-            None => ctx.out.null(),
+            None => out.null(),
         }
     }
     // A string that has only grown has changed: redis-server does not say so, and its replicas do not learn of it.
     if changes > 0 || grows {
-        ctx.did(&key, Effect::sent(Class::String, "setbit", changes.max(1)));
+        tx.did(key, Effect::sent(Class::String, "setbit", changes.max(1)));
     } else {
-        make_raw(&mut ctx.tx, &key)?;
+        make_raw(tx, key)?;
     }
     Ok(())
 }

@@ -3,8 +3,8 @@
 //! ```text
 //!   SADD key m1 .. m20000     some hundred of them --> reported as an SADD of these --> the next ones .. the reply at the end
 //! ```
-//! Each part is what the command would be with a part of its arguments. Here: commands of which that is true, and for whose
-//! keys nobody waits. Not here: fewer arguments, which their handlers see to at once.
+//! Each part is what the command would be with a part of its arguments. Here: commands of which that is true. Clients that wait
+//! for the key are served behind the last part. Not here: fewer arguments, which their handlers see to at once.
 
 use std::sync::Arc;
 
@@ -18,7 +18,10 @@ pub(crate) const FEW: usize = 1024;
 /// Work on an element takes as long as showing this number of them: one part works on some 256, in a tenth of a millisecond.
 const COST: u64 = 16;
 
-/// A command that does the same with each of its elements, which are its arguments from the second on.
+/// Elements whose arguments are checked in one part.
+const CHECKED: usize = 4096;
+
+/// A command that does the same with each of its elements, which are its last arguments.
 pub(crate) struct Each {
     pub(crate) class: Class,
     pub(crate) event: &'static str,
@@ -26,24 +29,65 @@ pub(crate) struct Each {
     pub(crate) word: &'static [u8],
     /// Arguments of an element.
     pub(crate) texts: usize,
-    /// Works on the elements at the front, which have this number of texts; gives how many the reply counts.
-    pub(crate) run: fn(&mut Tx<'_>, &Key<'_>, Args<'_>, usize) -> CmdResult<usize>,
-    /// Each element counts as a change, not only those that the reply counts.
-    pub(crate) all_change: bool,
+    /// Checks the arguments of elements, all of which are checked before the first one is worked on.
+    pub(crate) check: Option<fn(Args<'_>) -> CmdResult>,
+    pub(crate) run: fn(&mut Tx<'_>, &Key<'_>, Part<'_>) -> CmdResult<Done>,
     pub(crate) reply: fn(&mut Reply, usize),
 }
 
-/// Begins a command of many arguments over several turns; false, and nothing is done, if it is to run at once.
+/// Elements that are worked on together.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// The arguments between the key and the first element.
+    pub(crate) options: Args<'a>,
+    /// The arguments of the elements.
+    pub(crate) texts: Args<'a>,
+}
+
+impl<'a> Part<'a> {
+    /// The elements of a command that has two arguments for each.
+    pub(crate) fn pairs(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone {
+        let texts = self.texts;
+        (0..texts.len() / 2).map(move |n| (texts.get(2 * n), texts.get(2 * n + 1)))
+    }
+}
+
+/// The result of a part.
+pub(crate) struct Done {
+    pub(crate) reply: PartOfReply,
+    /// Changes of the key.
+    pub(crate) changes: usize,
+}
+
+impl Done {
+    /// The elements that count are those that have changed something.
+    pub(crate) fn counted(count: usize) -> Done {
+        Done { reply: PartOfReply::More(count), changes: count }
+    }
+}
+
+/// The meaning of a part for the number in the reply.
+pub(crate) enum PartOfReply {
+    /// It is greater by this number.
+    More(usize),
+    /// It is this number, so far.
+    Now(usize),
+}
+
+/// Begins a command of many arguments over several turns, whose elements begin with argument `first`; false, and nothing is done,
+/// if it is to run at once.
 #[cold]
-pub(crate) fn run_in_parts(ctx: &mut Ctx<'_, '_>, each: &'static Each) -> bool {
-    let elements = (ctx.args.len() - 2) / each.texts;
+pub(crate) fn run_in_parts(ctx: &mut Ctx<'_, '_>, first: usize, each: &'static Each) -> bool {
+    let elements = (ctx.args.len() - first) / each.texts;
     if !ctx.session.takes_parts() || !ctx.tx.is_long_work(elements as u64, COST) {
         return false;
     }
     let key = ctx.key(1);
     let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) else { return false };
     ctx.go_on_with(|args| {
-        Box::new(RestOfArguments { args: Arc::clone(args), each, occupied, next: 2, counted: 0, has_changed: false })
+        let checked = if each.check.is_some() { first } else { args.args().len() };
+        let args = Arc::clone(args);
+        Box::new(RestOfArguments { args, each, occupied, first, checked, next: first, number: 0, has_changed: false })
     });
     true
 }
@@ -53,29 +97,44 @@ struct RestOfArguments {
     args: Arc<OwnedArgs>,
     each: &'static Each,
     occupied: Occupied,
+    /// The argument with which the first element begins.
+    first: usize,
+    /// The first argument that is not checked yet.
+    checked: usize,
     /// The argument that comes next.
     next: usize,
-    counted: usize,
+    /// The number in the reply.
+    number: usize,
     has_changed: bool,
 }
 
 impl RestOfArguments {
     /// Works on some elements, and reports them. The shard of the key is held.
     fn part(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> CmdResult {
-        let RestOfArguments { args, each, next, counted, has_changed, .. } = self;
-        let rest = args.args().skip(*next);
+        let RestOfArguments { args, each, first, checked, next, number, has_changed, .. } = self;
+        let args = args.args();
+        if *checked < args.len() {
+            let some = args.skip(*checked).first((CHECKED * each.texts).min(args.len() - *checked));
+            *checked += some.len();
+            return each.check.map_or(Ok(()), |check| check(some));
+        }
+        let rest = args.skip(*next);
         let most = (tx.hold_elements() / COST).max(1) as usize * each.texts;
-        let texts = rest.len().min(most);
-        let done = (each.run)(tx, key, rest, texts)?;
-        (*next, *counted) = (*next + texts, *counted + done);
-        let changes = if each.all_change { texts / each.texts } else { done };
-        if changes > 0 {
+        let texts = rest.first(rest.len().min(most));
+        let options = args.skip(2).first(*first - 2);
+        let done = (each.run)(tx, key, Part { options, texts })?;
+        *next += texts.len();
+        *number = match done.reply {
+            PartOfReply::More(count) => *number + count,
+            PartOfReply::Now(count) => count,
+        };
+        if done.changes > 0 {
             let event = if *has_changed { "" } else { each.event };
             let words = |words: &mut Words<'_>| {
                 words.add(each.word).add(key.bytes);
-                rest.iter().take(texts).for_each(|text| _ = words.add(text));
+                options.iter().chain(texts.iter()).for_each(|text| _ = words.add(text));
             };
-            notify::did_taken(tx, key, Effect::words(each.class, event, changes as u64, &words));
+            notify::did_taken(tx, key, Effect::words(each.class, event, done.changes as u64, &words));
             *has_changed = true;
         }
         Ok(())
@@ -96,7 +155,7 @@ impl Ongoing for RestOfArguments {
         self.occupied.end(tx, &key);
         match part {
             Ok(()) => {
-                (self.each.reply)(out, self.counted);
+                (self.each.reply)(out, self.number);
                 Progress::Done
             }
             Err(error) => Progress::Failed(error),

@@ -4,7 +4,7 @@
 //! name or database, `object` looks inside, `scan` walks over all of them, `sort` puts the
 //! elements of one in order. `texts` and `order` are scratch space of commands that gather elements and sort
 //! them, `building` is the result of one that stores it, `draw` draws many elements at random, `many_arguments` has commands
-//! with thousands of them done in parts.
+//! with thousands of them done in parts, `pinned` writes into large strings that are being read.
 
 pub(crate) mod building;
 pub(crate) mod draw;
@@ -15,6 +15,7 @@ mod moving;
 mod object;
 pub(crate) mod options;
 pub(crate) mod order;
+pub(crate) mod pinned;
 pub(crate) mod scan;
 mod sort;
 mod sort_far;

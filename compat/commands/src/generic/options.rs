@@ -14,7 +14,7 @@ use crate::grammar::{integer, is};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Set,
-    /// GETEX and HGETEX.
+    /// GETEX, HGETEX and INCREX.
     Getex,
     Msetex,
     Hsetex,
@@ -106,10 +106,13 @@ pub(crate) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
+    /// No option was read yet.
+    pub(crate) const NONE: Options<'static> =
+        Options { when: When::Always, fields: When::Always, get: false, life: Life::Unsaid };
+
     /// Reads the arguments of a range. The times are checked later, by [`Life::ttl`].
     pub(crate) fn parse(args: &Args<'a>, Range { start, end }: Range<usize>, family: Family) -> CmdResult<Options<'a>> {
-        let mut options = Options { when: When::Always, fields: When::Always, get: false, life: Life::Unsaid };
-        let mut at = start;
+        let (mut options, mut at) = (Options::NONE, start);
         while at < end {
             let next = (at + 1 < end).then(|| args.get(at + 1));
             let used = options.take(args.get(at), next, family).ok_or(CommandError::SYNTAX)?;
@@ -119,7 +122,7 @@ impl<'a> Options<'a> {
     }
 
     /// Takes one option, perhaps with the argument behind it; gives how many arguments it took.
-    fn take(&mut self, word: &[u8], next: Option<&'a [u8]>, family: Family) -> Option<usize> {
+    pub(crate) fn take(&mut self, word: &[u8], next: Option<&'a [u8]>, family: Family) -> Option<usize> {
         let sets = family != Family::Getex;
         if sets && is(word, "NX") && matches!(self.when, When::Always | When::Absent) {
             self.when = When::Absent;

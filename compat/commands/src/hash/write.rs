@@ -4,7 +4,7 @@ use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 
-use crate::generic::many_arguments::{self, Each, run_in_parts};
+use crate::generic::many_arguments::{self, Done, Each, PartOfReply, run_in_parts};
 
 pub(super) const ROWS: FileRows = &[HSET, HMSET, HSETNX, HDEL];
 
@@ -13,7 +13,7 @@ pub(super) const PAIRS: Argument =
 
 /// HSET key field value [field value ...]
 fn hset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if are_many_pairs(ctx) && run_in_parts(ctx, &SET_EACH) {
+    if are_many_pairs(ctx) && run_in_parts(ctx, 2, &SET_EACH) {
         return Ok(());
     }
     set_pairs(ctx, "hset").map(|new| ctx.out.integer(new as i64))
@@ -30,8 +30,11 @@ const SET_EACH: Each = Each {
     event: "hset",
     word: b"HSET",
     texts: 2,
-    run: |tx, key, texts, count| Ok(tx.hash_set(key, (0..count / 2).map(|n| (texts.get(2 * n), texts.get(2 * n + 1))))?),
-    all_change: true,
+    check: None,
+    run: |tx, key, part| {
+        let new = tx.hash_set(key, part.pairs())?;
+        Ok(Done { reply: PartOfReply::More(new), changes: part.texts.len() / 2 })
+    },
     reply: many_arguments::reply_count,
 };
 
@@ -49,7 +52,7 @@ const HSET: Command = Command::new(
 
 /// HMSET key field value [field value ...]
 fn hmset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if are_many_pairs(ctx) && run_in_parts(ctx, &MSET_EACH) {
+    if are_many_pairs(ctx) && run_in_parts(ctx, 2, &MSET_EACH) {
         return Ok(());
     }
     set_pairs(ctx, "hmset").map(|_| ctx.out.ok())
@@ -105,7 +108,7 @@ const HSETNX: Command = Command::new(
 
 /// HDEL key field [field ...]
 fn hdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &REMOVE_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH) {
         return Ok(());
     }
     let (key, fields) = (ctx.key(1), ctx.args.skip(2));
@@ -121,8 +124,8 @@ const REMOVE_EACH: Each = Each {
     event: "hdel",
     word: b"HDEL",
     texts: 1,
-    run: |tx, key, fields, count| Ok(tx.hash_remove(key, fields.iter().take(count))?),
-    all_change: false,
+    check: None,
+    run: |tx, key, part| Ok(Done::counted(tx.hash_remove(key, part.texts.iter())?)),
     reply: many_arguments::reply_count,
 };
 

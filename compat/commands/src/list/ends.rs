@@ -4,11 +4,12 @@ use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of};
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::{Key, ListEnd, ListPart};
+use varve_store::{Key, ListEnd, ListPart, Tx};
 
 use super::read::RestOfRange;
 use super::{SIDES, end_of, popped, pushed, write_part};
 use crate::errors;
+use crate::generic::many_arguments::{self, Done, Each, Part, PartOfReply, run_in_parts};
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[LPUSH, RPUSH, LPUSHX, RPUSHX, LPOP, RPOP, LMPOP];
@@ -80,6 +81,9 @@ const RPUSHX: Command = Command::new(
 #[inline(always)]
 fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
     let (key, args) = (ctx.key(1), ctx.args);
+    if args.len() > many_arguments::FEW && push_in_parts(ctx, &key, end, only_existing) {
+        return Ok(());
+    }
     let elements = (2..args.len()).map(|at| args.get(at));
     let length = ctx.tx.list_push(&key, end, elements, only_existing)?;
     if length > 0 {
@@ -87,6 +91,35 @@ fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
     }
     ctx.out.integer(length as i64);
     Ok(())
+}
+
+/// Begins to push many elements over several turns; false, and nothing is done, if they are to be pushed at once.
+#[cold]
+fn push_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, end: ListEnd, only_existing: bool) -> bool {
+    let each = if end == ListEnd::Front { &PUSH_FRONT_EACH } else { &PUSH_BACK_EACH };
+    (!only_existing || ctx.tx.exists(key)) && run_in_parts(ctx, 2, each)
+}
+
+const PUSH_FRONT_EACH: Each = Each {
+    class: Class::List,
+    event: "lpush",
+    word: b"LPUSH",
+    texts: 1,
+    check: None,
+    run: |tx, key, part| push_part(tx, key, part, ListEnd::Front),
+    reply: many_arguments::reply_count,
+};
+
+const PUSH_BACK_EACH: Each = Each {
+    event: "rpush",
+    word: b"RPUSH",
+    run: |tx, key, part| push_part(tx, key, part, ListEnd::Back),
+    ..PUSH_FRONT_EACH
+};
+
+fn push_part(tx: &mut Tx<'_>, key: &Key<'_>, part: Part<'_>, end: ListEnd) -> CmdResult<Done> {
+    let length = tx.list_push(key, end, part.texts.iter(), false)?;
+    Ok(Done { reply: PartOfReply::Now(length as usize), changes: part.texts.len() })
 }
 
 /// LPOP key [count]

@@ -7,13 +7,13 @@ use varve_protocol::Reply;
 use varve_store::{CollectionReader, SetView, Tx, Type};
 
 use super::{ADDS, ASKS, MEMBERS, READS, REMOVES, TAKES, UNORDERED, reply_member};
-use crate::generic::many_arguments::{self, Each, run_in_parts};
+use crate::generic::many_arguments::{self, Done, Each, run_in_parts};
 
 pub(super) const ROWS: FileRows = &[SADD, SREM, SCARD, SISMEMBER, SMISMEMBER, SMEMBERS, SMOVE];
 
 /// SADD key member [member ...]
 fn sadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &ADD_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &ADD_EACH) {
         return Ok(());
     }
     let key = ctx.key(1);
@@ -29,8 +29,8 @@ const ADD_EACH: Each = Each {
     event: "sadd",
     word: b"SADD",
     texts: 1,
-    run: |tx, key, members, count| Ok(tx.set_add(key, members.iter().take(count))?),
-    all_change: false,
+    check: None,
+    run: |tx, key, part| Ok(Done::counted(tx.set_add(key, part.texts.iter())?)),
     reply: many_arguments::reply_count,
 };
 
@@ -48,7 +48,7 @@ const SADD: Command = Command::new(
 
 /// SREM key member [member ...]
 fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &REMOVE_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH) {
         return Ok(());
     }
     let key = ctx.key(1);
@@ -62,7 +62,7 @@ fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
 const REMOVE_EACH: Each = Each {
     event: "srem",
     word: b"SREM",
-    run: |tx, key, members, count| Ok(tx.set_remove(key, members.iter().take(count))?),
+    run: |tx, key, part| Ok(Done::counted(tx.set_remove(key, part.texts.iter())?)),
     ..ADD_EACH
 };
 

@@ -148,5 +148,5 @@ const MSETEX: Command = Command::new(
 fn number_of_pairs(text: &[u8], behind: usize) -> CmdResult<usize> {
     let count = varve_base::number::parse_i64(text).and_then(|n| i32::try_from(n).ok()).filter(|n| *n > 0);
     let count = count.ok_or(errors::NUMKEYS_INVALID)? as usize;
-    if behind / 2 < count { Err(errors::PAIRS_NUMBER) } else { Ok(count) }
+    if behind / 2 < count { Err(CommandError::SYNTAX) } else { Ok(count) }
 }

@@ -5,8 +5,11 @@ use std::ops::Range;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_protocol::Reply;
+use varve_store::Tx;
 
 use crate::errors;
+use crate::generic::pinned::{self, Write};
 use crate::grammar::integer;
 
 pub(super) const ROWS: FileRows = &[APPEND, SETRANGE, SUBSTR, GETRANGE];
@@ -54,16 +57,22 @@ fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, part) = (ctx.key(1), ctx.args.get(3));
     let old = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
     // Nothing to write changes nothing: no key comes to be, no encoding changes, and no offset is too far.
-    let length = if part.is_empty() {
-        old
-    } else {
-        check_length(ctx.session.string_bytes_max(), offset, part.len())?;
-        admit_growth(ctx, (offset + part.len()).saturating_sub(old))?;
-        let length = ctx.tx.set_range(&key, offset, part)?;
-        ctx.did(&key, Effect::sent(Class::String, "setrange", 1));
-        length
-    };
-    ctx.out.integer(length as i64);
+    if part.is_empty() {
+        ctx.out.integer(old as i64);
+        return Ok(());
+    }
+    check_length(ctx.session.string_bytes_max(), offset, part.len())?;
+    admit_growth(ctx, (offset + part.len()).saturating_sub(old))?;
+    // Bytes behind the end are written beside pins.
+    pinned::write(ctx, if offset < old { old } else { 0 }, set_part)
+}
+
+/// Writes the bytes that SETRANGE has.
+fn set_part(tx: &mut Tx<'_>, write: &Write<'_>, out: &mut Reply) -> CmdResult {
+    let offset = usize::try_from(integer(write.args.get(2))?).map_err(|_| errors::OFFSET_RANGE)?;
+    let length = tx.set_range(&write.key, offset, write.args.get(3))?;
+    tx.did(&write.key, Effect::sent(Class::String, "setrange", 1));
+    out.integer(length as i64);
     Ok(())
 }
 

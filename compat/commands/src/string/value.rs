@@ -39,21 +39,25 @@ pub(super) fn write_as_set(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl
 pub(super) fn write(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, arg: usize, ttl: Ttl, again: Again<'_>) {
     let Ttl::At(at) = ttl else { return ctx.set_to(key, arg, ttl, again) };
     if at <= ctx.tx.now_ms() && ctx.tx.ends_overdue() {
-        let word = ctx.tx.store().lazyfree().word(Removal::Expired);
-        let gone = |words: &mut Words<'_>| _ = words.add(word).add(key.bytes);
-        let effect = if ctx.tx.remove(key) {
-            Effect::words(Class::String, "set", 1, &gone)
-        } else {
-            ctx.did(key, Effect::event(Class::New, "new"));
-            Effect::event(Class::String, "set")
-        };
-        ctx.did(key, effect);
-        ctx.did(key, Effect::event(Class::Generic, "expire"));
-        ctx.did(key, Effect::event(Class::Expired, "expired"));
-        return;
+        return end_overdue(ctx, key, "set");
     }
     let value = ctx.args.get(arg);
     let until = |words: &mut Words<'_>| _ = words.add(b"SET").add(key.bytes).add(value).add(b"PXAT").number(at);
     ctx.set_to(key, arg, ttl, Again::Words(&until));
     ctx.did(key, Effect::event(Class::Generic, "expire"));
+}
+
+/// Removes a key that would have been written with a time to live which is over, and reports its `event` and its end.
+pub(super) fn end_overdue(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, event: &'static str) {
+    let word = ctx.tx.store().lazyfree().word(Removal::Expired);
+    let gone = |words: &mut Words<'_>| _ = words.add(word).add(key.bytes);
+    let effect = if ctx.tx.remove(key) {
+        Effect::words(Class::String, event, 1, &gone)
+    } else {
+        ctx.did(key, Effect::event(Class::New, "new"));
+        Effect::event(Class::String, event)
+    };
+    ctx.did(key, effect);
+    ctx.did(key, Effect::event(Class::Generic, "expire"));
+    ctx.did(key, Effect::event(Class::Expired, "expired"));
 }

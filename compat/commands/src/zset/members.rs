@@ -6,11 +6,11 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, blo
 use varve_exec::notify::{Again, Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
-use varve_store::{Key, ZAdd, ZAdded};
+use varve_store::{Key, Tx, ZAdd, ZAdded};
 
 use super::{CHANGES, READS, REMOVES, UPDATES};
 use crate::errors;
-use crate::generic::many_arguments::{self, Each, run_in_parts};
+use crate::generic::many_arguments::{self, Done, Each, Part, PartOfReply, run_in_parts};
 use crate::grammar::is;
 
 pub(super) const ROWS: FileRows = &[ZADD, ZINCRBY, ZREM, ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK];
@@ -73,7 +73,13 @@ struct Options {
 
 impl Options {
     fn parse(args: &Args<'_>, how: ZAdd) -> CmdResult<Options> {
-        let mut options = Options { how, changed: false, first: 2 };
+        let options = Options::words(args, how, 2);
+        options.check(args.len() - options.first).map(|()| options)
+    }
+
+    /// Reads the words from argument `first` on, up to the first that is none.
+    fn words(args: &Args<'_>, how: ZAdd, first: usize) -> Options {
+        let mut options = Options { how, changed: false, first };
         while let Some(word) = args.opt(options.first) {
             let flag = match word.len() {
                 2 if is(word, "NX") => &mut options.how.nx,
@@ -87,7 +93,7 @@ impl Options {
             *flag = true;
             options.first += 1;
         }
-        options.check(args.len() - options.first).map(|()| options)
+        options
     }
 
     /// Checks whether the options go together, and with this number of arguments behind them.
@@ -172,6 +178,9 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
         return Ok(());
     }
     let Options { how, changed, first } = Options::parse(&ctx.args, how)?;
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, first, &ADD_EACH) {
+        return Ok(());
+    }
     let key = ctx.key(1);
     // All scores are read before the first member is added.
     let scores =
@@ -191,9 +200,32 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
     Ok(())
 }
 
+const ADD_EACH: Each = Each {
+    class: Class::Zset,
+    event: "zadd",
+    word: b"ZADD",
+    texts: 2,
+    check: Some(|texts| {
+        let mut scores = (0..texts.len()).step_by(2).map(|at| parse_f64(texts.get(at)));
+        if scores.all(|score| score.is_some()) { Ok(()) } else { Err(CommandError::NOT_FLOAT) }
+    }),
+    run: add_part,
+    reply: many_arguments::reply_count,
+};
+
+/// Adds some members of many, whose scores were all read before.
+fn add_part(tx: &mut Tx<'_>, key: &Key<'_>, part: Part<'_>) -> CmdResult<Done> {
+    let Options { how, changed, .. } = Options::words(&part.options, ZAdd::default(), 0);
+    let members = part.pairs().map(|(score, member)| (member, parse_f64(score).expect("a score that was read before")));
+    let mut tally = Tally::default();
+    tx.zset_add_all(key, members, how, |outcome| tally.count(outcome))?;
+    let (added, changes) = (tally.added as usize, (tally.added + tally.updated) as usize);
+    Ok(Done { reply: PartOfReply::More(if changed { changes } else { added }), changes })
+}
+
 /// ZREM key member [member ...]
 fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, &REMOVE_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH) {
         return Ok(());
     }
     let key = ctx.key(1);
@@ -213,13 +245,14 @@ const REMOVE_EACH: Each = Each {
     event: "zrem",
     word: b"ZREM",
     texts: 1,
-    run: |tx, key, members, count| {
-        members
-            .iter()
-            .take(count)
-            .try_fold(0, |removed, member| Ok(removed + usize::from(tx.zset_remove(key, member)?)))
+    check: None,
+    run: |tx, key, part| {
+        let mut members = part.texts.iter();
+        let removed = members.try_fold(0, |removed, member| {
+            tx.zset_remove(key, member).map(|was_there| removed + usize::from(was_there))
+        })?;
+        Ok(Done::counted(removed))
     },
-    all_change: false,
     reply: many_arguments::reply_count,
 };
 

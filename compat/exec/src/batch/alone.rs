@@ -26,7 +26,7 @@ pub const ALONE_PATIENCE: Duration = Duration::from_millis(2);
 /// Where a command that names no keys runs.
 pub(super) enum Place<'g> {
     Outside,
-    Inside { _gate: InsideGate<'g>, _overview: Overview<'g> },
+    Inside { _gate: InsideGate<'g>, _overview: Option<Overview<'g>> },
     Alone { _gate: ExclusiveGate<'g> },
 }
 
@@ -49,7 +49,11 @@ impl<'g> Place<'g> {
             Exec::Keyspace(_) => {
                 let Some(_gate) = gate.try_enter(worker) else { return Err(Stop::Shut) };
                 let Some(_overview) = store.try_overview() else { return Err(Stop::Busy) };
-                Ok(Place::Inside { _gate, _overview })
+                Ok(Place::Inside { _gate, _overview: Some(_overview) })
+            }
+            Exec::Figures(_) => {
+                let Some(_gate) = gate.try_enter(worker) else { return Err(Stop::Shut) };
+                Ok(Place::Inside { _gate, _overview: None })
             }
             _ => Ok(Place::Outside),
         }

@@ -39,6 +39,7 @@ use crate::ctx::{Ctx, KeyArg};
 use crate::denials::Origin;
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
+use crate::journal::put_request;
 use crate::large_arguments::LargeArguments;
 use crate::last_command;
 use crate::monitor::Seen;
@@ -49,11 +50,12 @@ use crate::session::Session;
 use crate::tracking;
 
 impl Batch {
-    /// The parts that run a transaction: the worker's own, but for what the handlers of scripts keep. Its scripts do not rest.
-    pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable) -> Scripting<'b> {
+    /// The parts that run a transaction: the worker's own, but for what the handlers of scripts keep.
+    pub(super) fn scripting<'b>(&'b mut self, table: &'b CommandTable, slices: &'b Slices<'b>) -> Scripting<'b> {
         let Batch { observers, scripts, denied, pause, .. } = self;
         let keeper = scripts.as_deref_mut().map(|scripts| scripts.keeper());
-        Scripting { table, observers, keeper, denied: *denied, still: *pause != Pause::None, slices: Slices::endless() }
+        let still = *pause != Pause::None;
+        Scripting { table, observers, keeper, denied: *denied, still, slices, abandoned: false }
     }
 }
 
@@ -66,7 +68,9 @@ pub(super) struct Scripting<'b> {
     pub(super) denied: Denied,
     /// Nothing may change at present but by commands that were let in.
     pub(super) still: bool,
-    pub(super) slices: Slices<'b>,
+    pub(super) slices: &'b Slices<'b>,
+    /// A script has been ended with the server: nothing runs behind it, and no effect of its unit is kept.
+    pub(super) abandoned: bool,
 }
 
 /// Room that a script is lent, for the commands that it has run and for their replies.
@@ -77,7 +81,7 @@ pub(super) struct Room<'b> {
 
 impl Scripting<'_> {
     /// Runs a script that a client has called outside of a transaction, on a session of its own. None, and nothing is done, if
-    /// its place is taken; a script that has rested tries until it has its place.
+    /// its place is taken: then its request is tried again, with all that is asked before a request runs.
     pub(super) fn run_by_itself(
         mut self,
         command: (&'static Command, ScriptFn),
@@ -97,9 +101,7 @@ impl Scripting<'_> {
             let (result, end) = self.attempt(command, call, &store, Place::Free { alone }, room);
             match end {
                 End::Ran => return Some(result),
-                End::PutOff if !self.slices.has_rested() => return None,
-                End::PutOff => self.slices.rest(),
-                End::MetWide => alone = true,
+                End::PutOff | End::MetWide => {}
             }
             out.truncate(mark);
             own.select(db);
@@ -107,6 +109,10 @@ impl Scripting<'_> {
             if let Some(seen) = &mut self.observers.monitored {
                 seen.truncate(lines);
             }
+            if end == End::PutOff {
+                return None;
+            }
+            alone = true;
         }
     }
 
@@ -144,7 +150,7 @@ impl Scripting<'_> {
     ) -> (CmdResult, End) {
         let WideCall { args, worker, session, out } = call;
         let replays = session.replays();
-        let Scripting { table, observers, keeper, denied, still, slices } = self;
+        let Scripting { table, observers, keeper, denied, still, slices, abandoned } = self;
         let keeper = keeper.as_deref_mut().expect("a server with commands of scripts has a stage");
         let mut calls = Calls {
             store,
@@ -166,6 +172,7 @@ impl Scripting<'_> {
             ended: None,
             ready: VecDeque::new(),
             changes: store.database_changes(),
+            abandoned,
             end: End::Ran,
             met_wide: false,
         };
@@ -245,6 +252,7 @@ struct Calls<'c> {
     ready: VecDeque<ReadyKey>,
     /// The state of the database map before it.
     changes: u64,
+    abandoned: &'c mut bool,
     end: End,
     met_wide: bool,
 }
@@ -258,13 +266,17 @@ pub(super) struct Request {
     shards: ShardSet,
 }
 
-/// Bytes of words for which room is kept from one command to the next.
+/// Bytes of a request beside those of its words, a word, about.
+const WORD_BYTES: usize = 16;
+
+/// Bytes of words for which room is kept from one script to the next.
 const KEPT_BYTES: usize = 64 << 10;
+/// Words and keys for which room is kept from one script to the next.
+const KEPT_WORDS: usize = 1024;
 
 impl Request {
     pub(super) fn set<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
         self.spans.clear();
         for word in words {
             self.spans.push(Span { start: self.bytes.len(), len: word.len() });
@@ -274,6 +286,29 @@ impl Request {
 
     pub(super) fn args(&self) -> Args<'_> {
         Args::new(&self.bytes, &self.spans)
+    }
+
+    /// Bytes of memory that it has.
+    pub(super) fn held_bytes(&self) -> usize {
+        let Request { bytes, spans, keys, .. } = self;
+        bytes.capacity() + spans.capacity() * size_of::<Span>() + keys.capacity() * size_of::<KeyArg>()
+    }
+
+    /// Empties it, and lets memory go beyond what most requests need.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.spans.clear();
+        self.spans.shrink_to(KEPT_WORDS);
+        self.keys.clear();
+        self.keys.shrink_to(KEPT_WORDS);
+    }
+
+    /// The request as a client sends it.
+    pub(super) fn to_resp(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.bytes.len() + WORD_BYTES * (1 + self.spans.len()));
+        put_request(&mut bytes, self.args().iter());
+        bytes
     }
 }
 
@@ -376,6 +411,7 @@ impl ScriptCalls for Calls<'_> {
     }
 
     fn forget_effects(&mut self) {
+        *self.abandoned = true;
         match &mut self.at {
             At::Alone(worker, _) => worker.forget_effects(),
             At::Beside(tx, ..) => tx.forget_effects(),
@@ -393,6 +429,10 @@ impl ScriptCalls for Calls<'_> {
     fn tick(&mut self) {
         self.rest_after(Instant::now());
     }
+
+    fn clock(&self) -> Instant {
+        self.slices.clock()
+    }
 }
 
 /// Beginning, rests, and end.
@@ -400,7 +440,8 @@ impl<'c> Calls<'c> {
     /// Rests if the slice is over at this time. What the script holds is still held behind it.
     fn rest_after(&mut self, now: Instant) {
         if self.slices.is_over(now) && self.lets_others_on() {
-            self.slices.rest();
+            let reply_bytes = self.hands.as_ref().map_or(0, |hands| hands.out.held_bytes());
+            self.slices.rest(self.request.held_bytes() + reply_bytes);
         }
     }
 
@@ -514,7 +555,7 @@ fn reads_for_tracker(d: &Command, session: &Session) -> bool {
 
 /// True for a command that cannot run beside others: it does not name all its keys.
 fn is_wide(d: &'static Command) -> bool {
-    matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_))
+    matches!(d.exec, Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Figures(_))
 }
 
 /// A command.
@@ -640,20 +681,20 @@ impl<'c> Calls<'c> {
 
     /// Has the server run a command of its own, while the script rests.
     fn have_run(&mut self, d: &'static Command, args: Args<'_>, mark: Mark, out: &mut Reply) {
-        let start = Instant::now();
+        let start = self.slices.clock();
         let rests = self.lets_others_on();
         debug_assert!(rests, "a script begins before it calls");
-        let result = self.slices.ask(d, args, out.resp()).map(|reply| reply.parts().for_each(|part| out.raw(part)));
-        let end = Instant::now();
-        self.ended = Some(end);
+        let result = self.slices.ask(d, args, out).map(|reply| reply.parts().for_each(|part| out.raw(part)));
+        let now = Instant::now();
+        self.ended = Some(now);
+        let nanos = Some((self.slices.on_clock(now) - start).as_nanos() as u64);
         let now_ms = match &mut self.at {
             At::Alone(worker, _) => worker.now_ms(),
             At::Beside(tx, ..) => tx.now_ms(),
             At::Before(_) | At::Nowhere => unreachable!("a script begins before it calls"),
         };
         let Some(Hands { session, .. }) = &mut self.hands else { unreachable!("one command at a time") };
-        let ran =
-            Ran { row: d, args, result, mark, nanos: Some((end - start).as_nanos() as u64), now_ms, is_pending: false };
+        let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), None, out);
     }
 

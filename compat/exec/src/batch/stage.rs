@@ -8,7 +8,7 @@
 //!                                  |   v
 //!                                one slice in each turn of the worker's loop (RestingScript::go_on)
 //!                                      |
-//!                                      v ends: Batch::end_script
+//!                                      v ends: Batch::end_script --> its reply, or its request, to be tried again
 //! ```
 //! A script that rests keeps what it holds: its place at the gate, the token, its shards. So it shares nothing with the worker
 //! that serves others meanwhile, and whatever it leaves behind (messages to waiters, lines for monitors, positions of the
@@ -21,7 +21,7 @@
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -31,7 +31,7 @@ use varve_store::StoreWorker;
 
 use super::account::whole_ms;
 use super::script::{Request, Room, Scripting};
-use super::slices::{Answer, Rest, ServerCall, Slices};
+use super::slices::{Answer, Rest, Rested, ServerCall, Slices};
 use super::transaction::run_alone;
 use super::{Batch, Running, Stop};
 use crate::checks::{self, Denied};
@@ -74,7 +74,7 @@ pub(super) struct Scripts {
 }
 
 /// A script on its stack.
-type Act = Coroutine<Answer, Rest, Box<Stage>>;
+type Act = Coroutine<Answer, Rested, Box<Stage>>;
 
 /// A script that rests: its stack, and all that it holds. It stays on the thread on which it has begun, and is gone on with to
 /// its end: a script that is dropped half way aborts the process.
@@ -86,6 +86,10 @@ struct Resting {
     call: Option<ServerCall>,
     /// The answer to it.
     answer: Answer,
+    /// Bytes of the request that runs it, or of the transaction.
+    request_bytes: usize,
+    /// Bytes that it has in buffers beside the request.
+    bytes: usize,
 }
 
 /// A script that has rested and ended, to be settled by [`Batch::end_script`].
@@ -113,9 +117,9 @@ impl RestingScript {
         self.0.call.take()
     }
 
-    /// Gives the script the reply to the command that was taken, or its error.
-    pub fn answer(&mut self, answer: CmdResult<Reply>) {
-        self.0.answer = Some(answer);
+    /// Gives the script the reply to the command that was taken, or its error, and the time that the command took.
+    pub fn answer(&mut self, answer: CmdResult<Reply>, took: Duration) {
+        self.0.answer = Some((answer, took));
     }
 
     /// Goes on with the script for a slice, on a worker that holds nothing.
@@ -123,9 +127,14 @@ impl RestingScript {
     /// # Errors
     /// It rests again.
     pub fn go_on(self) -> Result<EndedScript, RestingScript> {
-        let Resting { act, call, answer } = *self.0;
+        let Resting { act, call, answer, request_bytes, .. } = *self.0;
         debug_assert!(call.is_none(), "a command that was called is answered first");
-        slice(act, answer)
+        slice(act, answer, request_bytes)
+    }
+
+    /// Bytes of memory that the script has beside the state of its language: its client's.
+    pub fn bytes(&self) -> usize {
+        self.0.request_bytes + self.0.bytes
     }
 }
 
@@ -133,13 +142,13 @@ impl RestingScript {
 ///
 /// # Errors
 /// It rests.
-fn slice(mut act: Act, answer: Answer) -> Result<EndedScript, RestingScript> {
+fn slice(mut act: Act, answer: Answer, request_bytes: usize) -> Result<EndedScript, RestingScript> {
     rank::take_back();
     match act.resume(answer) {
-        CoroutineResult::Yield(rest) => {
+        CoroutineResult::Yield(Rested { why, bytes }) => {
             rank::set_aside();
-            let call = if let Rest::Server(call) = rest { Some(call) } else { None };
-            Err(RestingScript(Box::new(Resting { act, call, answer: None })))
+            let call = if let Rest::Server(call) = why { Some(call) } else { None };
+            Err(RestingScript(Box::new(Resting { act, call, answer: None, request_bytes, bytes })))
         }
         CoroutineResult::Return(stage) => Ok(EndedScript { stage, stack: act.into_stack() }),
     }
@@ -180,6 +189,8 @@ struct Part {
     denied: Denied,
     still: bool,
     begun: Instant,
+    /// Time for which it has run.
+    ran: Duration,
     /// None if its place was not to be had.
     result: Option<CmdResult>,
 }
@@ -216,7 +227,7 @@ impl Running<'_> {
         let args = work.args(&work.requests[*next], input, outside);
         let keeper = scripts.as_deref_mut().map(Scripts::keeper);
         let (denied, still, slices) = (*denied, *pause != Pause::None, Slices::endless());
-        let parts = Scripting { table, observers, keeper, denied, still, slices };
+        let parts = Scripting { table, observers, keeper, denied, still, slices: &slices, abandoned: false };
         let (mut own, mut called, mut scratch) = (Session::of_script(session), Request::default(), Reply::new());
         let room = Room { request: &mut called, scratch: &mut scratch };
         let (begun, mark) = (Instant::now(), out.mark());
@@ -261,10 +272,12 @@ impl Running<'_> {
         let (worker_now, observers) = (&**worker, &batch.observers);
         let (denied, still) = (batch.denied, batch.pause != Pause::None);
         stage.set(Cue { row, job, args, session, denied, still, worker: worker_now, observers, out });
-        let perform = move |yielder: &Yielder<Answer, Rest>, _: Answer| stage.perform(yielder);
-        let ended = slice(Coroutine::with_stack(stack, perform), None).map_err(|script| {
+        let request_bytes = stage.request_bytes();
+        let perform = move |yielder: &Yielder<Answer, Rested>, _: Answer| stage.perform(yielder);
+        let ended = slice(Coroutine::with_stack(stack, perform), None, request_bytes).map_err(|script| {
             *next += 1;
             self.session.note_command(row);
+            self.session.note_script_bytes(script.bytes());
             Stop::Script(script)
         })?;
         let nanos = batch.settle(ended, worker, self.session, out).ok_or(Stop::Busy)?;
@@ -299,18 +312,26 @@ impl Batch {
         self.scripts = Some(Box::new(Scripts { stage: None, aside: keeper, stack: None }));
     }
 
-    /// Settles a script that has rested: its reply goes to the `client`, if that is still there.
+    /// Settles a script that has rested: its reply goes to the `client`, if that is still there. Or gives its request, as a client
+    /// sends it: the script has met a command for which it has to begin again alone, and that place was taken. Nothing of it is
+    /// done, and it is tried again like any request that is put back.
     pub fn end_script(
         &mut self,
         ended: EndedScript,
         worker: &mut StoreWorker,
         client: Option<&mut Session>,
         out: &mut Reply,
-    ) {
+    ) -> Option<Vec<u8>> {
         let mut gone = None;
         let client = client.unwrap_or_else(|| gone.insert(Session::of_replay(0)));
-        let ran = self.settle(ended, worker, client, out);
-        debug_assert!(ran.is_some(), "a script that has rested waits for its place");
+        if self.settle(ended, worker, client, out).is_some() {
+            return None;
+        }
+        client.note_busy();
+        let stage = self.scripts.as_mut().and_then(|scripts| scripts.stage.as_mut())?;
+        let request = stage.request.to_resp();
+        stage.clear();
+        Some(request)
     }
 
     /// Settles a script that has ended: the stage is free again. Gives the nanoseconds that its command took; None, and nothing
@@ -325,6 +346,10 @@ impl Batch {
         let EndedScript { mut stage, stack } = ended;
         stage.settle(worker, &mut self.observers);
         let took = stage.finish(worker, &mut self.observers, client, out);
+        client.note_script_bytes(0);
+        if took.is_some() {
+            stage.clear();
+        }
         let scripts = self.scripts.as_deref_mut().expect("it was taken from there");
         debug_assert!(scripts.stage.is_none(), "a worker has one stage");
         (scripts.stage, scripts.stack) = (Some(stage), Some(stack));
@@ -396,16 +421,23 @@ impl Stage {
         self.observers.follow(observers);
         self.out.set_resp(out.resp());
         self.out.set_ceiling(out.ceiling());
-        self.part = Some(Part { row, job, session, denied, still, begun: Instant::now(), result: None });
+        let (begun, ran) = (Instant::now(), Duration::ZERO);
+        self.part = Some(Part { row, job, session, denied, still, begun, ran, result: None });
+    }
+
+    /// Bytes of the request, or of the transaction.
+    fn request_bytes(&self) -> usize {
+        self.request.held_bytes() + self.part.as_ref().map_or(0, |part| part.session.queued_bytes())
     }
 
     /// Runs the script, from its first slice to its last.
-    fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rest>) -> Box<Stage> {
+    fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rested>) -> Box<Stage> {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
-        let Part { row, job, session, denied, still, begun, result } = part.as_mut().expect("a script was set up");
+        let Part { row, job, session, denied, still, begun, ran, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);
-        let mut parts =
-            Scripting { table, observers, keeper: Some(&mut **keeper), denied: *denied, still: *still, slices };
+        let keeper = Some(&mut **keeper);
+        let (slices, denied, still) = (&slices, *denied, *still);
+        let mut parts = Scripting { table, observers, keeper, denied, still, slices, abandoned: false };
         *result = match *job {
             Job::Script(run) => {
                 let room = Room { request: called, scratch };
@@ -413,6 +445,7 @@ impl Stage {
             }
             Job::Exec => run_alone(row, &mut parts, worker, session, out).map(|_| Ok(())),
         };
+        *ran = slices.clock() - *begun;
         self
     }
 
@@ -423,7 +456,7 @@ impl Stage {
         observers.absorb(&mut self.observers);
     }
 
-    /// Ends the command that ran the script: its reply is written. Gives the nanoseconds from its beginning; None, and nothing
+    /// Ends the command that ran the script: its reply is written. Gives the nanoseconds for which it has run; None, and nothing
     /// is done, if its place was not to be had.
     pub(super) fn finish(
         &mut self,
@@ -432,11 +465,14 @@ impl Stage {
         client: &mut Session,
         out: &mut Reply,
     ) -> Option<u64> {
-        let Part { row, job, session, begun, result, .. } = self.part.take().expect("a script has ended");
+        let Part { row, job, session, ran, result, .. } = self.part.take().expect("a script has ended");
         if let Job::Exec = job {
             client.come_back(session);
         }
-        let result = result?;
+        let Some(result) = result else {
+            debug_assert!(self.out.is_empty(), "nothing is done");
+            return None;
+        };
         let mark = out.mark();
         if self.out.len() > COPIED_BYTES || self.out.is_overflown() {
             out.append(mem::take(&mut self.out));
@@ -444,7 +480,7 @@ impl Stage {
             self.out.parts().for_each(|part| out.raw(part));
             self.out.clear(REPLY_KEEP_BYTES);
         }
-        let (nanos, now_ms) = (begun.elapsed().as_nanos() as u64, worker.now_ms());
+        let (nanos, now_ms) = (ran.as_nanos() as u64, worker.now_ms());
         if let Job::Exec = job {
             // The transaction has counted itself.
             return Some(nanos);
@@ -453,6 +489,13 @@ impl Stage {
         let ran = Ran { row, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
         observers.after(ran, Caller::Client(client), None, out);
         Some(nanos)
+    }
+
+    /// Keeps of its buffers what most scripts need.
+    fn clear(&mut self) {
+        self.request.clear();
+        self.called.clear();
+        self.scratch.clear(REPLY_KEEP_BYTES);
     }
 }
 

@@ -24,6 +24,7 @@ use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
 use super::script::Scripting;
+use super::slices::Slices;
 use super::{Batch, Running, Stop, TRIES_MAX};
 use crate::command::{Command, CommandTable, Exec, Step};
 use crate::ctx::{Ctx, KeyArg};
@@ -236,7 +237,8 @@ impl Running<'_> {
     /// Runs the transaction, the gate held alone.
     fn exec_alone(&mut self, d: &'static Command) -> Option<Stop> {
         let Running { batch, worker, session, out, table, .. } = self;
-        let mut parts = batch.scripting(table);
+        let slices = Slices::endless();
+        let mut parts = batch.scripting(table, &slices);
         let Some(nanos) = run_alone(d, &mut parts, worker, session, out) else { return Some(Stop::Busy) };
         self.next += 1;
         self.spent_ns += nanos;
@@ -319,7 +321,7 @@ pub(super) fn run_alone(
     let mut t = Transaction::begin(d, worker, session, out);
     let own = t.run_with(parts, worker, session, out);
     assert!(own.is_none(), "a transaction with a command of the server's is the server's");
-    Some(t.end_with(parts.observers, worker, session, out))
+    Some(t.end_with((parts.observers, parts.slices.clock()), worker, session, out))
 }
 
 /// True if the queued commands would change a key that is frozen, or may change any, or would use one that is occupied. No
@@ -343,7 +345,8 @@ fn meets_frozen(store: &Store, session: &Session) -> bool {
 fn reach_of(command: &Command) -> Reach {
     match command.exec {
         Exec::Server => Reach::Server,
-        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Script(..) | Exec::Keeper(_) => Reach::Exclusive,
+        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Figures(_) => Reach::Exclusive,
+        Exec::Script(..) | Exec::Keeper(_) => Reach::Exclusive,
         _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
         _ => Reach::Shards,
     }
@@ -477,7 +480,7 @@ impl Transaction {
         session: &mut Session,
         out: &mut Reply,
     ) -> Option<(&'static Command, &Queued)> {
-        self.run_with(&mut batch.scripting(table), worker, session, out)
+        self.run_with(&mut batch.scripting(table, &Slices::endless()), worker, session, out)
     }
 
     /// Runs commands like [`Transaction::run`], with these parts.
@@ -489,7 +492,7 @@ impl Transaction {
         out: &mut Reply,
     ) -> Option<(&'static Command, &Queued)> {
         let (store, table) = (Arc::clone(worker.store()), parts.table);
-        loop {
+        while !parts.abandoned {
             let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
             let mut tx = Tx::new(&store, worker.parts().1, session.db());
             tx.set_overdue(session.overdue(parts.still));
@@ -504,21 +507,27 @@ impl Transaction {
             if matches!(d.exec, Exec::Server) {
                 return Some((d, &self.queue[self.next - 1]));
             }
-            let (args, mark, start) = (queued.args(), out.mark(), Instant::now());
+            let (args, mark, start) = (queued.args(), out.mark(), parts.slices.clock());
             let call = WideCall { args, worker: &mut *worker, session: &mut *session, out: &mut *out };
             let result = match d.exec {
-                Exec::Script(run, _) => parts.run_in_exec((d, run), call, &mut self.ready),
+                Exec::Script(run, _) => {
+                    parts.slices.follow_replies(call.out.held_bytes());
+                    parts.run_in_exec((d, run), call, &mut self.ready)
+                }
                 Exec::Keeper(run) => {
                     let busy = parts.denied.busy;
                     run(&mut KeeperCtx { args, out: call.out, keeper: parts.keeper(), busy })
                 }
                 _ => invoke_wide(d, &store, call),
             };
-            let (nanos, now_ms) = (Some(start.elapsed().as_nanos() as u64), worker.now_ms());
+            let (nanos, now_ms) = (Some((parts.slices.clock() - start).as_nanos() as u64), worker.now_ms());
             let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
             let caller = Caller::Exec { session: &mut *session, muted: self.muted };
             parts.observers.after(ran, caller, None, out);
         }
+        // The rest of it would be in the file, without its beginning.
+        self.queue.truncate(self.next);
+        None
     }
 
     /// Runs commands on keys and on the session, up to one that is neither.
@@ -596,13 +605,13 @@ impl Transaction {
 
     /// Ends EXEC: the session is an ordinary one again. Returns the nanoseconds that it took.
     pub fn end(self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) -> u64 {
-        self.end_with(&mut batch.observers, worker, session, out)
+        self.end_with((&mut batch.observers, Instant::now()), worker, session, out)
     }
 
-    /// Ends EXEC like [`Transaction::end`].
+    /// Ends EXEC like [`Transaction::end`], at this time of the script's clock.
     fn end_with(
         mut self,
-        observers: &mut Observers,
+        (observers, now): (&mut Observers, Instant),
         worker: &mut StoreWorker,
         session: &mut Session,
         out: &mut Reply,
@@ -613,7 +622,7 @@ impl Transaction {
         if let Some(seen) = &mut observers.monitored {
             seen.push(Seen::exec(self.word, session.db()));
         }
-        let nanos = self.start.elapsed().as_nanos() as u64;
+        let nanos = (now - self.start).as_nanos() as u64;
         observers.stats.count(self.exec, 1, nanos);
         observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         debug_assert!(out.first_since(self.mark) != Some(b'-'), "EXEC replies an array or nothing");

@@ -38,6 +38,11 @@ impl Session {
         }
     }
 
+    /// Its script rests, and has these bytes; 0: none rests.
+    pub fn note_script_bytes(&mut self, bytes: usize) {
+        self.script_bytes = bytes;
+    }
+
     /// The session `own` takes its place again, for which this one has stood in: what others have done to it meanwhile holds.
     pub(crate) fn come_back(&mut self, own: Session) {
         let stood_in = std::mem::replace(self, own);

@@ -6,12 +6,12 @@
 //! ```
 //!
 //! At the least exponent the top bit may be clear (subnormal numbers and zero). Rounding is to nearest, ties to even,
-//! as the processor does. Only what those commands need exists: reading, adding, writing.
+//! as the processor does. Only what those commands need exists: reading, comparing, adding, writing.
 
 use super::float::push_general;
 use super::scan::{Format, Rounded, Text, scan};
 use num_bigint::BigUint;
-use std::ops::Add;
+use std::ops::{Add, Neg};
 
 const EXTENDED: Format = Format { bits: 64, least: -16445, most: 16320 };
 
@@ -40,6 +40,17 @@ impl Extended {
     pub const ZERO: Extended =
         Extended { negative: false, magnitude: Magnitude::Finite { mantissa: 0, exponent: EXTENDED.least as i32 } };
 
+    /// One.
+    pub const ONE: Extended =
+        Extended { negative: false, magnitude: Magnitude::Finite { mantissa: 1 << 63, exponent: -63 } };
+    /// The greatest finite number.
+    pub const MOST: Extended = Extended {
+        negative: false,
+        magnitude: Magnitude::Finite { mantissa: u64::MAX, exponent: EXTENDED.most as i32 },
+    };
+    /// The least finite number.
+    pub const LEAST: Extended = Extended { negative: true, ..Extended::MOST };
+
     /// Reads a number as `strtold` would, the whole text, at most 5119 bytes. Infinity passes; NaN, a text that is not
     /// zero but too small, and one that is too large do not.
     pub fn parse(text: &[u8]) -> Option<Extended> {
@@ -64,6 +75,14 @@ impl Extended {
     /// Whether it is neither infinite nor NaN.
     pub fn is_finite(self) -> bool {
         matches!(self.magnitude, Magnitude::Finite { .. })
+    }
+
+    /// Whether it is less than another number: nothing is less than NaN, and zeros are equal.
+    pub fn is_below(self, other: Extended) -> bool {
+        let Extended { negative, magnitude } = self + -other;
+        // Two numbers that differ have a difference that is not zero: the least numbers are as far apart as any difference goes.
+        let is_zero = matches!(magnitude, Magnitude::Finite { mantissa: 0, .. });
+        self != other && negative && !is_zero && magnitude != Magnitude::Nan
     }
 
     /// Appends Redis's human form: `%.17Lf` without trailing zeros and without a trailing point; no sign on zero.
@@ -112,6 +131,14 @@ impl Extended {
             out.push(b'-');
         }
         out.extend_from_slice(if self.magnitude == Magnitude::Nan { b"nan" } else { b"inf" });
+    }
+}
+
+impl Neg for Extended {
+    type Output = Extended;
+
+    fn neg(self) -> Extended {
+        Extended { negative: !self.negative, ..self }
     }
 }
 

@@ -27,6 +27,8 @@ use crate::state::counts::Counts;
 use crate::state::key::database_of;
 use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
+use crate::state::small::due_of;
+use crate::state::types::Type;
 use crate::state::walker::Before;
 use crate::state::wheel::Wheel;
 
@@ -224,10 +226,15 @@ impl Shard {
 
     /// Marks a key object dead that nothing leads to any more; a big collection is left to the background to free.
     fn kill_key(&mut self, ground: &Ground, r: Ref) {
-        if let Some(link) = self.link_of(ground.log(), r) {
-            self.set_dated(ground, link.place, false);
-            self.roots.get_mut(link.place).dying = true;
-            ground.pending().mark_dying(link.id);
+        let object = self.access.open(ground.log(), r);
+        if object.kind() != Type::String.kind() {
+            if let Some(link) = Link::of_collection(&object) {
+                self.set_dated(ground, link.place, false);
+                self.roots.get_mut(link.place).dying = true;
+                ground.pending().mark_dying(link.id);
+            } else if due_of(&object).is_some() {
+                self.count_small_dated(false);
+            }
         }
         self.access.kill(ground.log(), r);
     }
@@ -248,6 +255,7 @@ impl Shard {
         self.touch_present(ground);
         self.counts = Counts::default();
         ground.count_dated(-(std::mem::take(&mut self.dated) as i64));
+        self.small_dated = 0;
         self.overdue.clear();
         (self.index.take(), std::mem::take(&mut self.roots), self.wheel.take())
     }

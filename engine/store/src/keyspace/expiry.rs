@@ -8,6 +8,8 @@ use super::worker::WorkerState;
 use crate::state::effects::Again;
 use crate::state::events::EventClass;
 use crate::state::key::{database_of, hash_of};
+use crate::state::link::Encoding;
+use crate::state::small::without_due;
 
 /// Leaves of a hash whose due fields are removed in one hold of the shard, if no more are due: some 500 us.
 const LEAVES_MAX: usize = 256;
@@ -36,7 +38,7 @@ impl WorkerState {
         self.counters().expired.add(1);
     }
 
-    /// Removes fields whose time has come from the big hash of an entry of shard `id`, a bounded number, and the key with
+    /// Removes fields whose time has come from the hash of an entry of shard `id`, a bounded number, and the key with
     /// the last one. Reported like [`WorkerState::expire_entry`], as one change.
     pub(crate) fn expire_fields(
         &mut self,
@@ -46,7 +48,9 @@ impl WorkerState {
         entry: IndexEntry,
     ) -> FieldsLeft {
         let (ground, now_ms, r) = (store.ground(), self.now_ms(), shard.index().get(entry));
-        let link = shard.link_of(store.log(), r).expect("a hash with fields that expire is a big one");
+        let Some(link) = shard.link_of(store.log(), r) else {
+            return self.expire_small_fields(store, shard, id, entry);
+        };
         let shown = shard.before(ground, r);
         let (mut names, mut ends) = (Vec::new(), Vec::new());
         let (left, due) = shard.change_root(ground, self.appender(), link.place, shown, |root, ctx| {
@@ -69,6 +73,35 @@ impl WorkerState {
         }
         shard.set_dated(ground, link.place, due.is_some());
         if due.is_some_and(|due| due <= now_ms) { FieldsLeft::MoreDue } else { FieldsLeft::Alive }
+    }
+
+    /// [`WorkerState::expire_fields`] of a hash in its key's object.
+    fn expire_small_fields(&mut self, store: &Store, shard: &mut Shard, id: usize, entry: IndexEntry) -> FieldsLeft {
+        let (ground, now_ms, r) = (store.ground(), self.now_ms(), shard.index().get(entry));
+        let shown = shard.before(ground, r);
+        let (mut names, mut ends) = (Vec::new(), Vec::new());
+        let left = without_due(&shard.open(store.log(), r), now_ms, |name| {
+            names.extend_from_slice(name);
+            ends.push(names.len());
+        });
+        if ends.is_empty() {
+            return FieldsLeft::Alive;
+        }
+        self.report_fields(store, shard, entry, (&names, &ends), left.is_none());
+        self.counters().expired_fields.add(ends.len() as u64);
+        let Some((encoding, value)) = left else {
+            shard.remove_shown(ground, entry, shown);
+            shard.follow_index(ground, id);
+            return FieldsLeft::None;
+        };
+        let mut object = shard.open_mut(store.log(), r, shown);
+        object.shorten_value(value.len());
+        object.value_mut().copy_from_slice(&value);
+        object.set_tag(encoding.tag());
+        if encoding != Encoding::Dated {
+            shard.count_small_dated(false);
+        }
+        FieldsLeft::Alive
     }
 
     /// Reports fields that the store has removed by itself: their names, one behind the other, and where each ends. With

@@ -11,13 +11,14 @@
 //! Nobody spins for them either: one look is waited for in a round, and [`ROUND`] entries are tried in one, so that a client
 //! that watched ten thousand keys takes a worker some microseconds a millisecond.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
 use crate::state::key::hash_of;
 use crate::state::owed::OwedEntry;
-use crate::state::waiters::Waiter;
+use crate::state::waiters::{ReadyKey, Waiter};
 use crate::state::watch::Watcher;
 
 /// How often the first busy shard of a round is looked at before its entry is owed: about 20 us, longer than most commands.
@@ -29,16 +30,17 @@ const ROUND: usize = 256;
 const AGAIN_MS: i64 = 1;
 
 impl OwedEntry {
-    /// Removes the entry; false if its shard was busy at each of `looks` looks. The worker is inside the gate.
-    fn remove(&self, store: &Store, looks: &mut u32) -> bool {
-        let removed = self.remove_within(store, *looks);
+    /// Removes the entry; false if its shard was busy at each of `looks` looks. The worker is inside the gate. A key that was
+    /// frozen, and for which somebody waits, is added to `ready`.
+    fn remove(&self, store: &Store, looks: &mut u32, ready: &mut VecDeque<ReadyKey>) -> bool {
+        let removed = self.remove_within(store, *looks, ready);
         if !removed {
             *looks = 0;
         }
         removed
     }
 
-    fn remove_within(&self, store: &Store, looks: u32) -> bool {
+    fn remove_within(&self, store: &Store, looks: u32, ready: &mut VecDeque<ReadyKey>) -> bool {
         match self {
             OwedEntry::Watched { watcher, db, key } => {
                 let key = store.key(*db, key);
@@ -52,9 +54,11 @@ impl OwedEntry {
             }
             OwedEntry::Frozen { key } => {
                 let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(looks);
-                let Some(was_frozen) = shard.map(|mut shard| shard.thaw(key)) else { return false };
-                if let Some(how) = was_frozen {
+                let Some(mut shard) = shard else { return false };
+                if let Some(how) = shard.thaw(key) {
                     store.count_thawed(how);
+                    let waited = shard.waiters().into_iter().flat_map(|waiters| waiters.databases(key));
+                    ready.extend(waited.map(|db| ReadyKey { db, bytes: key.clone() }));
                 }
                 true
             }
@@ -86,7 +90,10 @@ impl StoreWorker {
         let (store, local) = self.parts();
         let inside = store.gate().try_enter(local.id());
         let mut looks = LOOKS;
-        local.owed.entries.extend(entries.filter(|entry| inside.is_none() || !entry.remove(store, &mut looks)));
+        local
+            .owed
+            .entries
+            .extend(entries.filter(|entry| inside.is_none() || !entry.remove(store, &mut looks, &mut local.gone)));
     }
 }
 
@@ -109,7 +116,7 @@ impl WorkerState {
         let mut looks = LOOKS;
         for _ in 0..ROUND.min(self.owed.entries.len()) {
             let entry = self.owed.entries.pop_front().expect("a round tries no more entries than there are");
-            if !entry.remove(store, &mut looks) {
+            if !entry.remove(store, &mut looks, &mut self.gone) {
                 self.owed.entries.push_back(entry);
             }
         }

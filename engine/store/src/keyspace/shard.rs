@@ -26,6 +26,7 @@ use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::link::{Link, Root};
 use crate::state::listing::Listings;
 use crate::state::roots::Roots;
+use crate::state::small::due_of;
 use crate::state::types::Type;
 use crate::state::waiters::Waiters;
 use crate::state::walker::Walking;
@@ -66,6 +67,8 @@ pub(crate) struct Shard {
     pub(super) roots: Roots,
     /// Hashes with fields that expire.
     pub(super) dated: usize,
+    /// Small hashes with fields that expire.
+    pub(super) small_dated: usize,
     /// Entries of the wheel that came out, of hashes of which more fields are due than one step removes.
     pub(super) overdue: Vec<u64>,
     /// Listings of names that have not passed the shard; None without any.
@@ -121,6 +124,7 @@ impl ShardCell {
             counts: Counts::default(),
             roots: Roots::default(),
             dated: 0,
+            small_dated: 0,
             overdue: Vec::new(),
             listings: None,
             watched: None,
@@ -317,15 +321,22 @@ impl Shard {
         Link::of(&self.access.open(log, r))
     }
 
-    /// Where the root of a key's object is, if it is a big hash, and a time before which none of its fields expires, if it
-    /// has such fields.
+    /// Of a hash that is big, or has fields which expire: where its root is, and a time before which none of its fields expires, if
+    /// it has such fields.
     #[inline]
-    pub(crate) fn hash_root_of(&self, object: &Object<'_>) -> Option<(u32, Option<i64>)> {
+    pub(crate) fn fields_of(&self, object: &Object<'_>) -> Option<(Option<u32>, Option<i64>)> {
         if object.kind() != Type::Hash.kind() {
             return None;
         }
-        let link = Link::of_collection(object)?;
-        Some((link.place, self.roots.get(link.place).body.next_due_ms()))
+        match Link::of_collection(object) {
+            Some(link) => Some((Some(link.place), self.roots.get(link.place).body.next_due_ms())),
+            None => due_of(object).map(|due_ms| (None, Some(due_ms))),
+        }
+    }
+
+    /// Counts a small hash that has come to have fields which expire, or one that has none any more or goes.
+    pub(crate) fn count_small_dated(&mut self, more: bool) {
+        self.small_dated = if more { self.small_dated + 1 } else { self.small_dated - 1 };
     }
 
     /// Bytes of index and wheel that the store's sum has.
@@ -367,7 +378,7 @@ impl Shard {
 
     /// True if most entries of the wheel are of keys that have gone, or have another time.
     fn should_rebuild(&self) -> bool {
-        self.wheel.should_rebuild(self.counts.volatile() as usize + self.dated)
+        self.wheel.should_rebuild(self.counts.volatile() as usize + self.dated + self.small_dated)
     }
 
     /// Files the entry of a key that lives again.

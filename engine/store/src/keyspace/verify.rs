@@ -9,7 +9,7 @@ use super::shard::{NEVER, Shard};
 use super::store::Store;
 use crate::state::collections::RootLocation;
 use crate::state::key::{database_of, hash_of, wheel_bits};
-use crate::state::small::Small;
+use crate::state::small::{Small, due_of};
 use crate::state::types::Type;
 
 impl Store {
@@ -33,6 +33,7 @@ impl Store {
         shard.index.verify(&shard.hashes(self.log(), self.seed()));
         let mut counts = HashMap::new();
         let mut linked = HashMap::new();
+        let mut small_dated = 0;
         shard.index.for_each(|r| {
             let object = shard.access.open(self.log(), r);
             let db = database_of(&object);
@@ -42,6 +43,7 @@ impl Store {
             if let Some(link) = shard.link_of(self.log(), r) {
                 assert!(linked.insert(link.id, link.place).is_none(), "two keys of {:?}", link.id);
             }
+            small_dated += usize::from(due_of(&object).is_some());
             if let Some(small) = Small::of(&object) {
                 small.verify(Type::of_kind(object.kind()).row().small, self.seed());
             }
@@ -51,6 +53,7 @@ impl Store {
             let is_ahead = shard.walking.as_ref().is_some_and(|walking| walking.is_ahead(hash));
             assert!(!object.saved() || is_ahead, "a mark behind the walk, or without one");
         });
+        assert_eq!(small_dated, shard.small_dated, "small hashes with fields that expire");
         self.verify_roots(shard, &linked, live);
         for c in shard.counts.iter() {
             let found = counts.remove(&c.db).unwrap_or_default();
@@ -106,11 +109,11 @@ impl Store {
         let (mut again, mut idle) = (Vec::new(), Vec::new());
         shard.index.for_each(|r| {
             let object = shard.access.open(self.log(), r);
-            let hash = shard.hash_root_of(&object);
+            let hash = shard.fields_of(&object);
             let times = [object.expiry_ms(), hash.and_then(|(_, due)| due)];
             let Some(at) = times.into_iter().flatten().min() else {
                 // The entry that it may still have had is gone now.
-                idle.extend(hash.map(|(place, _)| place));
+                idle.extend(hash.and_then(|(place, _)| place));
                 return;
             };
             let bits = wheel_bits(hash_of(self.seed(), database_of(&object), object.key()));
@@ -121,7 +124,7 @@ impl Store {
         idle.into_iter().for_each(|place| shard.note_filed(place, NEVER));
         for (bits, at, hash) in again {
             shard.refile(bits, at);
-            hash.into_iter().for_each(|(place, _)| shard.note_filed(place, at));
+            hash.and_then(|(place, _)| place).into_iter().for_each(|place| shard.note_filed(place, at));
         }
     }
 }

@@ -6,18 +6,22 @@
 //! EXEC             asks for the keys of all its commands before the first one runs, and is put back as a whole
 //! ```
 //! So no command sees a field whose time has come, and no other code asks for times: lengths, draws and readers are right by
-//! themselves. A small hash becomes a big one with its first field that expires, since the times stand in its root
-//! (`varve_collection::leaf_table`). RENAME of such a hash files one entry anew.
+//! themselves. The times of a big hash stand in its root (`varve_collection::leaf_table`); a small hash is written anew with each
+//! change from its first field that expires on, with the least of the times behind its leaf (`state::small`). RENAME of such a hash
+//! files one entry anew.
 //!
 //! While the store stands still nothing is removed: a field is seen until the pause ends.
 
 use varve_collection::Collection;
 
+use super::hashes_mut::{dated_bytes, set_dated_field};
 use super::opened::Opened;
+use super::writable::{Writable, sum_up_to};
 use super::{Found, Overdue, Tx};
 use crate::keyspace::expiry::FieldsLeft;
 use crate::state::key::Key;
 use crate::state::link::Link;
+use crate::state::small::due_of;
 use crate::state::types::{Type, WrongType};
 
 impl Tx<'_> {
@@ -98,11 +102,22 @@ impl Tx<'_> {
     /// [`WrongType`] if the key holds another type.
     pub fn hash_set_expiry(&mut self, k: &Key<'_>, field: &[u8], expiry_ms: Option<i64>) -> Result<bool, WrongType> {
         let Some(mut w) = self.open_mut(k, Type::Hash)? else { return Ok(false) };
-        if !self.hash_peek(k)?.is_some_and(|hash| hash.contains(field)) {
-            return Ok(false);
-        }
-        if expiry_ms.is_none() && !w.is_big() {
-            return Ok(true);
+        if w.is_big() {
+            if !self.hash_peek(k)?.is_some_and(|hash| hash.contains(field)) {
+                return Ok(false);
+            }
+        } else {
+            let value = self.hash_peek(k)?.and_then(|hash| hash.get(field, |value| value.map(<[u8]>::to_vec)));
+            let Some(value) = value else { return Ok(false) };
+            if expiry_ms.is_none() && !self.is_dated(&w) {
+                return Ok(true);
+            }
+            let mut small = Some(w);
+            if self.set_small_dated(k, &mut small, &[(field, &value[..], expiry_ms)]).is_some() {
+                self.wrote(k);
+                return Ok(true);
+            }
+            w = small.expect("it was there");
         }
         self.make_dated(k, &mut w);
         self.change_big(&w, |collection, ctx| collection.hash_mut().set_expiry_ms(ctx, field, expiry_ms));
@@ -125,15 +140,67 @@ impl Tx<'_> {
         if pairs.peek().is_none() {
             return Ok(0);
         }
-        let mut w = match self.open_mut(k, Type::Hash)? {
-            Some(w) => w,
-            None => self.put_big(k, None, Type::Hash, |_| Collection::empty_hash()),
-        };
+        let mut w = self.open_mut(k, Type::Hash)?;
+        if w.as_ref().is_none_or(|w| !w.is_big()) {
+            let all: Vec<_> = pairs.collect();
+            if let Some(new) = self.set_small_dated(k, &mut w, &all) {
+                self.wrote(k);
+                return Ok(new);
+            }
+            return Ok(self.set_big_dated(k, w, all.into_iter()));
+        }
+        Ok(self.set_big_dated(k, w, pairs))
+    }
+
+    /// Sets fields of a hash that becomes a big one, if it is none.
+    fn set_big_dated<'p>(
+        &mut self,
+        k: &Key<'_>,
+        w: Option<Writable>,
+        pairs: impl Iterator<Item = (&'p [u8], &'p [u8], Option<i64>)>,
+    ) -> usize {
+        let mut w = w.unwrap_or_else(|| self.put_big(k, None, Type::Hash, |_| Collection::empty_hash()));
         self.make_dated(k, &mut w);
         let new = self.change_big(&w, |collection, ctx| collection.hash_mut().set_all_dated(ctx, pairs));
         self.wrote(k);
         self.follow_fields(k, false);
-        Ok(new)
+        new
+    }
+
+    /// Sets fields of a hash in its key's object, or makes one of them; the number of those that were not there. `None`, and nothing
+    /// has changed, if it would have too many bytes for that.
+    fn set_small_dated(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Option<Writable>,
+        pairs: &[(&[u8], &[u8], Option<i64>)],
+    ) -> Option<usize> {
+        let (seed, most) = (self.store.seed(), self.bytes_max(Type::Hash, true));
+        let more = sum_up_to(most + 1, pairs.iter().map(|(field, value, _)| dated_bytes(field, value)));
+        if more > most {
+            return None;
+        }
+        self.rewrite_fields(k, w, (more, most), |leaf| {
+            let mut new = 0;
+            for &(field, value, expiry_ms) in pairs {
+                new += usize::from(set_dated_field(leaf, seed, (field, value), expiry_ms)?);
+            }
+            Ok(new)
+        })
+    }
+
+    /// Follows that a small hash was written anew, in another object if `is_new`: it is counted if it has fields that expire, and its
+    /// key is filed by the first of them, unless an entry of `before_ms` is on the wheel, which is not later.
+    pub(super) fn follow_small_fields(&mut self, k: &Key<'_>, is_new: bool, before_ms: Option<i64>) {
+        let (store, now_ms, id) = (self.store, self.local.now_ms(), self.store.shard_of(k.hash));
+        let at = self.held.position(id);
+        let shard = self.held.at_mut(at);
+        let found = shard.find(store.log(), k).expect("it was written just now");
+        let Some(due_ms) = due_of(&shard.open(store.log(), shard.index().get(found))) else { return };
+        if is_new {
+            shard.count_small_dated(true);
+        }
+        shard.file_expiry(&store.cells()[id], k.hash, before_ms, due_ms, now_ms);
     }
 
     /// Follows the times of a hash's fields; those of a key that is `new` at its place have no entry on the wheel.
@@ -143,10 +210,12 @@ impl Tx<'_> {
         let id = self.held.id(found.shard);
         let shard = self.held.at_mut(found.shard);
         let object = shard.open(store.log(), found.r);
-        if object.kind() == Type::Hash.kind()
-            && let Some(link) = Link::of_collection(&object)
-        {
-            shard.follow_fields(store.ground(), &store.cells()[id], (k.hash, link.place), new, now_ms);
+        if object.kind() != Type::Hash.kind() {
+            return;
+        }
+        match Link::of_collection(&object) {
+            Some(link) => shard.follow_fields(store.ground(), &store.cells()[id], (k.hash, link.place), new, now_ms),
+            None => self.follow_small_fields(k, new, None),
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::state::form::StringForm;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::request::ObjectInfo;
+use crate::state::small::due_of;
 use crate::state::types::Type;
 use crate::state::walker::Before;
 
@@ -153,7 +154,11 @@ impl Tx<'_> {
         let shown = shard.before(store.ground(), source.r);
         let object = shard.open(store.log(), source.r);
         let expiry = object.expiry_ms();
+        let was_dated = due_of(&object).is_some();
         let r = shard.detach(store.log(), source.entry, shown);
+        if was_dated {
+            shard.count_small_dated(false);
+        }
         shard.follow_index(store.ground(), id);
         let r = self.carry_root(source.shard, r, to);
         // A walk has been shown the value under its old name: the new name's mark is that of a new key.
@@ -197,6 +202,7 @@ impl Tx<'_> {
             let replaced = old.map(|p| self.before(p));
             let r = self.append_copy(to, source.shard, source.r, self.kept(to, replaced.as_ref(), expiry), true);
             self.publish(to, replaced, r, expiry);
+            self.follow_fields(to, true);
         }
         if old.is_some() {
             self.emit(EventClass::New, "new", to);

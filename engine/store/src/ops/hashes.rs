@@ -14,12 +14,12 @@ use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::draw::{Lot, Pick};
-use super::opened::{Opened, big, small};
+use super::opened::{Opened, big};
 use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
-use crate::state::small::{here, leaf_tag, pairs_of, scan_leaf};
+use crate::state::small::{here, leaf_of, leaf_tag, pairs_of, scan_leaf};
 use crate::state::types::{Type, WrongType};
 
 /// A hash to read, its shard held.
@@ -38,7 +38,10 @@ impl<'a> HashView<'a> {
                 let (collection, ctx) = big(held, store, opened.at, link);
                 HashView::Big(collection.hash(), ctx)
             }
-            None => HashView::Leaf(PackedLeaf::open(small(held, store, opened.at)), store.seed()),
+            None => {
+                let object = held.at(opened.at.shard).open(store.log(), opened.at.r);
+                HashView::Leaf(leaf_of(&object), store.seed())
+            }
         }
     }
 
@@ -74,8 +77,13 @@ impl<'a> HashView<'a> {
     pub(super) fn expiry_ms(&self, field: &[u8]) -> Option<Option<i64>> {
         match *self {
             HashView::Big(fields, ctx) => fields.expiry_ms(ctx, field),
-            HashView::Leaf(leaf, seed) => find_field(leaf, seed, field).map(|_| None),
+            HashView::Leaf(leaf, seed) => find_field(leaf, seed, field).map(|pos| pair::expiry_ms(here(leaf.get(pos)))),
         }
+    }
+
+    /// Whether fields of a big hash expire.
+    pub(super) fn has_dates(&self) -> bool {
+        matches!(self, HashView::Big(fields, _) if fields.next_due_ms().is_some())
     }
 
     /// Shows every field and value.
@@ -210,7 +218,7 @@ impl Tx<'_> {
     ) -> Result<u64, WrongType> {
         let Some(opened) = self.open(k, Type::Hash)? else { return Ok(0) };
         let object = self.held.at(opened.at.shard).open(self.store.log(), opened.at.r);
-        let is_outgrown = Encoding::of(object.tag()) == Encoding::Outgrown;
+        let is_outgrown = Encoding::of(object.tag()) != Encoding::Small;
         let mut show = |(field, value): (PackedEntry<'_>, PackedEntry<'_>)| {
             show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
         };
@@ -257,7 +265,7 @@ pub(super) fn find_coded(leaf: PackedLeaf<'_>, tag: u8, field: &LeafField<'_>) -
 }
 
 /// Shows every field and value of a small hash, in order.
-pub(super) fn each_pair(leaf: PackedLeaf<'_>, mut show: impl FnMut(&[u8], &[u8])) {
+fn each_pair(leaf: PackedLeaf<'_>, mut show: impl FnMut(&[u8], &[u8])) {
     for (field, value) in pairs_of(leaf) {
         show(field.text(&mut [0; 20]), value.text(&mut [0; 20]));
     }

@@ -8,17 +8,17 @@ use varve_base::number::{Extended, parse_i64};
 use varve_collection::Collection;
 use varve_collection::leaf_table::LeafTable;
 use varve_packed::Full;
-use varve_packed::leaf::pair::{LeafField, pair_size};
+use varve_packed::leaf::pair::{self, LeafField, pair_size};
 use varve_packed::leaf::{LEAF_ELEMENT_BYTES_MAX, PackedLeaf, PackedLeafMut, leaf_bytes};
 use varve_packed::node::PackedEntry;
 
 use super::Tx;
-use super::hashes::{HashView, each_pair, find_coded, find_field};
+use super::hashes::{HashView, find_coded, find_field};
 use super::writable::{Writable, leaf_bytes_of, sum_up_to};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::shapes::SMALL_BYTES_MAX;
-use crate::state::small::leaf_tag;
+use crate::state::small::{here, leaf_tag};
 use crate::state::types::{Type, WrongType};
 
 /// Pairs of one command for which a new hash gets room at once, where the limits would let it hold more.
@@ -177,8 +177,8 @@ impl HashViewMut<'_, '_> {
         let HashViewMut { tx, w, .. } = &self;
         let fields = w.as_ref().map(|w| HashView::open(&tx.held, tx.store, w.opened()));
         match fields {
-            Some(HashView::Big(fields, ctx)) if fields.next_due_ms().is_some() => {
-                let kept = fields.expiry_ms(ctx, field).flatten();
+            Some(fields) if fields.has_dates() || w.as_ref().is_some_and(|w| !w.is_big() && tx.is_dated(w)) => {
+                let kept = fields.expiry_ms(field).flatten();
                 let HashViewMut { tx, k, .. } = self;
                 let set = tx.hash_set_dated(k, std::iter::once((field, value, kept)));
                 debug_assert!(set.is_ok(), "the key was opened as a hash");
@@ -196,8 +196,16 @@ impl HashViewMut<'_, '_> {
     fn set<'p>(self, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone) -> usize {
         match self.w {
             Some(ref w) if w.is_big() => set_big(self.tx, self.k, w, pairs),
+            Some(ref w) if self.tx.is_dated(w) => self.set_dated(pairs),
             _ => self.set_small(pairs),
         }
+    }
+
+    /// Sets pairs in a hash in its key's object that has fields which expire: those that are set do not.
+    #[cold]
+    fn set_dated<'p>(self, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) -> usize {
+        let set = self.tx.hash_set_dated(self.k, pairs.map(|(field, value)| (field, value, None)));
+        set.expect("the key was opened as a hash")
     }
 
     /// Sets pairs in a hash that is small, or not there yet, and may become big on the way.
@@ -240,6 +248,9 @@ impl HashViewMut<'_, '_> {
     fn remove<'f>(self, fields: impl Iterator<Item = &'f [u8]>) -> usize {
         let HashViewMut { tx, k, w } = self;
         let Some(mut w) = w else { return 0 };
+        if !w.is_big() && tx.is_dated(&w) {
+            return remove_dated(tx, k, w, fields);
+        }
         let (removed, left) = if w.is_big() {
             tx.change_big(&w, |collection, ctx| {
                 let table = collection.hash_mut();
@@ -346,6 +357,54 @@ fn set_field(leaf: &mut PackedLeafMut<'_>, seed: u64, field: &[u8], value: &[u8]
     })
 }
 
+/// Bytes that a pair with a time adds to a leaf, at most.
+pub(super) fn dated_bytes(field: &[u8], value: &[u8]) -> usize {
+    element_bytes(field, value).saturating_add(DATED_MORE)
+}
+
+/// Bytes that a time and a wide size add to an element.
+const DATED_MORE: usize = 8;
+
+/// Sets a field in a leaf, and when it expires, if it does; true if it is new.
+///
+/// # Errors
+/// If there is no room. Nothing is changed then.
+pub(super) fn set_dated_field(
+    leaf: &mut PackedLeafMut<'_>,
+    seed: u64,
+    (field, value): (&[u8], &[u8]),
+    expiry_ms: Option<i64>,
+) -> Result<bool, Full> {
+    let Some(expiry_ms) = expiry_ms else { return set_field(leaf, seed, field, value) };
+    if field.len() > LEAF_ELEMENT_BYTES_MAX {
+        return Err(Full { needed: usize::MAX });
+    }
+    let (coded, tag) = (LeafField::of(field), leaf_tag(seed, field));
+    let found = find_coded(leaf.leaf(), tag, &coded);
+    coded.with_expiring(value, expiry_ms, |parts| match found {
+        Some(pos) => leaf.replace(pos, parts).map(|()| false),
+        None => leaf.push(tag, parts).map(|()| true),
+    })
+}
+
+/// Removes fields of a hash in its key's object that has fields which expire.
+#[cold]
+fn remove_dated<'f>(tx: &mut Tx<'_>, k: &Key<'_>, w: Writable, fields: impl Iterator<Item = &'f [u8]>) -> usize {
+    let (seed, mut w) = (tx.store.seed(), Some(w));
+    let (removed, left) = tx
+        .rewrite_fields(k, &mut w, (0, usize::MAX), |leaf| {
+            let removed = fields.filter(|field| remove_in_leaf(leaf, seed, field)).count();
+            Ok((removed, leaf.leaf().len()))
+        })
+        .expect("what gets shorter has room");
+    match w {
+        Some(w) if left == 0 => tx.remove_opened(k, &w),
+        _ if removed > 0 => tx.wrote(k),
+        _ => {}
+    }
+    removed
+}
+
 /// Has a small hash named as a big one from now on, and makes it one if it has too many bytes for the key's object.
 #[cold]
 fn outgrow(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
@@ -368,11 +427,18 @@ impl Tx<'_> {
 /// Makes a small hash a big one.
 #[cold]
 fn spread(tx: &mut Tx<'_>, k: &Key<'_>, w: &mut Writable) {
+    let leaf_bytes = tx.leaf_span(w);
     tx.make_big(k, w, |ctx, old| {
         let mut table = LeafTable::fields();
-        each_pair(PackedLeaf::open(old), |field, value| {
-            table.set(ctx, field, value);
-        });
+        for (_, element) in PackedLeaf::open(&old[..leaf_bytes]).iter() {
+            let (field, value) = pair::split(here(element));
+            let (field_text, value_text) = (&mut [0; 20], &mut [0; 20]);
+            let (field, value) = (field.text(field_text), value.text(value_text));
+            match pair::expiry_ms(here(element)) {
+                Some(expiry_ms) => table.set_expiring(ctx, field, value, expiry_ms),
+                None => table.set(ctx, field, value),
+            };
+        }
         Collection::Hash(table)
     });
 }

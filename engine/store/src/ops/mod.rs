@@ -392,7 +392,7 @@ impl<'s> Tx<'s> {
     fn live(&mut self, k: &Key<'_>) -> Option<Found> {
         let found = self.live_inlined(k)?;
         let shard = self.held.at(found.shard);
-        match shard.hash_root_of(&shard.open(self.store.log(), found.r)) {
+        match shard.fields_of(&shard.open(self.store.log(), found.r)) {
             Some((_, Some(due))) if due <= self.local.now_ms() => self.without_due_fields(found, false),
             _ => Some(found),
         }

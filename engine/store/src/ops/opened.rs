@@ -9,6 +9,7 @@ use crate::keyspace::store::Store;
 use crate::state::clock::is_over;
 use crate::state::key::Key;
 use crate::state::link::Link;
+use crate::state::small::due_of;
 use crate::state::types::{Type, WrongType};
 
 /// A live key that holds the type which was asked for.
@@ -71,6 +72,7 @@ impl Tx<'_> {
         }
         let is_right = object.kind() == ty.kind();
         let link = if is_right && ty != Type::String { Link::of_collection(&object) } else { None };
+        let small_due = if ty == Type::Hash && is_right && link.is_none() { due_of(&object) } else { None };
         if !self.local.no_touch() {
             let before = object.clock();
             let clock = self.local.used_clock(store, before);
@@ -82,11 +84,14 @@ impl Tx<'_> {
             return Err(WrongType);
         }
         let opened = Opened { at: Found { shard: at, entry, r }, link };
-        if ty == Type::Hash
-            && let Some(link) = link
-            && is_over(self.held.at(at).root(link.place).body.next_due_ms(), self.local.now_ms())
-        {
-            return self.open_due(opened);
+        if ty == Type::Hash {
+            let due = match link {
+                Some(link) => self.held.at(at).root(link.place).body.next_due_ms(),
+                None => small_due,
+            };
+            if is_over(due, self.local.now_ms()) {
+                return self.open_due(opened);
+            }
         }
         Ok(Some(opened))
     }

@@ -7,7 +7,8 @@
 //! A large value lies in a run of segments of its own. It can be pinned, so that it is sent from where it lies with no
 //! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
 //! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
-//! when it moves a value to twice the room; SETRANGE what was written of a value that is pinned; COPY; a new key too long for the room
+//! when it moves a value to twice the room; SETRANGE and its kin in EXEC and scripts what was written of a value that is pinned
+//! (elsewhere it is copied before, part by part); COPY; a new key too long for the room
 //! before the value; comparisons (IFEQ, DELIFEQ, LCS); large arguments of commands inside EXEC, RESTORE's payload among
 //! them, which were copied when they were queued, and are copied into the value and into the journal.
 
@@ -67,6 +68,13 @@ impl Tx<'_> {
     #[inline]
     pub fn pin_min(&self) -> usize {
         self.store.log().extent_min_bytes() / 4
+    }
+
+    /// Whether somebody reads a large value where it lies: a write into its middle would copy it.
+    #[cold]
+    pub fn is_read_in_place(&mut self, k: &Key<'_>) -> bool {
+        let Some(p) = self.live(k) else { return false };
+        self.held.at_mut(p.shard).is_pinned(self.store.log(), p.r)
     }
 
     /// The bytes of a large value, readable after the shards are let go until the pin is dropped. None without the key,

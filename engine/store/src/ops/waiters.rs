@@ -86,11 +86,12 @@ impl Tx<'_> {
         is_new
     }
 
-    /// Ends that a key is frozen; its shard is held.
+    /// Ends that a key is frozen; its shard is held. Those who wait for the key look at it.
     pub fn thaw(&mut self, k: &Key<'_>) {
         let at = self.held.position(self.store.shard_of(k.hash));
         if let Some(how) = self.held.at_mut(at).thaw(k.bytes) {
             self.store.count_thawed(how);
+            self.wake(k);
         }
     }
 
@@ -152,6 +153,12 @@ impl Tx<'_> {
         self.wake(k);
     }
 
+    /// Whether a command works on the key over several holds of its shard: what the key has now is not what it will have, so
+    /// those who wait for it are served behind the command (BRPOP beside an RPUSH of many elements).
+    fn is_occupied(&self, k: &Key<'_>, at: usize) -> bool {
+        self.held.at(at).waiters().is_some_and(|waiters| waiters.frozen(k.bytes) == Some(Freeze::Occupied))
+    }
+
     /// A key is ready if it has what somebody waits for.
     #[cold]
     fn note_ready(&mut self, k: &Key<'_>, at: usize) {
@@ -163,6 +170,9 @@ impl Tx<'_> {
         let is_selected = k.db == self.physical;
         let db = if is_selected { Some(self.db) } else { store.database_map().logical(k.db) };
         let Some(db) = db else { return };
+        if self.is_occupied(k, at) {
+            return;
+        }
         let wanted = self.held.at_mut(at).is_waited_for((store.log(), store.seed()), k, db);
         let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
         if wanted && !self.ready.iter().any(known) {
@@ -223,6 +233,9 @@ impl Tx<'_> {
         let (store, db) = (self.store, self.db());
         let at = self.held.position(store.shard_of(k.hash));
         let held: SmallVec<[u16; 8]> = self.held.ids().collect();
+        if self.is_occupied(k, at) {
+            return NextWaiter::Nobody;
+        }
         let holds = |target: &[u8]| held.contains(&(store.shard_of(hash_of(store.seed(), 0, target)) as u16));
         self.held.at_mut(at).next_waiter((store.log(), store.seed()), k, db, holds)
     }

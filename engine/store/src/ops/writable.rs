@@ -28,7 +28,7 @@ use crate::keyspace::door::{RootTransfer, Shown};
 use crate::state::key::Key;
 use crate::state::link::{Encoding, Link};
 use crate::state::shapes::SMALL_BYTES_MAX;
-use crate::state::small::Small;
+use crate::state::small::{Small, dated_value, due_of, leaf_of, leaf_span};
 use crate::state::types::{Type, WrongType};
 
 /// A small value of at most this many bytes is not made shorter because it has become too large for what it holds.
@@ -122,6 +122,61 @@ impl Tx<'_> {
     #[inline]
     pub(super) fn is_outgrown(&self, w: &Writable) -> bool {
         Encoding::of(self.object_at(w.key.found).tag()) == Encoding::Outgrown
+    }
+
+    /// True for a hash in its key's object that has fields which expire.
+    #[inline]
+    pub(super) fn is_dated(&self, w: &Writable) -> bool {
+        Encoding::of(self.object_at(w.key.found).tag()) == Encoding::Dated
+    }
+
+    /// Bytes of the leaf in the value of a small hash.
+    pub(super) fn leaf_span(&self, w: &Writable) -> usize {
+        leaf_span(&self.object_at(w.key.found))
+    }
+
+    /// Has `edit` change a copy of the leaf of a small hash, or an empty one without a key, in which there is room for `more` bytes,
+    /// and makes that the key's value, if `edit` does not fail and the value has at most `most` bytes: else there is `None`, and
+    /// nothing has changed. A leaf that is left empty is not written: the caller removes the key.
+    pub(super) fn rewrite_fields<R>(
+        &mut self,
+        k: &Key<'_>,
+        w: &mut Option<Writable>,
+        (more, most): (usize, usize),
+        edit: impl FnOnce(&mut PackedLeafMut<'_>) -> Result<R, Full>,
+    ) -> Option<R> {
+        let (mut bytes, mut before_ms) = (Vec::new(), None);
+        match w {
+            Some(w) => {
+                let object = self.object_at(w.key.found);
+                let leaf = leaf_of(&object);
+                before_ms = due_of(&object);
+                bytes.resize(leaf.copied_bytes() + leaf.len() + more, 0);
+                leaf.copy_into(&mut bytes).expect("a larger buffer");
+            }
+            None => {
+                bytes.resize(leaf_bytes(0, 0, 0) + more, 0);
+                PackedLeafMut::init(&mut bytes).expect("there is room for a head");
+            }
+        }
+        let mut leaf = PackedLeafMut::open(&mut bytes);
+        let done = edit(&mut leaf).ok()?;
+        if leaf.leaf().is_empty() {
+            return Some(done);
+        }
+        let (encoding, value) = dated_value(leaf.leaf());
+        if value.len() > most {
+            return None;
+        }
+        let before = w.as_ref().map(|w| w.key.found.r);
+        match w {
+            Some(w) if self.is_dated(w) && encoding == Encoding::Dated => self.put_small_value(k, w, &value),
+            Some(w) => self.make_small(k, w, encoding, &value),
+            None => *w = Some(self.put_small(k, None, Type::Hash, encoding, &value)),
+        }
+        let is_new = w.as_ref().map(|w| w.key.found.r) != before;
+        self.follow_small_fields(k, is_new, before_ms);
+        Some(done)
     }
 
     /// Has a small collection named as a big one from now on. Its form stays, which must not follow from that.

@@ -5,7 +5,8 @@
 //! +--------------------------------+   place    +--------------------+   Refs    +--------------------+
 //! | Small     the whole value      |  +-------->| Root { id, body }  |---------->| elements, nodes    |
 //! | Outgrown  the whole value      |  |         +--------------------+           | owner: the number  |
-//! | Big       id u32, place u32   -|--+                   ^                      +--------------------+
+//! | Dated     the whole value      |  |                   ^                      +--------------------+
+//! | Big       id u32, place u32   -|--+                   |
 //! +--------------------------------+                      | shard, place                   |
 //!                                    CollectionTable: id -> where the root is  <-----------+ reclaim
 //! ```
@@ -30,6 +31,8 @@ pub(crate) enum Encoding {
     Small,
     /// The value is the whole collection, which is or has been beyond a limit: it is named as a big one.
     Outgrown,
+    /// The value is a whole hash with fields that expire; it is named as a big one.
+    Dated,
     /// The value says where the root is.
     Big,
 }
@@ -40,7 +43,8 @@ impl Encoding {
         match tag.bits() {
             0 => Encoding::Small,
             1 => Encoding::Outgrown,
-            _ => Encoding::Big,
+            2 => Encoding::Big,
+            _ => Encoding::Dated,
         }
     }
 
@@ -51,6 +55,7 @@ impl Encoding {
             Encoding::Small => ObjectTag::new(0),
             Encoding::Outgrown => ObjectTag::new(1),
             Encoding::Big => ObjectTag::new(2),
+            Encoding::Dated => ObjectTag::new(3),
         }
     }
 }
@@ -132,7 +137,7 @@ mod tests {
     fn links_and_encodings_read_back() {
         let link = Link { id: CollectionId::new(0x0102_0304), place: u32::MAX - 1 };
         assert_eq!(Link::read(&link.bytes()), link);
-        for encoding in [Encoding::Small, Encoding::Outgrown, Encoding::Big] {
+        for encoding in [Encoding::Small, Encoding::Outgrown, Encoding::Dated, Encoding::Big] {
             assert_eq!(Encoding::of(encoding.tag()), encoding);
         }
     }

@@ -1,11 +1,16 @@
 //! The value of a small collection: a packed node, a set of integers, a packed leaf or a leaf of members in the order of
-//! their scores, each the whole buffer, free room included. A small stream's value has no free room.
+//! their scores, each the whole buffer, free room included. A small stream's value has no free room, and neither has a hash's with
+//! fields that expire.
+//!
+//! ```text
+//! hash, dated    | packed leaf of pairs, some with their time | the least of these times, 6 bytes |
+//! ```
 
 use varve_base::hash::hash64;
 use varve_collection::stream::SmallStream;
 use varve_collection::zset::small::SmallZset;
 use varve_packed::intset::IntSet;
-use varve_packed::leaf::{LeafElement, PackedLeaf, pair};
+use varve_packed::leaf::{LeafElement, PackedLeaf, PackedLeafMut, pair};
 use varve_packed::node::{Grow, Node, PackedEntry};
 use varve_segment::Object;
 
@@ -24,6 +29,8 @@ pub(crate) enum Small<'a> {
     Integers(IntSet<'a>),
     /// Hashes, and sets that have other members too.
     Leaf(PackedLeaf<'a>),
+    /// Hashes with fields that expire, and when the first of them does, in milliseconds of Unix time.
+    Dated(PackedLeaf<'a>, i64),
     /// Sorted sets.
     Scored(SmallZset<'a>),
     /// Streams, and the bytes of the value.
@@ -39,6 +46,10 @@ impl<'a> Small<'a> {
             (SmallForm::Entries, _) => Some(Small::Packed(Node::open(value))),
             (SmallForm::Stream, _) => Some(Small::Stream(SmallStream::open(value), value)),
             (SmallForm::Scored, _) => Some(Small::Scored(SmallZset::open(value))),
+            (SmallForm::Fields, Encoding::Dated) => {
+                let (leaf, due_ms) = split_dated(value);
+                Some(Small::Dated(PackedLeaf::open(leaf), due_ms))
+            }
             (SmallForm::Members, Encoding::Small) => Some(Small::Integers(IntSet::open(value))),
             (SmallForm::Members | SmallForm::Fields, _) => Some(Small::Leaf(PackedLeaf::open(value))),
         }
@@ -49,7 +60,7 @@ impl<'a> Small<'a> {
         match self {
             Small::Packed(node) => node.len(),
             Small::Integers(set) => set.len(),
-            Small::Leaf(leaf) => leaf.len(),
+            Small::Leaf(leaf) | Small::Dated(leaf, _) => leaf.len(),
             Small::Scored(set) => set.len(),
             Small::Stream(stream, _) => stream.len() as usize,
         }
@@ -61,6 +72,7 @@ impl<'a> Small<'a> {
             Small::Packed(node) => node.needed_bytes(0),
             Small::Integers(set) => set.copied_bytes(),
             Small::Leaf(leaf) => leaf.copied_bytes(),
+            Small::Dated(leaf, _) => leaf.copied_bytes() + DUE_BYTES,
             Small::Scored(set) => set.copied_bytes(),
             Small::Stream(_, value) => value.len(),
         }
@@ -74,6 +86,11 @@ impl<'a> Small<'a> {
             Small::Packed(node) => node.copy_into(out, grow),
             Small::Integers(set) => set.copy_into(out),
             Small::Leaf(leaf) => leaf.copy_into(out),
+            Small::Dated(leaf, due_ms) => {
+                let (bytes, due) = out.split_last_chunk_mut::<DUE_BYTES>().expect("room for a time");
+                due.copy_from_slice(&due_bytes(*due_ms));
+                leaf.copy_into(bytes)
+            }
             Small::Scored(set) => return set.copy_into(out),
             Small::Stream(_, value) => return out.copy_from_slice(value),
         };
@@ -89,6 +106,10 @@ impl<'a> Small<'a> {
             (Small::Packed(node), SmallForm::Entries) => node.verify(),
             (Small::Scored(set), SmallForm::Scored) => set.verify(seed),
             (Small::Integers(set), SmallForm::Members) => set.verify(),
+            (Small::Dated(leaf, due_ms), SmallForm::Fields) => {
+                Small::Leaf(*leaf).verify(form, seed);
+                assert_eq!(least_due(*leaf), Some(*due_ms), "the time of the first field to expire");
+            }
             (Small::Leaf(leaf), SmallForm::Members | SmallForm::Fields) => {
                 leaf.verify();
                 for (tag, element) in leaf.iter() {
@@ -104,6 +125,78 @@ impl<'a> Small<'a> {
             _ => panic!("a value of {form:?} in another form"),
         }
     }
+}
+
+/// Bytes behind the leaf of a hash with fields that expire.
+const DUE_BYTES: usize = 6;
+
+fn due_bytes(due_ms: i64) -> [u8; DUE_BYTES] {
+    debug_assert!((0..=pair::PAIR_EXPIRY_MAX).contains(&due_ms), "a field that expires at {due_ms}");
+    *due_ms.to_le_bytes().first_chunk().expect("six of eight bytes")
+}
+
+/// The leaf of a dated hash's value, and when the first of its fields expires.
+fn split_dated(value: &[u8]) -> (&[u8], i64) {
+    let (leaf, due) = value.split_last_chunk::<DUE_BYTES>().expect("a time behind the leaf");
+    let mut bytes = [0; 8];
+    bytes[..DUE_BYTES].copy_from_slice(due);
+    (leaf, i64::from_le_bytes(bytes))
+}
+
+/// The leaf of a small hash's object.
+#[inline(always)]
+pub(crate) fn leaf_of<'a>(object: &Object<'a>) -> PackedLeaf<'a> {
+    PackedLeaf::open(&object.value()[..leaf_span(object)])
+}
+
+/// Bytes of the leaf in a small hash's value.
+#[inline(always)]
+pub(crate) fn leaf_span(object: &Object<'_>) -> usize {
+    let behind = if Encoding::of(object.tag()) == Encoding::Dated { DUE_BYTES } else { 0 };
+    object.value().len() - behind
+}
+
+/// When the first field of a small hash expires, in milliseconds of Unix time; `None` if none does, and for other objects.
+#[inline]
+pub(crate) fn due_of(object: &Object<'_>) -> Option<i64> {
+    let is_dated = object.kind() == Type::Hash.kind() && Encoding::of(object.tag()) == Encoding::Dated;
+    is_dated.then(|| split_dated(object.value()).1)
+}
+
+fn least_due(leaf: PackedLeaf<'_>) -> Option<i64> {
+    elements_of(leaf).filter_map(pair::expiry_ms).min()
+}
+
+/// The value of a hash that has, or has had, fields which expire, and its encoding: without such fields it is an outgrown one.
+pub(crate) fn dated_value(leaf: PackedLeaf<'_>) -> (Encoding, Vec<u8>) {
+    let due_ms = least_due(leaf);
+    let bytes = leaf.copied_bytes();
+    let mut value = vec![0; bytes + if due_ms.is_some() { DUE_BYTES } else { 0 }];
+    leaf.copy_into(&mut value[..bytes]).expect("the copy has the bytes that it asked for");
+    match due_ms {
+        Some(due_ms) => {
+            value[bytes..].copy_from_slice(&due_bytes(due_ms));
+            (Encoding::Dated, value)
+        }
+        None => (Encoding::Outgrown, value),
+    }
+}
+
+/// The rest of a dated hash at `now_ms`, as [`dated_value`] gives it: `None` if no field is left. The names of the fields whose
+/// time has come are shown.
+pub(crate) fn without_due(
+    object: &Object<'_>,
+    now_ms: i64,
+    mut show: impl FnMut(&[u8]),
+) -> Option<(Encoding, Vec<u8>)> {
+    let leaf = leaf_of(object);
+    let is_due = |element: &[u8]| pair::expiry_ms(element).is_some_and(|due_ms| due_ms <= now_ms);
+    let due = elements_of(leaf).filter(|element| is_due(element));
+    due.for_each(|element| show(pair::split(element).0.text(&mut [0; 20])));
+    let mut bytes = vec![0; leaf.copied_bytes()];
+    let kept = leaf.iter().filter(|(_, element)| !is_due(here(*element)));
+    let kept = PackedLeafMut::init_with(&mut bytes, kept).expect("a part of the leaf");
+    (!kept.leaf().is_empty()).then(|| dated_value(kept.leaf()))
 }
 
 /// The byte of an element's hash by which the leaf of a small hash or set finds it.

@@ -326,6 +326,11 @@ impl Waiters {
         self.keys.iter().flat_map(|(key, queues)| queues.iter().map(|queue| (queue.db, &**key)))
     }
 
+    /// The logical databases in which somebody may wait for this key. One may come several times.
+    pub(crate) fn databases(&self, key: &[u8]) -> impl Iterator<Item = u32> {
+        self.keys.get(key).into_iter().flatten().map(|queue| queue.db)
+    }
+
     /// Puts a waiter that has drawn its ticket into its line at a key.
     pub(crate) fn add(&mut self, key: &[u8], waiter: &Arc<Waiter>) {
         let queues = match self.keys.get_mut(key) {

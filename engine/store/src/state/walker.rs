@@ -27,12 +27,13 @@ use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::stream::{Groups, StreamFacts, StreamNode, StreamReader};
 use varve_collection::{Collection, KeptBytes, ReadCtx};
+use varve_packed::leaf::pair;
 use varve_segment::{Object, Pin};
 
 use super::clock::{KeyUse, UseMeter};
 use super::key::{Place, database_of};
 use super::readers::{CollectionReader, ReadBounds};
-use super::small::{Small, SmallSet, pairs_of};
+use super::small::{Small, SmallSet, due_of, here, pairs_of};
 use super::types::{SmallForm, Type};
 
 /// Elements, and bytes of them, up to which a walk shows a collection whole: a bucket of the index may have seven of them,
@@ -308,7 +309,10 @@ impl<'a> Before<'a> {
 
     /// A time before which no field of the hash expires, in milliseconds of Unix time; `None` if none does.
     pub fn fields_due_ms(&self) -> Option<i64> {
-        self.collection.and_then(Collection::next_due_ms)
+        match self.collection {
+            Some(collection) => collection.next_due_ms(),
+            None => due_of(&self.object),
+        }
     }
 
     /// How the key was used, as far as `uses` looks at that; `now_ms` is Unix time.
@@ -383,6 +387,13 @@ impl<'a> Before<'a> {
             }
             (None, Some(Small::Stream(stream, _))) => for_each_part(StreamReader::Small(stream), show),
             (None, Some(Small::Scored(set))) => set.for_each(|member, score| show(ValuePart::Scored(member, score))),
+            (None, Some(Small::Dated(leaf, _))) => {
+                for (_, element) in leaf.iter() {
+                    let (field, value) = pair::split(here(element));
+                    let expiry_ms = pair::expiry_ms(here(element));
+                    show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20]), expiry_ms));
+                }
+            }
             (None, Some(Small::Leaf(leaf))) if self.ty().row().small == SmallForm::Fields => {
                 for (field, value) in pairs_of(leaf) {
                     show(ValuePart::Pair(field.text(&mut [0; 20]), value.text(&mut [0; 20]), None));

@@ -100,7 +100,7 @@ fn fire(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, b
         let (mut again, mut hashes) = (None, SmallVec::<[u32; 2]>::new());
         let entry = shard.index().find_partial(bits, |r| {
             let object = shard.open(store.log(), r);
-            let hash = shard.hash_root_of(&object);
+            let hash = shard.fields_of(&object);
             let times = [object.expiry_ms(), hash.and_then(|(_, due)| due)];
             let due = times.into_iter().flatten().min();
             // Twelve bits of the tag match by chance too: such an entry is not this one's to remove.
@@ -109,7 +109,7 @@ fn fire(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, b
             {
                 return false;
             }
-            hashes.extend(hash.map(|(place, _)| place));
+            hashes.extend(hash.and_then(|(place, _)| place));
             match due {
                 Some(t) if t > now => {
                     again = Some(again.map_or(t, |a: i64| a.min(t)));

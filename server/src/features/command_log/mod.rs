@@ -161,8 +161,8 @@ const LOG: Argument =
 
 /// `COMMANDLOG GET count type`
 fn get(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let log = log_of(ctx.args.get(3))?;
     let count = count_of(ctx.args.get(2))?;
+    let log = log_of(ctx.args.get(3))?;
     reply_entries(ctx, log, count);
     Ok(After::Done)
 }

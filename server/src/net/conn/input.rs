@@ -117,6 +117,14 @@ impl Input {
         self.end = rest.len();
     }
 
+    /// Puts `bytes` before the data.
+    #[cold]
+    pub(crate) fn put_before(&mut self, mut bytes: Vec<u8>) {
+        bytes.extend_from_slice(self.data());
+        (self.start, self.end) = (0, bytes.len());
+        self.bytes = bytes;
+    }
+
     /// Gives the data away to the front of `scratch`, if it is short.
     pub(crate) fn move_to(&mut self, scratch: &mut [u8]) -> usize {
         let len = self.len();
@@ -285,6 +293,19 @@ mod tests {
         assert_eq!(input.free(), 0);
         input.room(100, &mut pool);
         assert_eq!((input.bytes.capacity(), input.data()), (BUFFER_BYTES, &[7u8, 7, 7][..]));
+    }
+
+    #[test]
+    fn bytes_that_are_put_before_the_others_come_first() {
+        let (mut input, mut pool) = (Input::default(), Pool::default());
+        input.put_before(b"ab".to_vec());
+        assert_eq!(input.data(), b"ab");
+        input.consume(1);
+        input.put_before(b"cd".to_vec());
+        assert_eq!(input.data(), b"cdb");
+        input.room(2, &mut pool)[..2].copy_from_slice(b"ef");
+        input.filled(2);
+        assert_eq!(input.data(), b"cdbef");
     }
 
     #[test]

@@ -180,6 +180,14 @@ impl Requests {
         self.input = input;
     }
 
+    /// Puts a request back before all that is here, none of which was parsed since it was taken: it is tried again.
+    #[cold]
+    pub(crate) fn try_again(&mut self, request: Vec<u8>) {
+        debug_assert!(!self.large.is_filling(), "nothing is parsed while a request is under way");
+        self.input.put_before(request);
+        self.unfinished = true;
+    }
+
     /// Keeps a copy of what a turn has left of the scratch buffer.
     pub(crate) fn keep(&mut self, rest: &[u8], pool: &mut Pool) {
         self.input.hold(rest, pool);

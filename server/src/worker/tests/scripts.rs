@@ -193,6 +193,49 @@ fn a_script_that_has_written_ends_with_the_server_alone() {
     drop(runner);
 }
 
+/// A script that rests keeps a copy of its request, and a transaction its commands and replies: they are its client's bytes.
+#[test]
+fn issue_15_a_client_has_the_bytes_of_its_script_that_rests() {
+    const BYTES: usize = 1 << 20;
+    let server = Server::start(1, "");
+    let (mut other, mut runner) = (server.connect(), server.connect());
+    runner.ask(&["CLIENT", "SETNAME", "runner"], "+OK\r\n");
+    let large = "x".repeat(BYTES);
+    let bytes = |client: &mut Client| -> usize {
+        let list = client.bulk(&["CLIENT", "LIST"]);
+        let line = list.lines().find(|line| line.contains("name=runner")).expect("it is there");
+        line.split(" tot-mem=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a field").parse().unwrap()
+    };
+    let lines: [&[&str]; 4] = [&["MULTI"], &["ECHO", &large], &["EVAL", ENDLESS, "0"], &["EXEC"]];
+    for (asked, copies) in [(request(&["EVAL", ENDLESS, "0", &large]), 1), (lines.map(request).concat(), 2)] {
+        runner.send(&asked);
+        wait_until("the script runs", || server.state().scripts().running().busy_for(1).is_some());
+        let (rests, most) = (bytes(&mut other), copies * BYTES);
+        assert!((most..most + BYTES / 2).contains(&rests), "{rests} bytes");
+        other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+        while !runner.line().starts_with("-ERR Script killed") {}
+        assert!(bytes(&mut other) < BYTES / 2);
+    }
+}
+
+/// Of a transaction that ends with the server nothing is in the journal: half of it would be wrong.
+#[test]
+fn issue_15_a_transaction_that_the_end_of_the_server_cuts_off_leaves_no_half() {
+    let server = Server::start(1, "");
+    server.state().store().keep_effects(true);
+    let mut other = server.connect();
+    let mut runner = server.connect();
+    let lines: [&[&str]; 5] = [&["MULTI"], &["SET", "a", "1"], &["EVAL", ENDLESS, "0"], &["SET", "b", "1"], &["EXEC"]];
+    runner.send(&lines.map(request).concat());
+    wait_until("the script runs", || server.state().scripts().running().busy_for(1).is_some());
+    other.send(&request(&["SHUTDOWN", "NOSAVE"]));
+    assert!(other.is_closed());
+    wait_until("the script ends", || server.state().scripts().running().busy_for(1).is_none());
+    runner.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n");
+    assert!(runner.is_closed());
+    assert_eq!(server.state().persist().aof.journal().waiting_bytes(), 0);
+}
+
 /// Waiters, watchers and closed connections have entries in the shard that the script holds, on the same thread: nobody may
 /// wait for it.
 #[test]
@@ -232,6 +275,28 @@ fn a_script_goes_on_without_its_client() {
     drop(runner);
     wait_until("the script has ended", || server.state().scripts().running().busy_for(1).is_none());
     other.ask(&["GET", "a"], "$4\r\ndone\r\n");
+}
+
+/// A turn of the loop is as long as the visits of all connections in it: a script goes on between them.
+#[test]
+fn issue_15_a_script_has_its_share_of_long_turns() {
+    const SLICES: u64 = 50;
+    let server = Server::start(1, "");
+    let mut others: Vec<Client> = (0..16).map(|_| server.connect()).collect();
+    // Some milliseconds a BITCOUNT: a visit has one or two.
+    others[0].ask(&["SET", "large", &"x".repeat(48 << 20)], "+OK\r\n");
+    let mut runner = server.connect();
+    runner.ask(&["PING"], "+PONG\r\n");
+    others.iter_mut().for_each(|other| other.send(&request(&["BITCOUNT", "large"]).repeat(1000)));
+    wait_until("they are served", || server.state().total(|stats| &stats.commands) > 60);
+    let before = calls(&mut runner, "bitcount");
+    // Each call of the server's is answered between two slices.
+    runner.ask(
+        &["EVAL", "for i = 1, ARGV[1] do redis.call('LASTSAVE') end return 1", "0", &SLICES.to_string()],
+        ":1\r\n",
+    );
+    let visits = calls(&mut runner, "bitcount") - before;
+    assert!(visits < SLICES * 2, "{visits} in {SLICES} slices");
 }
 
 #[test]

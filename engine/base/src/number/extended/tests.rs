@@ -58,3 +58,17 @@ fn infinities() {
     let most = parse("1.18973149535723176502e4932");
     assert_eq!(most + most, plus);
 }
+
+#[test]
+fn numbers_have_an_order() {
+    let least = parse("-1.18973149535723176502e4932");
+    let ordered =
+        ["-inf", "-2", "-1.5", "-0x1p-16445", "0", "0x1p-16445", "1", "0x1.0000000000000002p0", "1e4900", "inf"];
+    for (at, a) in ordered.iter().enumerate() {
+        for (other, b) in ordered.iter().enumerate() {
+            assert_eq!(parse(a).is_below(parse(b)), at < other, "{a} and {b}");
+        }
+    }
+    assert!(!Extended::ZERO.is_below(-Extended::ZERO) && !(-Extended::ZERO).is_below(Extended::ZERO));
+    assert_eq!((Extended::ONE, Extended::LEAST, Extended::MOST), (parse("1"), least, -least));
+}

@@ -435,6 +435,70 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     assert_eq!(ours, theirs);
 }
 
+/// Two replicas share a data set that is sent while it is written: it leaves no file, and is no save.
+#[test]
+fn issue_17_a_data_set_is_sent_while_it_is_written() {
+    let folder = Folder::new("diskless");
+    let lines = ["repl-diskless-sync-delay 3600", "repl-diskless-sync-max-replicas 2", "rdb-key-save-delay 20"];
+    let (primary, replicas) = (folder.primary(&lines), [peer(), peer()]);
+    load(&primary, 8, &AtomicBool::new(false));
+    write_much(&primary, 500);
+    let mut client = primary.client();
+    follow(&replicas[0], &primary);
+    until("one waits for the other", || field(&mut client, "slave0").contains("state=wait_bgsave"));
+    under_load(&primary, || {
+        follow(&replicas[1], &primary);
+        until("both are online", || {
+            ["slave0", "slave1"].iter().all(|name| field(&mut client, name).contains("state=online"))
+        });
+    });
+    replicas.iter().for_each(|replica| compare(&primary, replica));
+    assert_eq!(primary.log().matches("with target: replicas sockets").count(), 1, "{}", primary.log());
+    assert_eq!(figure(&mut client, "rdb_saves"), 0);
+    let files: Vec<_> = fs::read_dir(&folder.0).expect("a folder").flatten().map(|file| file.file_name()).collect();
+    assert!(files.is_empty(), "{files:?}");
+    // A data set that is given up ends the links, and begins anew.
+    replicas[0].client().cmd("REPLICAOF NO ONE");
+    until("one has left", || figure(&mut client, "connected_slaves") == 1);
+    client.cmd("CONFIG SET repl-diskless-sync-max-replicas 1 rdb-key-save-delay 100000");
+    replicas[0].client().cmd("FLUSHALL");
+    follow(&replicas[0], &primary);
+    until("it is sent", || field(&mut client, "slave1").contains("state=send_bulk"));
+    client.cmd("FLUSHALL");
+    client.cmd("CONFIG SET rdb-key-save-delay 0");
+    write_much(&primary, 60);
+    replicas.iter().for_each(|replica| compare(&primary, replica));
+    // Others get the file of a save.
+    client.cmd("CONFIG SET repl-diskless-sync no");
+    replicas[0].client().cmd("REPLICAOF NO ONE");
+    until("it has left again", || figure(&mut client, "connected_slaves") == 1);
+    follow(&replicas[0], &primary);
+    compare(&primary, &replicas[0]);
+    assert!(primary.log().contains("with target: disk") && folder.0.join("dump.rdb").exists());
+}
+
+/// A replica that reads nothing for a while costs no memory beyond a bound where a file is kept, and no data set.
+#[test]
+fn issue_17_a_slow_replica_is_left_to_the_file() {
+    let folder = Folder::new("slow");
+    let lines = ["appendonly yes", "client-output-buffer-limit replica 0 0 0"];
+    let (primary, replica) = (folder.primary(&lines), peer());
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    replica.signal("STOP").expect("a signal");
+    let mut client = primary.client();
+    let mut most = 0;
+    for _ in 0..12 {
+        write_much(&primary, 500);
+        most = most.max(figure(&mut client, "repl_backlog_histlen"));
+    }
+    until("memory is given back", || figure(&mut client, "repl_backlog_histlen") < 2 << 20);
+    assert!(most < 40 << 20, "{most} bytes of 60 MB");
+    replica.signal("CONT").expect("a signal");
+    compare(&primary, &replica);
+    assert_eq!(figure(&mut client, "sync_full"), 1);
+}
+
 /// Requests that make no sense are refused in redis-server's words.
 #[test]
 fn issue_17_replconf_says_what_it_does_not_know() {

@@ -13,6 +13,11 @@ pub(crate) struct ReplicationSettings {
     /// they stay.
     pub(crate) history_bytes: u64,
     pub(crate) history_s: u64,
+    /// Data sets are sent while they are written; the seconds for which other replicas that could share one are waited for, and
+    /// the number of replicas for which none are, 0 for no such number.
+    pub(crate) diskless: bool,
+    pub(crate) diskless_delay_s: u64,
+    pub(crate) diskless_replicas_max: usize,
     /// Seconds between two PINGs in the stream, at least 1.
     pub(crate) ping_period_s: u64,
     /// Seconds of silence after which a link between a primary and a replica is given up.
@@ -31,6 +36,9 @@ impl ReplicationSettings {
             backlog_ttl_s: values.number("repl-backlog-ttl"),
             history_bytes: values.number("repl-history-size"),
             history_s: values.number("repl-history-ttl"),
+            diskless: values.yes("repl-diskless-sync"),
+            diskless_delay_s: values.number("repl-diskless-sync-delay"),
+            diskless_replicas_max: values.number("repl-diskless-sync-max-replicas"),
             ping_period_s: values.number("repl-ping-replica-period"),
             timeout_s: values.number("repl-timeout"),
             replicas_min: values.number("min-replicas-to-write"),

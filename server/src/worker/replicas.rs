@@ -78,13 +78,14 @@ impl Core {
             let now = following.shared.now();
             (now.stage.clone(), now.acked_ms)
         };
+        let is_online = matches!(stage, Stage::Online);
         match stage {
             Stage::WaitsForWalk | Stage::InWalk if conn.output().is_empty() => {
                 conn.write_output(|out| out.raw(b"\n"));
                 self.conns.enqueue(id);
                 true
             }
-            Stage::Online if !following.is_old => {
+            Stage::Online | Stage::Gets(_) if !following.is_old && (is_online || following.is_marked) => {
                 let timeout_ms = self.config.replication.timeout_s as i64 * 1000;
                 let is_there = self.now.steady_ms - acked_ms <= timeout_ms;
                 if !is_there {

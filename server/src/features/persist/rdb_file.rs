@@ -19,6 +19,7 @@ use varve_base::number::parse_i64;
 use varve_rdb::{Event, RdbBuffer, Reader, Sparse, Writer, put_large};
 
 use crate::config::{Config, SaveSettings, path_of};
+use crate::features::replication::state::replicas::{SyncFile, Writing};
 use crate::system::disk::{self, Disk, DiskFile};
 
 /// Bytes after which what was written is synced, where that is done on the way: a sync at the end of gigabytes keeps
@@ -72,6 +73,8 @@ struct TempFile {
     /// Bytes since the last sync; None if syncs wait for the end.
     unsynced: Option<u64>,
     kept: bool,
+    /// Replicas are sent it while it is written: it has no name any more.
+    sent: Option<Arc<SyncFile>>,
 }
 
 impl TempFile {
@@ -79,7 +82,22 @@ impl TempFile {
     fn create(place: &SavePlace, kind: &str, syncs: bool) -> io::Result<TempFile> {
         let path = place.folder.join(format!("temp-{}{kind}.rdb", std::process::id()));
         let file = place.disk.create(&path)?;
-        Ok(TempFile { disk: Arc::clone(&place.disk), path, file, unsynced: syncs.then_some(0), kept: false })
+        Ok(TempFile {
+            disk: Arc::clone(&place.disk),
+            path,
+            file,
+            unsynced: syncs.then_some(0),
+            kept: false,
+            sent: None,
+        })
+    }
+
+    /// Takes the name of the file away: it is there as long as somebody has it, and sent to replicas with this mark behind it.
+    fn send(&mut self, mark: String) -> io::Result<Arc<SyncFile>> {
+        let file = Arc::new(SyncFile::growing(File::open(&self.path)?, mark));
+        self.disk.remove(&self.path)?;
+        (self.kept, self.sent) = (true, Some(Arc::clone(&file)));
+        Ok(file)
     }
 
     /// Syncs the file, gives it its name in the place of the file that has it, and syncs the directory.
@@ -98,12 +116,14 @@ impl Drop for TempFile {
             // A file that cannot be removed could not be written either, and the log has said so.
             let _ = self.disk.remove(&self.path);
         }
+        self.sent.iter().for_each(|sent| sent.end(Writing::Lost));
     }
 }
 
 impl Write for TempFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
+        self.sent.iter().for_each(|sent| sent.grow(written as u64));
         if let Some(unsynced) = &mut self.unsynced {
             *unsynced += written as u64;
             if *unsynced >= SYNC_BYTES {
@@ -138,7 +158,23 @@ impl SaveFile {
     pub(super) fn create(place: SavePlace, settings: &SaveSettings, syncs_as_it_grows: bool) -> io::Result<SaveFile> {
         let temp = TempFile::create(&place, "", syncs_as_it_grows)?;
         let writer = Writer::new(temp, settings.sums);
-        Ok(SaveFile { place, writer, side: None, compresses: settings.compresses, is_in_entry: false })
+        Ok(SaveFile::of(place, writer, settings))
+    }
+
+    /// Makes a file without a name, empty, which replicas are sent while it is written, with this mark behind it.
+    pub(super) fn sent(
+        place: SavePlace,
+        settings: &SaveSettings,
+        mark: String,
+    ) -> io::Result<(SaveFile, Arc<SyncFile>)> {
+        let mut temp = TempFile::create(&place, ".sync", false)?;
+        let sent = temp.send(mark)?;
+        let writer = Writer::new(temp, settings.sums);
+        Ok((SaveFile::of(place, writer, settings), sent))
+    }
+
+    fn of(place: SavePlace, writer: Writer<TempFile>, settings: &SaveSettings) -> SaveFile {
+        SaveFile { place, writer, side: None, compresses: settings.compresses, is_in_entry: false }
     }
 
     /// Writes the header, with the version of the format, and the fields about the file.
@@ -189,7 +225,7 @@ impl SaveFile {
         Ok(self.side.as_mut().expect("it was made"))
     }
 
-    /// Appends the side file, ends the file, and gives it its name.
+    /// Appends the side file, ends the file, and gives it its name, if it is to have one.
     pub(super) fn keep(self) -> io::Result<()> {
         let SaveFile { place, mut writer, side, is_in_entry, .. } = self;
         debug_assert!(!is_in_entry, "an entry has all of its parts");
@@ -203,7 +239,14 @@ impl SaveFile {
             }
         }
         drop(side);
-        writer.end()?.keep_as(&place.file)
+        let temp = writer.end()?;
+        match &temp.sent {
+            None => temp.keep_as(&place.file),
+            Some(sent) => {
+                sent.end(Writing::Whole);
+                Ok(())
+            }
+        }
     }
 }
 

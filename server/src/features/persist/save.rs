@@ -29,7 +29,7 @@ use crate::config::Config;
 use crate::features::replication::state::replicas::SyncFile;
 use crate::state::ServerState;
 use crate::state::mail::Message;
-use crate::system::{cpus, error_text, version};
+use crate::system::{cpus, error_text, random, version};
 
 /// How often a save that is slowed down looks whether it is over.
 const DELAY_STEP: Duration = Duration::from_millis(10);
@@ -61,6 +61,8 @@ pub(super) enum Purpose {
     Base,
     /// The file that a start loads, which replicas that wait get.
     Replicas,
+    /// A data set that replicas which wait are sent while it is written, and that leaves no file.
+    SentToReplicas,
 }
 
 /// The work of the saver's thread.
@@ -78,13 +80,16 @@ struct Job {
     base: Option<io::Result<Base>>,
     /// Replicas get the file.
     for_replicas: bool,
+    /// They are sent it while it is written, and it has no name.
+    is_sent: bool,
     /// The id of the replication stream, and its offset at the instant; None if none is kept.
     stream: Option<(String, u64)>,
 }
 
-/// Begins a save whose file the replicas get that wait for an instant.
-pub(crate) fn begin_for_replicas(state: &Arc<ServerState>, worker: &mut StoreWorker) -> bool {
-    begin(state, worker, Purpose::Replicas, PATIENCE).is_ok()
+/// Begins a save whose data set the replicas get that wait for an instant: with `is_sent` while it is written, else its file.
+pub(crate) fn begin_for_replicas(state: &Arc<ServerState>, worker: &mut StoreWorker, is_sent: bool) -> bool {
+    let purpose = if is_sent { Purpose::SentToReplicas } else { Purpose::Replicas };
+    begin(state, worker, purpose, PATIENCE).is_ok()
 }
 
 /// Begins a save. The worker is outside the gate, and waits for it no longer than `patience`.
@@ -107,7 +112,8 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let libraries = state.scripts().functions().texts();
     let version = if store.has_dated_hashes() { format::FIELD_EXPIRY_VERSION } else { format::VERSION };
     let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
-    let for_replicas = purpose == Purpose::Replicas;
+    let is_sent = purpose == Purpose::SentToReplicas;
+    let for_replicas = is_sent || purpose == Purpose::Replicas;
     let (mut base, mut stream) = (None, None);
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
     let instant = || {
@@ -119,6 +125,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
         walks.then(|| UnderWay {
             snapshot,
             is_rewrite,
+            leaves_file: !is_rewrite && !is_sent,
             gives_way,
             waiters,
             flushes: store.flushes(),
@@ -129,7 +136,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     };
     let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
     let used_bytes = store.used_memory();
-    let job = Job { snapshot, counts, libraries, version, used_bytes, config, base, for_replicas, stream };
+    let job = Job { snapshot, counts, libraries, version, used_bytes, config, base, for_replicas, is_sent, stream };
     let saver = Arc::clone(state);
     let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || {
         let cpus = &job.config.process.cpus;
@@ -164,7 +171,7 @@ fn stream_at_instant(state: &ServerState, for_replicas: bool) -> Option<(String,
 
 /// Gives the replicas of a walk their file, or takes leave of them.
 fn give_replicas(state: &ServerState, file: io::Result<File>) {
-    let file = file.and_then(|file| Ok(SyncFile { bytes: file.metadata()?.len(), file }));
+    let file = file.and_then(SyncFile::whole);
     if let Err(error) = &file {
         tracing::warn!("SYNC failed. Saving the data set for replicas: {}", error_text(error));
     }
@@ -213,7 +220,7 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
         Some(Err(error)) => Err(io::Error::other(error.to_string())),
     };
     let path = place.as_ref().ok().map(|place| place.file().to_owned());
-    let written = place.and_then(|place| write(place, job));
+    let written = place.and_then(|place| write(state, place, job));
     if written.is_err() {
         state.store().abandon_walk(&*job.snapshot);
         job.snapshot.abandon();
@@ -225,6 +232,10 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
         return outcome;
     }
     let outcome = match written {
+        Ok(true) if job.is_sent => {
+            tracing::info!("Data set for replicas written");
+            Outcome::Saved
+        }
         Ok(true) => {
             tracing::info!("DB saved on disk");
             Outcome::Saved
@@ -240,7 +251,9 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
     };
     while let Next::Piece(_) = job.snapshot.next() {}
     let ended = state.persist().finish(outcome, now_s());
-    if job.for_replicas {
+    if job.is_sent && outcome == Outcome::Saved {
+        stream::wake(state);
+    } else if job.for_replicas {
         let file = path.filter(|_| outcome == Outcome::Saved).map(File::open);
         give_replicas(state, file.unwrap_or_else(|| Err(io::Error::other("it was given up"))));
     }
@@ -261,13 +274,13 @@ pub(super) fn reply(state: &ServerState, waiters: &[Waiter], saved: bool) {
 }
 
 /// Writes the file; false if the snapshot was cut short.
-fn write(place: SavePlace, job: &Job) -> io::Result<bool> {
+fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
     let settings = &job.config.save;
     let syncs = match &job.base {
         None => settings.syncs_as_it_grows,
         Some(_) => job.config.append.syncs_base_as_it_grows,
     };
-    let mut file = SaveFile::create(place, settings, syncs)?;
+    let mut file = if job.is_sent { send(state, place, job)? } else { SaveFile::create(place, settings, syncs)? };
     file.begin(job.version, &mut about(job))?;
     loop {
         let keys = match job.snapshot.next() {
@@ -275,6 +288,9 @@ fn write(place: SavePlace, job: &Job) -> io::Result<bool> {
             Next::End(End::Whole) => break,
             Next::End(End::Emptied) => return Ok(false),
         };
+        if job.is_sent {
+            stream::wake(state);
+        }
         if settings.key_save_delay_us > 0 {
             delay(job, keys, settings.key_save_delay_us);
         }
@@ -287,6 +303,14 @@ fn write(place: SavePlace, job: &Job) -> io::Result<bool> {
     }
     file.keep()?;
     Ok(true)
+}
+
+/// The file of a data set that replicas are sent while it is written.
+fn send(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<SaveFile> {
+    let (file, sent) = SaveFile::sent(place, &job.config.save, random::hex(40)?)?;
+    state.replication().send_walk(&sent);
+    stream::wake(state);
+    Ok(file)
 }
 
 /// Writes a piece, and gives the number of its entries.

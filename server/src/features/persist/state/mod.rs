@@ -37,6 +37,8 @@ pub(crate) struct UnderWay {
     pub(crate) snapshot: Arc<Snapshot>,
     /// The base of a rewrite of the append-only file is written, and no file of a save.
     pub(crate) is_rewrite: bool,
+    /// A file that a start loads is there when it has succeeded: it counts as a save.
+    pub(crate) leaves_file: bool,
     /// The clients that wait for its end; nobody waits for a background save.
     pub(crate) waiters: Vec<Waiter>,
     /// FLUSHALL has asked for it, or it was given up: whoever asks for a save has one behind it.
@@ -204,7 +206,7 @@ impl Persist {
         }
         let under_way = instant()?;
         let snapshot = Arc::clone(&under_way.snapshot);
-        if !under_way.is_rewrite {
+        if under_way.leaves_file {
             (saves.scheduled, saves.last_try_s, saves.count) = (None, now_s, saves.count + 1);
         }
         saves.under_way = Some(under_way);
@@ -215,7 +217,7 @@ impl Persist {
     pub(crate) fn finish(&self, outcome: Outcome, now_s: u64) -> UnderWay {
         let mut saves = self.saves.lock();
         let ended = saves.under_way.take().expect("a save ends once");
-        if ended.is_rewrite {
+        if !ended.leaves_file {
             return ended;
         }
         if outcome == Outcome::Saved {
@@ -391,6 +393,7 @@ mod tests {
                 waiters: Vec::new(),
                 gives_way: false,
                 is_rewrite: false,
+                leaves_file: true,
                 flushes,
                 began: Instant::now(),
                 changes: 0,
@@ -421,6 +424,7 @@ mod tests {
             waiters: Vec::new(),
             gives_way: true,
             is_rewrite: false,
+            leaves_file: true,
             flushes: 1,
             began: Instant::now(),
             changes: 0,

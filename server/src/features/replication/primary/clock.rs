@@ -27,11 +27,15 @@ pub(crate) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &
 #[cold]
 fn look(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config, now_ms: i64) {
     let (replication, persist) = (state.replication(), state.persist());
-    let waits = replication.replicas().all().iter().any(|replica| matches!(replica.now().stage, Stage::WaitsForWalk));
-    if waits && persist.under_way().is_none() && !persist.loading.is_on() {
+    if let Some(waiting) = waiting(state, now_ms)
+        && persist.under_way().is_none()
+        && !persist.loading.is_on()
+    {
+        let is_sent = config.replication.diskless && waiting.take_marks;
         // If the gate was not to be had, it is tried again.
-        if persist::begin_for_replicas(state, worker) {
-            tracing::info!("Starting BGSAVE for SYNC with target: disk");
+        if (!is_sent || waiting.is_due(config)) && persist::begin_for_replicas(state, worker, is_sent) {
+            let target = if is_sent { "replicas sockets" } else { "disk" };
+            tracing::info!("Starting BGSAVE for SYNC with target: {target}");
         }
     }
     if now_ms - replication.looked_ms.load(Relaxed) < SECOND_MS {
@@ -52,4 +56,37 @@ fn look(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config, now
         let ttl_s = settings.backlog_ttl_s;
         tracing::info!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
     }
+}
+
+/// The replicas that wait for an instant.
+struct Waiting {
+    count: usize,
+    /// How long the first of them has waited.
+    longest_ms: i64,
+    /// All of them take a data set of unknown length.
+    take_marks: bool,
+}
+
+impl Waiting {
+    /// True if no others are waited for, who could share what is sent while it is written.
+    fn is_due(&self, config: &Config) -> bool {
+        let settings = &config.replication;
+        let are_enough = settings.diskless_replicas_max > 0 && self.count >= settings.diskless_replicas_max;
+        are_enough || self.longest_ms >= settings.diskless_delay_s as i64 * SECOND_MS
+    }
+}
+
+/// The replicas that wait for an instant; None if there is none.
+fn waiting(state: &ServerState, now_ms: i64) -> Option<Waiting> {
+    let all = state.replication().replicas().all();
+    let mut waiting = Waiting { count: 0, longest_ms: 0, take_marks: true };
+    for replica in all.iter() {
+        let now = replica.now();
+        if matches!(now.stage, Stage::WaitsForWalk) {
+            waiting.count += 1;
+            waiting.longest_ms = waiting.longest_ms.max(now_ms - now.acked_ms);
+            waiting.take_marks &= replica.takes_mark;
+        }
+    }
+    (waiting.count > 0).then_some(waiting)
 }

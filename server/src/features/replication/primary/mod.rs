@@ -6,7 +6,8 @@
 //!   SYNC                           like the first, without the line
 //! ```
 //! A replica is a connection of a worker, which sends it what its stage says (`worker/replicas.rs`). The data set is that of a
-//! save, whose instant and walk replicas that wait share (`features/persist/save.rs`). Not here: the bytes of the stream (the
+//! save, whose instant and walk replicas that wait share (`features/persist/save.rs`): its file, or with `repl-diskless-sync` a
+//! file without a name, which is sent while it is written. Not here: the bytes of the stream (the
 //! journal), where each replica is (`state/replicas.rs`).
 
 mod clock;
@@ -101,7 +102,8 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
         shared.now().stage = Stage::WaitsForWalk;
         tracing::info!("Full resync requested by replica {}", shown(&shared));
     }
-    ctx.conn.peer_mut().replica = Some(Following { shared, is_old, is_greeted: false, sent: None, parts: None });
+    ctx.conn.peer_mut().replica =
+        Some(Following { shared, is_old, is_greeted: false, sent: None, is_marked: false, parts: None });
     Ok(After::Done)
 }
 
@@ -116,7 +118,7 @@ fn register(ctx: &mut ServerCtx<'_>) -> Arc<Replica> {
     let address = if peer.address.is_empty() { own } else { peer.address.clone() };
     let now =
         ReplicaNow { stage: Stage::Online, address, port: peer.port, instant: 0, acked: 0, filed: 0, acked_ms: now_ms };
-    let replica = Arc::new(Replica::new(worker, peer.wants_file_only, now));
+    let replica = Arc::new(Replica::new(worker, peer, now));
     let replication = ctx.state.replication();
     if replication.replicas().all().is_empty() {
         // The first PING comes a period behind the first replica.
@@ -172,6 +174,7 @@ fn note(ctx: &mut ServerCtx<'_>, at: usize) -> CmdResult {
         ctx.conn.peer_mut().address = String::from_utf8_lossy(value).into_owned();
     } else if ctx.args.is(at, "capa") {
         ctx.conn.peer_mut().takes_ids |= value.eq_ignore_ascii_case(b"psync2");
+        ctx.conn.peer_mut().takes_mark |= value.eq_ignore_ascii_case(b"eof");
     } else if ctx.args.is(at, "rdb-only") {
         let wanted = integer(value)?;
         ctx.conn.peer_mut().wants_file_only = wanted != 0;
@@ -192,6 +195,11 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, at: usize) {
         now.acked = now.acked.max(offset);
         now.filed = now.filed.max(filed.unwrap_or(0));
         now.acked_ms = ctx.now.steady_ms;
+        // It has found the mark: whatever follows is the stream.
+        if following.is_marked && matches!(now.stage, Stage::Gets(_)) {
+            now.stage = Stage::Online;
+            tracing::info!("Synchronization with replica {}:{} succeeded", now.address, now.port);
+        }
     }
     wait::wake(ctx.state);
 }

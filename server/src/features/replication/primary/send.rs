@@ -3,7 +3,7 @@
 //! ```text
 //!   WaitsForWalk   nothing
 //!   InWalk         +FULLRESYNC id offset, once
-//!   Gets           the same, $length, the file in parts
+//!   Gets           the same, $length, the file in parts; or $EOF:mark, the file as far as it is written .., the mark
 //!   Online         the stream from the cursor on, in parts; without a cursor out of files, until the backlog has the rest
 //! ```
 //! Not here: sockets (`worker/replicas.rs`).
@@ -16,7 +16,7 @@ use varve_protocol::Reply;
 
 use super::courier;
 use crate::features::replication::state::peer::Following;
-use crate::features::replication::state::replicas::{Stage, SyncFile};
+use crate::features::replication::state::replicas::{Stage, SyncFile, Writing};
 use crate::state::ServerState;
 use crate::system::error_text;
 
@@ -60,23 +60,48 @@ pub(crate) fn next(
 fn send_file(following: &mut Following, file: &SyncFile, out: &mut Reply, now_ms: i64) -> Result<(), Ends> {
     let Some(sent) = following.sent else {
         following.sent = Some(0);
-        out.raw(format!("${}\r\n", file.bytes).as_bytes());
+        match &file.mark {
+            None => out.raw(format!("${}\r\n", file.written().0).as_bytes()),
+            Some(mark) => out.raw(format!("$EOF:{mark}\r\n").as_bytes()),
+        }
         return Ok(());
     };
-    let mut part = vec![0; (file.bytes - sent).min(FILE_BYTES) as usize];
+    // Whether it is whole is asked first: the bytes are all of it then.
+    let (_, writing) = file.written();
+    let mut part = vec![0; (file.written().0 - sent).min(FILE_BYTES) as usize];
     if part.is_empty() {
-        if following.shared.wants_file_only {
-            return Err(Ends("it wanted the data set alone, and has it".to_owned()));
-        }
-        let mut now = following.shared.now();
-        (now.stage, now.acked_ms) = (Stage::Online, now_ms);
-        tracing::info!("Synchronization with replica {}:{} succeeded", now.address, now.port);
-        return Ok(());
+        return match writing {
+            Writing::GoesOn => Ok(()),
+            Writing::Whole => end_file(following, file, out, now_ms),
+            Writing::Lost => Err(Ends("its data set could not be written".to_owned())),
+        };
     }
     let read = file.file.read_exact_at(&mut part, sent);
     read.map_err(|error| Ends(format!("reading its data set: {}", error_text(&error))))?;
     out.raw(&part);
     following.sent = Some(sent + part.len() as u64);
+    Ok(())
+}
+
+/// The replica was sent all of its data set.
+fn end_file(following: &mut Following, file: &SyncFile, out: &mut Reply, now_ms: i64) -> Result<(), Ends> {
+    let Following { shared, is_marked, .. } = following;
+    if let Some(mark) = file.mark.as_ref().filter(|_| !*is_marked) {
+        *is_marked = true;
+        shared.now().acked_ms = now_ms;
+        out.raw(mark.as_bytes());
+        return Ok(());
+    }
+    if shared.wants_file_only {
+        return Err(Ends("it wanted the data set alone, and has it".to_owned()));
+    }
+    if *is_marked {
+        // redis-server looks for the mark at the end of what it has read: nothing may stand behind it yet.
+        return Ok(());
+    }
+    let mut now = shared.now();
+    (now.stage, now.acked_ms) = (Stage::Online, now_ms);
+    tracing::info!("Synchronization with replica {}:{} succeeded", now.address, now.port);
     Ok(())
 }
 

@@ -257,6 +257,16 @@ impl Replication {
         }
     }
 
+    /// The data set of the last instant is being written to this file: replicas get it meanwhile.
+    pub(crate) fn send_walk(&self, file: &Arc<SyncFile>) {
+        for replica in self.replicas.all().iter() {
+            let mut now = replica.now();
+            if matches!(now.stage, Stage::InWalk) {
+                now.stage = Stage::Gets(Arc::clone(file));
+            }
+        }
+    }
+
     /// The data set of the last instant is in this file; None if it could not be written.
     pub(crate) fn end_walk(&self, file: Option<SyncFile>) {
         let file = file.map(Arc::new);

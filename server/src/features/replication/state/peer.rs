@@ -14,6 +14,8 @@ pub(crate) struct Peer {
     pub(crate) address: String,
     /// It takes an answer of another id to PSYNC.
     pub(crate) takes_ids: bool,
+    /// It takes a data set of unknown length, with a mark behind it.
+    pub(crate) takes_mark: bool,
     /// It wants the data set alone, and no stream.
     pub(crate) wants_file_only: bool,
     /// Its place as a replica.
@@ -30,6 +32,8 @@ pub(crate) struct Following {
     pub(crate) is_greeted: bool,
     /// Bytes of its data set that it was sent; None before the length.
     pub(crate) sent: Option<u64>,
+    /// It was sent the mark behind its data set, and nothing more before it says that it has found that.
+    pub(crate) is_marked: bool,
     /// The part of the stream that a thread reads for it out of files.
     pub(crate) parts: Option<Receiver<Result<Vec<u8>, String>>>,
 }

@@ -1,7 +1,7 @@
 //! The replicas of this server, as all threads see them: where each one is.
 //!
 //! ```text
-//!   PSYNC --> WaitsForWalk --an instant--> InWalk --the file is whole--> Gets --sent--> Online
+//!   PSYNC --> WaitsForWalk --an instant--> InWalk --the file is whole, or has begun--> Gets --sent--> Online
 //!    |                                       |  the file failed: Lost, the connection ends
 //!    +--the backlog has what it needs: +CONTINUE ------------------------------------> Online
 //! ```
@@ -10,16 +10,67 @@
 //! is sent the stream out of files, up to where the backlog has it (`primary/courier.rs`). Not here: bytes.
 
 use std::fs::File;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// A whole data set on its way to replicas.
+use super::peer::Peer;
+
+/// A data set on its way to replicas, whole or being written.
 #[derive(Debug)]
 pub(crate) struct SyncFile {
     pub(crate) file: File,
-    pub(crate) bytes: u64,
+    /// The bytes that stand behind the data set, where replicas are not told its length before.
+    pub(crate) mark: Option<String>,
+    bytes: AtomicU64,
+    writing: AtomicU8,
+}
+
+/// How far the writing of a data set is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// It goes on.
+    GoesOn = 0,
+    /// All of it is there.
+    Whole = 1,
+    /// It ended before that.
+    Lost = 2,
+}
+
+impl SyncFile {
+    /// A file that is whole.
+    pub(crate) fn whole(file: File) -> io::Result<SyncFile> {
+        let bytes = AtomicU64::new(file.metadata()?.len());
+        Ok(SyncFile { file, mark: None, bytes, writing: AtomicU8::new(Writing::Whole as u8) })
+    }
+
+    /// A file that is being written, behind which this mark is sent.
+    pub(crate) fn growing(file: File, mark: String) -> SyncFile {
+        let (bytes, writing) = (AtomicU64::new(0), AtomicU8::new(Writing::GoesOn as u8));
+        SyncFile { file, mark: Some(mark), bytes, writing }
+    }
+
+    /// More bytes of it are written.
+    pub(crate) fn grow(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Release);
+    }
+
+    /// Nothing more is written: it is whole, or lost, whichever is said first.
+    pub(crate) fn end(&self, how: Writing) {
+        let _ = self.writing.compare_exchange(Writing::GoesOn as u8, how as u8, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// How far it is: bytes that can be read, all of them where it is whole.
+    pub(crate) fn written(&self) -> (u64, Writing) {
+        let writing = match self.writing.load(Ordering::Acquire) {
+            0 => Writing::GoesOn,
+            1 => Writing::Whole,
+            _ => Writing::Lost,
+        };
+        (self.bytes.load(Ordering::Acquire), writing)
+    }
 }
 
 /// The thing that a replica is about to get.
@@ -29,7 +80,7 @@ pub(crate) enum Stage {
     WaitsForWalk,
     /// The data set of an instant, which is being written to a file.
     InWalk,
-    /// That file, then the stream from the instant on.
+    /// That file, which may still be written, then the stream from the instant on.
     Gets(Arc<SyncFile>),
     /// The stream.
     Online,
@@ -44,6 +95,8 @@ pub(crate) struct Replica {
     pub(crate) worker: usize,
     /// It wants the data set and no stream behind it.
     pub(crate) wants_file_only: bool,
+    /// It takes a data set of unknown length, with a mark behind it.
+    pub(crate) takes_mark: bool,
     /// The position of the stream that it is sent next; `u64::MAX` while that is not known.
     cursor: AtomicU64,
     /// The offset of the stream from which on it needs files; `u64::MAX` if it needs none.
@@ -70,10 +123,12 @@ pub(crate) struct ReplicaNow {
 
 impl Replica {
     /// A replica that is reached at this address.
-    pub(crate) fn new(worker: usize, wants_file_only: bool, now: ReplicaNow) -> Replica {
+    pub(crate) fn new(worker: usize, peer: &Peer, now: ReplicaNow) -> Replica {
+        let (wants_file_only, takes_mark) = (peer.wants_file_only, peer.takes_mark);
         Replica {
             worker,
             wants_file_only,
+            takes_mark,
             cursor: AtomicU64::new(u64::MAX),
             filed: AtomicU64::new(u64::MAX),
             now: Mutex::new(now),

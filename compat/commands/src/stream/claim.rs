@@ -9,6 +9,9 @@ use varve_store::{Key, PendingEntry, StreamId, StreamWriter, Tx};
 use super::group::{Claimed, claim_words, did_quietly, set_id_words};
 use super::{id_text, reply_entry, reply_entry_with_times};
 
+/// The most deliveries of an entry that are counted: the greatest number of a reply, and of an entry that nobody is to try again.
+pub(super) const DELIVERIES_MAX: u64 = i64::MAX as u64;
+
 /// The claiming of one command: what it does to each entry, and the effects of it.
 pub(super) struct Claim<'a> {
     group: &'a [u8],
@@ -64,7 +67,7 @@ impl<'a> Claim<'a> {
         };
         // An entry that was not pending has been delivered once.
         let before = pending.map_or(1, |pending| pending.count);
-        let count = self.count.unwrap_or(before + u64::from(!self.just_id));
+        let count = self.count.unwrap_or((before + u64::from(!self.just_id)).min(DELIVERIES_MAX));
         let entry = PendingEntry { id, time_ms: self.time_ms, count, consumer: number };
         stream.change_group(group, |group| group.set_pending(entry));
         self.again.push((entry, Box::from(consumer)));

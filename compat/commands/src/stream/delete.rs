@@ -1,5 +1,7 @@
 //! XDEL, XDELEX, XACKDEL: entries that are removed by their IDs.
 
+use std::ops::Range;
+
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
@@ -51,26 +53,33 @@ impl Request {
     fn parse(args: &Args<'_>, from: usize) -> CmdResult<Request> {
         let (mut references, mut ids, mut at) = (None, None, from);
         while at < args.len() {
-            let (word, behind) = (args.get(at), at + 2);
+            let word = args.get(at);
             if let (Some(given), None) = (References::parse(word), references) {
                 references = Some(given);
                 at += 1;
-            } else if is(word, "IDS") && behind <= args.len() {
-                let count = integer(args.get(at + 1)).ok().and_then(|count| usize::try_from(count).ok());
-                let count = count.filter(|count| *count > 0).ok_or(errors::IDS_NUMBER)?;
-                if count > args.len() - behind {
-                    return Err(errors::IDS_COUNT);
-                }
-                ids = Some(behind..behind + count);
-                at = behind + count;
+            } else if is(word, "IDS") && at + 2 <= args.len() {
+                let found = ids_behind(args, at)?;
+                at = found.end;
+                ids = Some(found);
             } else {
                 return Err(CommandError::SYNTAX);
             }
         }
-        let ids = ids.ok_or(errors::IDS_MISSING)?;
-        let ids = ids.map(|at| parse_strict(args.get(at), 0)).collect::<CmdResult<Vec<StreamId>>>()?;
+        let ids = read_ids(args, ids.ok_or(errors::IDS_MISSING)?)?;
         Ok(Request { references: references.unwrap_or_default(), ids })
     }
+}
+
+/// The arguments that are IDs behind the word IDS, argument `at`, and their number.
+pub(super) fn ids_behind(args: &Args<'_>, at: usize) -> CmdResult<Range<usize>> {
+    let count = integer(args.get(at + 1)).ok().and_then(|count| usize::try_from(count).ok());
+    let (count, first) = (count.filter(|count| *count > 0).ok_or(errors::IDS_NUMBER)?, at + 2);
+    if count > args.len() - first { Err(errors::IDS_COUNT) } else { Ok(first..first + count) }
+}
+
+/// Reads the IDs in these arguments.
+pub(super) fn read_ids(args: &Args<'_>, at: Range<usize>) -> CmdResult<Vec<StreamId>> {
+    at.map(|at| parse_strict(args.get(at), 0)).collect()
 }
 
 /// The fate of an entry, as it is replied.

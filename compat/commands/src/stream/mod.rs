@@ -7,6 +7,7 @@
 //!  range   XLEN XRANGE XREVRANGE            info   XINFO
 //!  read    XREAD XREADGROUP                 group  XGROUP
 //!  pending XACK XPENDING XCLAIM XAUTOCLAIM  claim  what these and CLAIM do to an entry
+//!  nack    XNACK
 //! ```
 
 mod add;
@@ -16,6 +17,7 @@ mod edit;
 mod group;
 mod id;
 mod info;
+mod nack;
 mod pending;
 mod range;
 mod read;
@@ -31,7 +33,7 @@ pub(crate) use id::id_text;
 
 /// The rows of the files.
 pub(crate) const ROWS: &[FileRows] =
-    &[add::ROWS, edit::ROWS, delete::ROWS, range::ROWS, read::ROWS, group::ROWS, pending::ROWS, info::ROWS];
+    &[add::ROWS, edit::ROWS, delete::ROWS, range::ROWS, read::ROWS, group::ROWS, pending::ROWS, nack::ROWS, info::ROWS];
 
 const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);

@@ -9,6 +9,7 @@ use varve_store::{PendingEntry, PendingFilter, StreamGroup, StreamId, StreamRead
 use super::claim::Claim;
 use super::group::no_group;
 use super::id::{parse_end, parse_strict};
+use super::nack::NOBODY;
 use super::{DELETES, READS, UPDATES, id_text};
 use crate::errors;
 use crate::grammar::{integer, is};
@@ -103,8 +104,10 @@ impl<'a> Range<'a> {
             }
             out.array(4);
             out.bulk(&id_text(entry.id));
-            out.bulk(group.name(entry.consumer));
-            out.integer(now_ms.saturating_sub(entry.time_ms).max(0));
+            let name = group.name(entry.consumer);
+            out.bulk(name);
+            let is_free = name == NOBODY && entry.time_ms == 0;
+            out.integer(if is_free { -1 } else { now_ms.saturating_sub(entry.time_ms).max(0) });
             out.integer(entry.count as i64);
             shown += 1;
             shown < most

@@ -24,7 +24,7 @@ use varve_store::{
     EntryReader, Key, PendingEntry, PendingFilter, StreamEntry, StreamId, StreamReader, Tx, Wants, WrongType,
 };
 
-use super::claim::{Claim, report_consumer};
+use super::claim::{Claim, DELIVERIES_MAX, report_consumer};
 use super::group::{Claimed, claim_words, set_id_words};
 use super::id::parse_strict;
 use super::{READS, id_text, reply_entry, reply_entry_with_times};
@@ -572,7 +572,11 @@ fn reply_pending(
         });
         stream.change_group(name, |group| {
             for pending in own {
-                group.set_pending(PendingEntry { time_ms: now_ms, count: pending.count + 1, ..pending });
+                group.set_pending(PendingEntry {
+                    time_ms: now_ms,
+                    count: (pending.count + 1).min(DELIVERIES_MAX),
+                    ..pending
+                });
             }
         });
         is_new == Some(true)

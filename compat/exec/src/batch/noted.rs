@@ -42,7 +42,8 @@ impl LastReply {
         let len = ctx.out.len();
         if has_run && len > self.ceiling {
             slow.note_reply(ctx.row, ctx.args, ctx.tx.now_ms(), ctx.out.len_since(self.mark));
-            self.ceiling = self.out_max.min(slow.reply_ceiling(len));
+            // Beyond the room for replies the stretch ends: this reply is not looked at again.
+            self.ceiling = if len > self.out_max { usize::MAX } else { self.out_max.min(slow.reply_ceiling(len)) };
         }
         len > self.out_max
     }

@@ -50,6 +50,13 @@ fn large_requests_and_replies_are_logged_with_their_bytes() {
     client.ask(&["GET", "large"], &format!("{head}{large}\r\n"));
     assert_eq!(logged(&server, CommandLog::LargeReply), named(&[("GET", 300_011)]));
     assert_eq!(logged(&server, CommandLog::LargeRequest).last(), named(&[("SET", 300_035)]).last());
+    // A reply behind which there is no room for others, with a request behind it.
+    let many = ["MGET"].into_iter().chain(std::iter::repeat_n("large", 20)).collect::<Vec<_>>();
+    client.send(&[request(&many), request(&["GET", "none"])].concat());
+    client.expect(format!("*20\r\n{}$-1\r\n", format!("{head}{large}\r\n").repeat(20)).as_bytes());
+    assert_eq!(logged(&server, CommandLog::LargeReply)[1..], named(&[("MGET", 6_000_225)]));
+    client.ask(&["COMMANDLOG", "RESET", "large-reply"], "+OK\r\n");
+    client.ask(&["GET", "k"], &bulk);
     for setting in ["commandlog-request-larger-than", "commandlog-reply-larger-than"] {
         client.ask(&["CONFIG", "SET", setting, "-1"], "+OK\r\n");
     }

@@ -121,6 +121,21 @@ pub(crate) fn place(lua: &Lua, level: usize) -> Option<Place> {
     (level..level + 64).map_while(|level| lua.inspect_stack(level, frame)).flatten().next()
 }
 
+/// An error with the place of the script, as C's functions raise it.
+pub(crate) fn fault_in_script(lua: &Lua, message: &[u8]) -> mlua::Error {
+    Fault::Text(placed(lua, message)).into()
+}
+
+/// A message with the place of the script before it.
+pub(crate) fn placed(lua: &Lua, message: &[u8]) -> Vec<u8> {
+    let mut text = match place(lua, 1) {
+        Some(place) => format!("{}:{}: ", place.source, place.line).into_bytes(),
+        None => Vec::new(),
+    };
+    text.extend_from_slice(message);
+    text
+}
+
 fn frame(debug: &Debug<'_>) -> Option<Place> {
     let source = debug.source().source?;
     let line = debug.current_line().filter(|line| *line > 0)?;

@@ -2,17 +2,15 @@
 
 use crate::errors::{COMPILING_LIBRARY, NO_FUNCTIONS, NO_MEMORY, REGISTERING, ScriptError};
 use crate::fault::{Fault, Place};
-use crate::host::{Control, Host};
-use crate::lent::Lent;
-
+use crate::host::Host;
 use crate::replies::{Writer, error_of};
 use crate::sandbox::{self, Doors};
 use crate::script::{LibraryFunction, LuaChunk, Registered, ScriptInput};
 use crate::shared::{Settings, Shared};
+use crate::tick::tick;
 use crate::values::{Unlimited, list};
 use crate::{api, bits, cjson, cmsgpack, structs};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
-use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_protocol::{Reply, Resp};
 
@@ -41,17 +39,7 @@ impl Inside {
     pub(crate) fn new(settings: Settings) -> Result<Inside> {
         let libraries = LIBRARIES.into_iter().fold(StdLib::NONE, |all, one| all | one);
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
-        let shared = Rc::new(Shared {
-            settings,
-            host: Lent::default(),
-            resp: Cell::default(),
-            reply: RefCell::default(),
-            ended: RefCell::default(),
-            registered: RefCell::default(),
-            loading: Cell::default(),
-            json: Rc::default(),
-            stopped: Cell::default(),
-        });
+        let shared = Rc::new(Shared::new(settings));
         let doors = sandbox::prepare(&lua, &shared)?;
         let ours = lua.create_table()?;
         ours.raw_set("redis", api::table(&lua, &shared)?)?;
@@ -206,24 +194,7 @@ pub(crate) fn compile_error(kind: &[u8], error: &mlua::Error) -> ScriptError {
 fn watch(lua: &Lua, shared: &Rc<Shared>) -> Result<()> {
     let triggers = HookTriggers::new().every_nth_instruction(shared.settings.instructions_per_tick);
     let shared = Rc::clone(shared);
-    lua.set_global_hook(triggers, move |lua, _| {
-        if shared.stopped.get().is_none()
-            && let Some(Control::Stop(text)) = shared.host.with(|host| host.tick())
-        {
-            shared.stopped.set(Some(text));
-            stop(lua, text)?;
-        }
-        shared.stopped.get().map_or(Ok(VmState::Continue), |text| Err(stop_error(text)))
-    })
-}
-
-/// Raises the error at each instruction of this thread of Lua's, and of those that it makes.
-fn stop(lua: &Lua, text: &'static str) -> Result<()> {
-    lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| Err(stop_error(text)))
-}
-
-fn stop_error(text: &str) -> mlua::Error {
-    Fault::Fatal(text.into()).into()
+    lua.set_global_hook(triggers, move |lua, _| tick(lua, &shared).map(|()| VmState::Continue))
 }
 
 /// The reply of an error; with its place, if it was raised in a script.

@@ -23,6 +23,7 @@ mod host;
 mod inside;
 mod lent;
 mod library;
+mod patterns;
 mod replies;
 mod sandbox;
 mod script;
@@ -30,6 +31,7 @@ mod shared;
 mod shebang;
 mod state;
 mod structs;
+mod tick;
 mod values;
 
 pub use errors::ScriptError;

@@ -7,7 +7,8 @@
 //! The list of what must hold: `tests/security.rs`.
 
 use crate::errors::{UNKNOWN, with_code};
-use crate::fault::{Fault, PRELUDE, place, without_prelude};
+use crate::fault::{Fault, PRELUDE, place, placed, without_prelude};
+use crate::patterns;
 use crate::shared::Shared;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, Result, Table, Value};
@@ -44,6 +45,8 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>) -> Result<Doors> {
     native.raw_set("mended", lua.create_function(mended)?)?;
     let ours = Rc::clone(shared);
     native.raw_set("ended", lua.create_function(move |lua, value: Value| ended(lua, &ours, value))?)?;
+    let ours = Rc::clone(shared);
+    native.raw_set("scan", lua.create_function(move |lua, args| patterns::scan(lua, &ours, args))?)?;
     native.raw_set("compile", lua.create_function(compile_for_script)?)?;
     let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).into_function()?;
     let (seal, enter, call, keep, loading) = prelude.call((globals, native, Value::NULL))?;
@@ -98,15 +101,6 @@ fn mended(lua: &Lua, value: Value) -> Result<Value> {
         return Ok(Value::String(lua.create_string(placed(lua, rest))?));
     }
     Ok(value)
-}
-
-fn placed(lua: &Lua, message: &[u8]) -> Vec<u8> {
-    let mut text = match place(lua, 1) {
-        Some(place) => format!("{}:{}: ", place.source, place.line).into_bytes(),
-        None => Vec::new(),
-    };
-    text.extend_from_slice(message);
-    text
 }
 
 /// An error that nothing in the script has caught: it is kept, with its place, for whoever ran the script.

@@ -57,3 +57,20 @@ pub(crate) struct Shared {
     /// The error with which the host has stopped the script.
     pub(crate) stopped: Cell<Option<&'static str>>,
 }
+
+impl Shared {
+    /// Of a state that has run nothing.
+    pub(crate) fn new(settings: Settings) -> Shared {
+        Shared {
+            settings,
+            host: Lent::default(),
+            resp: Cell::default(),
+            reply: RefCell::default(),
+            ended: RefCell::default(),
+            registered: RefCell::default(),
+            loading: Cell::default(),
+            json: Rc::default(),
+            stopped: Cell::default(),
+        }
+    }
+}

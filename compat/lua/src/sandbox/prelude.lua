@@ -12,12 +12,14 @@ local globals, native, null = ...
 
 local concat, error, next, rawequal, select, tostring, type, xpcall =
     table.concat, error, next, rawequal, select, tostring, type, xpcall
-local byte, find, gmatch, gsub, match = string.byte, string.find, string.gmatch, string.gsub, string.match
+local byte, find, gmatch, gsub, match, sub =
+    string.byte, string.find, string.gmatch, string.gsub, string.match, string.sub
+local ceil, floor = math.ceil, math.floor
 local getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack =
     getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack
 local call_protected, resume = pcall, coroutine.resume
 local insert, remove, sort, rep = table.insert, table.remove, table.sort, string.rep
-local opened, mended, ended = native.opened, native.mended, native.ended
+local opened, mended, ended, scan = native.opened, native.mended, native.ended, native.scan
 
 local READONLY = 'Attempt to modify a readonly table'
 local NONE = {} -- the metatable of stand-ins that shall seem to have none
@@ -220,34 +222,186 @@ local function too_complex(pattern)
     return count > SPECIAL_MOST
 end
 
-local function check(pattern)
-    if type(pattern) == 'string' and #pattern > SPECIAL_MOST and too_complex(pattern) then
-        error('pattern too complex', 3)
+-- A pattern with n quantifiers may look at a subject of m bytes m^(n+1) times, and nothing ends C meanwhile. Where that is more
+-- than some ten thousand, `scan` matches, which asks the host at times whether the script goes on.
+local LENGTH_MOST = { [-1] = 1 / 0, [0] = 100000, 200, 34, 14, 8, 5 }
+local PATTERN_MOST = 100
+local KNOWN_MOST = 1000
+local known, known_count = {}, 0
+
+-- How many quantifiers a pattern has, and other parts that look ahead; -1 if it is plain text.
+local function quantifiers(pattern)
+    if not find(pattern, '[%^%$%*%+%?%.%(%[%%%-]') then
+        return -1
     end
+    local rest = gsub(pattern, '%%%p', '')
+    local _, repeated = gsub(rest, '[*+?-]', '')
+    local _, ahead = gsub(rest, '%%[%db]', '')
+    return repeated + ahead
+end
+
+local function is_long(subject, pattern)
+    if type(subject) ~= 'string' or type(pattern) ~= 'string' then
+        return false
+    end
+    local count = known[pattern]
+    if not count then
+        if #pattern > PATTERN_MOST then
+            if #pattern > SPECIAL_MOST and too_complex(pattern) then
+                error('pattern too complex', 3)
+            end
+            return quantifiers(pattern) >= 0
+        end
+        if known_count >= KNOWN_MOST then
+            known, known_count = {}, 0
+        end
+        count = quantifiers(pattern)
+        known[pattern], known_count = count, known_count + 1
+    end
+    return #subject > (LENGTH_MOST[count] or 0)
+end
+
+-- The first byte to look at, as C makes it of `init`.
+local function start(length, init)
+    local at = tonumber(init) or 1
+    at = at >= 0 and floor(at) or ceil(at)
+    if at < 0 then
+        at = at + length + 1
+    end
+    if not (at >= 1) then
+        return 1
+    end
+    return at > length and length + 1 or at
+end
+
+-- The captures of a match, or all of it if there are none.
+local function captured(subject, first, last, ...)
+    if first and select('#', ...) == 0 then
+        return sub(subject, first, last)
+    end
+    return ...
+end
+
+-- Nil where there is nothing.
+local function found(first, ...)
+    return first, ...
 end
 
 function string.find(...)
-    local _, pattern = ...
-    check(pattern)
+    local subject, pattern, init, plain = ...
+    if is_long(subject, pattern) and not plain then
+        find('', '', init)
+        return found(scan(subject, pattern, start(#subject, init)))
+    end
     return find(...)
 end
 
 function string.match(...)
-    local _, pattern = ...
-    check(pattern)
+    local subject, pattern, init = ...
+    if is_long(subject, pattern) then
+        match('', '', init)
+        return found(captured(subject, scan(subject, pattern, start(#subject, init))))
+    end
     return match(...)
 end
 
 function string.gmatch(...)
-    local _, pattern = ...
-    check(pattern)
-    return gmatch(...)
+    local subject, pattern = ...
+    if not is_long(subject, pattern) then
+        return gmatch(...)
+    end
+    local at = 1
+    local function next_match(first, last, ...)
+        if not first then
+            at = #subject + 2
+            return nil
+        end
+        at = last >= first and last + 1 or first + 1
+        return captured(subject, first, last, ...)
+    end
+    return function()
+        if at > #subject + 1 then
+            return nil
+        end
+        return next_match(scan(subject, pattern, at, true))
+    end
 end
 
+-- What stands in place of a match: the replacement with its captures.
+local function expanded(template, subject, first, last, ...)
+    if not find(template, '%', 1, true) then
+        return template
+    end
+    local captures, count = { ... }, select('#', ...)
+    return (gsub(template, '%%(.?)', function(letter)
+        local number = find(letter, '^%d') and tonumber(letter)
+        if number == 0 or number == 1 and count == 0 then
+            return sub(subject, first, last)
+        elseif not number then
+            return letter == '' and '\0' or letter
+        elseif number > count then
+            error('invalid capture index')
+        end
+        return captures[number]
+    end))
+end
+
+local function replacement(subject, by, first, last, ...)
+    if not first then
+        return nil
+    end
+    local value
+    if type(by) == 'function' then
+        value = by(captured(subject, first, last, ...))
+    elseif type(by) == 'table' then
+        value = by[captured(subject, first, last, ...)]
+    else
+        value = expanded(by, subject, first, last, ...)
+    end
+    if not value then
+        value = sub(subject, first, last)
+    elseif type(value) ~= 'string' and type(value) ~= 'number' then
+        error('invalid replacement value (a ' .. type(value) .. ')')
+    end
+    return first, last, value
+end
+
+local CARET = 94
+
 function string.gsub(...)
-    local _, pattern = ...
-    check(pattern)
-    return gsub(...)
+    local subject, pattern, by, most = ...
+    if not is_long(subject, pattern) then
+        return gsub(...)
+    end
+    gsub('', '', '', most)
+    gsub('', '', by, 0)
+    if type(by) == 'number' then
+        by = tostring(by)
+    end
+    most = tonumber(most) or #subject + 1
+    local pieces, count, at = {}, 0, 1
+    while count < most do
+        local first, last, value = replacement(subject, by, scan(subject, pattern, at))
+        if not first then
+            break
+        end
+        count = count + 1
+        pieces[#pieces + 1] = sub(subject, at, first - 1)
+        pieces[#pieces + 1] = value
+        at = last + 1
+        if last < first then
+            if first > #subject then
+                break
+            end
+            pieces[#pieces + 1] = sub(subject, first, first)
+            at = first + 1
+        end
+        if byte(pattern) == CARET then
+            break
+        end
+    end
+    pieces[#pieces + 1] = sub(subject, at)
+    return concat(pieces), count
 end
 
 string.gfind = string.gmatch

@@ -157,6 +157,30 @@ fn issue_15_the_rests_of_a_script_are_not_its_time() {
     assert!(world.nanos("exec") <= ran && world.nanos("eval") - before <= ran);
 }
 
+/// The figures are redis-server's: an error of a script's command counts where the command fails, and the script's call fails
+/// for each such error in its reply; other errors in a reply count as errors, and once as a failure.
+#[test]
+fn issue_15_errors_among_the_values_of_a_reply_are_counted() {
+    for (body, errors, failed) in [
+        ("return {redis.pcall('get')}", "ERR=1", 1),
+        ("return {1, redis.pcall('incr', 'x', 'y'), redis.pcall('get')}", "ERR=2", 2),
+        ("return {{err = 'My error'}}", "My=1", 1),
+        ("return {1, {2, {err = 'WRONG other'}}, {err = 'My error'}}", "My=1 WRONG=1", 1),
+        ("return {redis.error_reply('FOO bar'), redis.error_reply('bar')}", "ERR=1 FOO=1", 1),
+        ("local e = redis.pcall('get') return {e, e}", "ERR=1", 2),
+        ("redis.setresp(3) return {map = {a = {err = 'E x'}}}", "E=1", 1),
+        ("redis.pcall('get') return 1", "ERR=1", 0),
+        ("return redis.pcall('get')", "ERR=1", 1),
+        ("return {err = 'My error'}", "My=1", 1),
+    ] {
+        let mut world = World::new();
+        world.ask(0, &["EVAL", body, "0"]);
+        let (counts, failures) = world.errors("eval");
+        let counts: Vec<String> = counts.into_iter().map(|(word, count)| format!("{word}={count}")).collect();
+        assert_eq!((counts.join(" ").as_str(), failures), (errors, failed), "{body}");
+    }
+}
+
 /// Whoever sends SCRIPT KILL and is answered OK relies on it that the script has changed nothing.
 #[test]
 fn a_script_that_was_killed_changes_nothing_any_more() {

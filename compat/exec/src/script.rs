@@ -103,6 +103,8 @@ pub trait ScriptCalls {
     fn report_sent(&mut self);
     /// The script ends with the server: its effects do not go into the journal, nor do others of its transaction.
     fn forget_effects(&mut self);
+    /// The script's reply has this error among its values: it counts, unless a command of the script has had it `counted`.
+    fn note_reply_error(&mut self, text: &[u8], counted: bool);
     /// Whether the client's user may run this command; None if there is no such command.
     fn may_call(&mut self, words: &[&[u8]]) -> Option<bool>;
     /// To be called every now and then while the language runs, some hundred microseconds apart: once the script has run for a

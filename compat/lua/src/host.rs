@@ -20,6 +20,10 @@ pub trait Host {
     /// `redis.set_repl`: whither the effects of the next commands go.
     fn set_repl(&mut self, replicate: Replicate);
 
+    /// The script's reply has this error among its values; it was `counted` already where a command that the script called has
+    /// replied it.
+    fn note_reply_error(&mut self, text: &[u8], counted: bool);
+
     /// `redis.acl_check_cmd`: true if the script's user may run this command; None if there is no such command.
     fn acl_check_cmd(&mut self, args: &[&[u8]]) -> Option<bool>;
 }

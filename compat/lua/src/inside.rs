@@ -141,7 +141,7 @@ impl Inside {
         }
         let _room = Unlimited::new(&self.lua);
         let mark = out.mark();
-        let written = Writer { out, resp: self.shared.resp.get() }.value(&value, 0);
+        let written = Writer { out, resp: self.shared.resp.get(), host }.value(&value, 0);
         written.map_err(|error| {
             out.truncate(mark);
             fail(error)

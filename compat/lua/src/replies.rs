@@ -5,6 +5,7 @@
 
 use crate::errors::{TOO_DEEP, without_last_line_ends};
 use crate::fault::Fault;
+use crate::host::Host;
 use crate::sandbox::of_table;
 use mlua::{LuaString, Result, Table, Value};
 use varve_protocol::{Reply, Resp};
@@ -28,6 +29,8 @@ enum Kind {
 pub(crate) struct Writer<'a> {
     pub(crate) out: &'a mut Reply,
     pub(crate) resp: Resp,
+    /// Is told of errors among the values.
+    pub(crate) host: &'a mut dyn Host,
 }
 
 /// The error that the script's result is, if it is one.
@@ -54,17 +57,23 @@ impl Writer<'_> {
                 (Resp::V2, true) => self.out.integer(1),
                 (Resp::V2, false) => self.out.null(),
             },
-            Value::Table(_) if depth >= DEPTH_MAX => self.out.error_bytes(TOO_DEEP),
+            Value::Table(_) if depth >= DEPTH_MAX => self.error(TOO_DEEP, false),
             Value::Table(table) => return self.table(table, depth),
             _ => self.out.null(),
         }
         Ok(())
     }
 
+    fn error(&mut self, text: &[u8], counted: bool) {
+        self.out.error_bytes(text);
+        self.host.note_reply_error(text, counted);
+    }
+
     fn table(&mut self, table: &Table, depth: usize) -> Result<()> {
         match kind(table)? {
-            Kind::Error(Fault::Reply { text, .. } | Fault::Text(text) | Fault::Fatal(text)) => {
-                self.out.error_bytes(without_last_line_ends(&text));
+            Kind::Error(fault) => {
+                let counted = matches!(fault, Fault::Reply { counted: true, .. });
+                self.error(without_last_line_ends(fault.text_of()), counted);
             }
             Kind::Status(text) => self.out.simple_bytes(&one_line(&text)),
             Kind::Double(n) => self.out.double(n),

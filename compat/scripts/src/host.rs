@@ -81,6 +81,10 @@ impl Host for ScriptHost<'_> {
         self.calls.keep_effects(replicate.to_aof);
     }
 
+    fn note_reply_error(&mut self, text: &[u8], counted: bool) {
+        self.calls.note_reply_error(text, counted);
+    }
+
     fn acl_check_cmd(&mut self, args: &[&[u8]]) -> Option<bool> {
         self.calls.may_call(args)
     }
@@ -107,6 +111,8 @@ impl Host for LoadHost<'_> {
     fn set_resp(&mut self, _resp: Resp) {}
 
     fn set_repl(&mut self, _replicate: Replicate) {}
+
+    fn note_reply_error(&mut self, _text: &[u8], _counted: bool) {}
 
     fn acl_check_cmd(&mut self, _args: &[&[u8]]) -> Option<bool> {
         None

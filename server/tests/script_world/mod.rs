@@ -1,5 +1,6 @@
 //! One worker that runs scripts, in process and without sockets: whoever tests it counts its turns and slices.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use varve_exec::batch::{Batch, EndedScript, RestingScript, ScriptParts, TurnState};
@@ -112,6 +113,15 @@ impl World {
     pub(crate) fn nanos(&self, command: &str) -> u64 {
         let command = self.table.get(command.as_bytes()).expect("a command");
         self.batch.stats().of(command).nanos.get()
+    }
+}
+
+impl World {
+    /// Errors replied so far, by their first word, and the calls of this command that have failed.
+    #[allow(dead_code, reason = "not everybody who shares this module asks for errors")]
+    pub(crate) fn errors(&self, command: &str) -> (BTreeMap<String, u64>, u64) {
+        let (stats, command) = (self.batch.stats(), self.table.get(command.as_bytes()).expect("a command"));
+        (stats.errors(), stats.of(command).failed.get())
     }
 }
 

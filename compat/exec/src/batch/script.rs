@@ -173,6 +173,7 @@ impl Scripting<'_> {
             ready: VecDeque::new(),
             changes: store.database_changes(),
             abandoned,
+            has_error: false,
             end: End::Ran,
             met_wide: false,
         };
@@ -253,6 +254,8 @@ struct Calls<'c> {
     /// The state of the database map before it.
     changes: u64,
     abandoned: &'c mut bool,
+    /// Its reply has an error of its own among its values.
+    has_error: bool,
     end: End,
     met_wide: bool,
 }
@@ -416,6 +419,18 @@ impl ScriptCalls for Calls<'_> {
             At::Alone(worker, _) => worker.forget_effects(),
             At::Beside(tx, ..) => tx.forget_effects(),
             At::Before(_) | At::Nowhere => {}
+        }
+    }
+
+    fn note_reply_error(&mut self, text: &[u8], counted: bool) {
+        let (d, _) = self.command;
+        let stats = &self.observers.stats;
+        if !counted {
+            stats.count_error(text);
+        }
+        // As redis-server counts: each that was counted, and once all others.
+        if counted || !mem::replace(&mut self.has_error, true) {
+            stats.of(d).failed.add(1);
         }
     }
 

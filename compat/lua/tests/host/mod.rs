@@ -59,6 +59,8 @@ impl Host for TestHost {
         self.replicate = Some(replicate);
     }
 
+    fn note_reply_error(&mut self, _: &[u8], _: bool) {}
+
     fn acl_check_cmd(&mut self, args: &[&[u8]]) -> Option<bool> {
         [&b"get"[..], b"set", b"ping"].contains(&args[0]).then_some(true)
     }

@@ -37,7 +37,18 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
     ),
     ("tools/testkit", &[]),
     ("tools/loops", &["varve-store", "varve-protocol", "varve-acl", "varve-exec", "varve-commands", "varve-testkit"]),
-    ("tools/bench", &["varve-base", "varve-commands", "varve-exec", "varve-store", "varve-testkit"]),
+    (
+        "tools/bench",
+        &[
+            "varve-base",
+            "varve-commands",
+            "varve-exec",
+            "varve-protocol",
+            "varve-scripts",
+            "varve-store",
+            "varve-testkit",
+        ],
+    ),
     ("tools/check", &["varve-rdb", "varve-aof"]),
     // The documents are made of the server's own tables: of copies they would say something else one day.
     ("tools/docs", &["varve-catalog", "varve-server"]),

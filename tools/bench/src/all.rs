@@ -13,7 +13,7 @@ use crate::report::{self, About, Findings};
 use crate::screen::{self, Progress};
 use crate::size::Size;
 use crate::{apply, collections, commands, engine, fragmentation, giveback, hitrate, lists, longlist, machine, misses};
-use crate::{mixes, point, publish, reclaim, save, tails, tls, types};
+use crate::{mixes, point, publish, reclaim, save, scripts, tails, tls, types};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,7 @@ const LIST: &[Entry] = &[
     entry("types", "Streams, geo, HyperLogLog, bitmaps, fields that expire", (20.0, 900.0), |size| {
         types::run(size.is_small(), None)
     }),
+    entry("scripts", "Scripts and functions", (10.0, 300.0), |size| scripts::run(size.is_small(), None)),
     entry("engine", "Growth with threads, in process", (10.0, 600.0), |size| engine::run(2, size.is_small())),
     entry("apply", "A stream of commands, applied in process", (5.0, 120.0), |size| apply::run(2, size.is_small())),
     entry("tls", "The cost of TLS", (15.0, 900.0), |size| tls::run(size.is_small(), None)),

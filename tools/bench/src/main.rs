@@ -30,6 +30,7 @@ mod reclaim;
 mod report;
 mod save;
 mod screen;
+mod scripts;
 mod size;
 mod sizes;
 mod tails;
@@ -101,6 +102,15 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
         /// Only this part: cpu, memory, table, sizes, ops
+        #[arg(long)]
+        part: Option<String>,
+    },
+    /// CPU of scripts and functions, and of commands beside another worker's scripts
+    Scripts {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: cpu, beside
         #[arg(long)]
         part: Option<String>,
     },
@@ -278,6 +288,7 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Longlist { quick } => longlist::run(Size::of(quick)),
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Types { quick, part } => types::run(quick, part.as_deref()),
+        Experiment::Scripts { quick, part } => scripts::run(quick, part.as_deref()),
         Experiment::Fragmentation { quick, only, also } => fragmentation::run(quick, only.as_deref(), also),
         Experiment::Reclaim { quick } => reclaim::run(quick),
         Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),

@@ -226,7 +226,7 @@ impl Draft {
     /// The value that the script returns.
     fn reply(&mut self, from: &mut Generator) -> String {
         let value = self.value(from, 0);
-        match from.random.below(10) {
+        match from.random.below(14) {
             0 => format!("{{ok = {value}}}"),
             1 => format!("{{err = {value}}}"),
             2 => format!("redis.error_reply({value})"),
@@ -234,6 +234,11 @@ impl Draft {
             4 => format!("{{{}, {}, {value}}}", self.value(from, 1), self.value(from, 1)),
             5 => format!("{{double = {value}}}"),
             6 => self.variable(from),
+            7 => format!("{{big_number = {value}}}"),
+            8 => format!("{{verbatim_string = {{format = {}, string = {value}}}}}", self.value(from, 2)),
+            // One element alone: several have no order that both servers would keep.
+            9 => format!("{{map = {{[{}] = {value}}}}}", self.value(from, 1)),
+            10 => format!("{{set = {{[{value}] = true}}}}"),
             _ => value,
         }
     }

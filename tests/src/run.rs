@@ -124,7 +124,7 @@ pub fn shrink(
         }
         size = if size == 1 { 0 } else { size.div_ceil(2) };
     }
-    let lines: Vec<String> = steps.iter().map(|step| format!("  {:?} {}", step.kind, line(&step.args))).collect();
+    let lines: Vec<String> = steps.iter().map(|step| format!("  {:?} {}", step.kind, in_full(&step.args))).collect();
     Ok(format!("{log}\nthe shortest sequence that fails:\n{}", lines.join("\n")))
 }
 
@@ -280,7 +280,7 @@ impl<'s> Pair<'s> {
             "MISMATCH seed {} resp {} index {index} ({rule:?})\n  {}\n  varve: {ours}\n  peer:  {theirs}\nbefore it, on these keys:\n{}",
             self.plan.seed,
             self.plan.resp,
-            line(&step.args),
+            in_full(&step.args),
             before.join("\n")
         )
     }
@@ -329,11 +329,21 @@ fn show(reply: &io::Result<RespValue>) -> String {
     }
 }
 
-/// A command as one writes it.
+/// A command as one writes it, long words cut.
 #[must_use]
 pub fn line(args: &[Arg]) -> String {
+    words(args, 60)
+}
+
+/// A command as one writes it: that which differs must be there to be tried by hand.
+fn in_full(args: &[Arg]) -> String {
+    words(args, 4096)
+}
+
+/// Words of more than so many bytes are cut.
+fn words(args: &[Arg], limit: usize) -> String {
     let word = |arg: &Arg| {
-        if arg.len() > 60 {
+        if arg.len() > limit {
             return format!("<{} bytes: {}...>", arg.len(), arg[..20].escape_ascii());
         }
         if !arg.is_empty() && arg.iter().all(u8::is_ascii_graphic) {

@@ -75,9 +75,9 @@ impl Writer<'_> {
                 let counted = matches!(fault, Fault::Reply { counted: true, .. });
                 self.error(without_last_line_ends(fault.text_of()), counted);
             }
-            Kind::Status(text) => self.out.simple_bytes(&one_line(&text)),
+            Kind::Status(text) => self.out.simple_bytes(&one_line(before_zero(&text.as_bytes()))),
             Kind::Double(n) => self.out.double(n),
-            Kind::BigNumber(text) => self.out.big_number(&one_line(&text)),
+            Kind::BigNumber(text) => self.out.big_number(&one_line(&text.as_bytes())),
             Kind::Verbatim(format, text) => self.out.verbatim(three_letters(&format), &text.as_bytes()),
             Kind::Map(map) => {
                 let (from, mut len) = (self.out.defer(), 0);
@@ -143,16 +143,19 @@ fn kind(table: &Table) -> Result<Kind> {
     Ok(Kind::Array)
 }
 
-/// Up to the first zero byte, without line ends, which would be read as protocol.
-fn one_line(text: &LuaString) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+/// A text up to its first zero byte, where redis-server takes it for a string of C.
+fn before_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// A text without line ends, which would be read as protocol.
+fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
 /// The format of a verbatim string, which has three letters: what a script gives is cut, or followed by spaces.
 fn three_letters(format: &LuaString) -> [u8; 3] {
-    let given = one_line(format);
+    let given = one_line(before_zero(&format.as_bytes()));
     std::array::from_fn(|i| given.get(i).copied().unwrap_or(b' '))
 }
 

@@ -168,6 +168,9 @@ fn table_text(stats: &TableStats) -> String {
     text
 }
 
+/// No value of `DEBUG POPULATE` is longer than the longest that a client may send by default.
+const POPULATE_BYTES_MAX: usize = 512 << 20;
+
 fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
     let positive = |text: &[u8]| {
         varve_base::number::parse_i64(text).and_then(|n| usize::try_from(n).ok()).ok_or(errors::MUST_BE_POSITIVE)
@@ -175,6 +178,9 @@ fn populate(ctx: &mut WideCtx<'_>) -> CmdResult {
     let count = positive(ctx.args.get(2))?;
     let prefix: &[u8] = if ctx.args.len() > 3 { ctx.args.get(3) } else { b"key" };
     let size = if ctx.args.len() > 4 { positive(ctx.args.get(4))? } else { 0 };
+    if size > POPULATE_BYTES_MAX {
+        return Err(CommandError::TOO_LONG);
+    }
     for number in 0..count {
         let name = [prefix, b":", number.to_string().as_bytes()].concat();
         let mut value = format!("value:{number}").into_bytes();

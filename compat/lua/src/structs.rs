@@ -179,7 +179,7 @@ fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
     let mut format = Format::new(&args, text.as_ref());
     let mut at = match args.number_or(3, 1.0)? as i64 {
         0 => return Err(args.bad(3, OFFSET_LEAST)),
-        from => usize::try_from(from - 1).unwrap_or(usize::MAX),
+        from => usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX),
     };
     let room = Unlimited::new(lua);
     let mut found: Vec<Value> = Vec::new();

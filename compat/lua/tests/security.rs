@@ -85,6 +85,7 @@ fn memory_is_limited() {
         "local s = string.rep('x', 1e6) return s:gsub('x', string.rep('y', 100))",
         "local t = {} for i = 1, 1e9 do t[i] = redis.call('echo', i .. string.rep('x', 1e5)) end",
         "local t = {} for i = 1, 30 do t = {t, t} end return cjson.encode(t)",
+        "cjson.encode_sparse_array(true, 0, 0) return #cjson.encode({[9e15] = 1})",
         "local t = {string.rep('x', 1e5)} for i = 1, 15 do t = {t, t} end return cmsgpack.pack(t)",
         "return cmsgpack.unpack(string.rep('\\147', 900) .. '\\221\\255\\255\\255\\255' .. string.rep('\\192', 5e6))",
         "return #cjson.decode('[' .. string.rep('[],', 1e6) .. '1]')",

@@ -9,7 +9,7 @@ use varve_base::glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
 use varve_exec::{
     Beginning, CmdResult, Command, CommandError, Exec, FileRows, KeeperCtx, ScriptCtx, ScriptKeeper, ScriptKind,
-    ScriptRules,
+    ScriptRules, SessionCtx,
 };
 use varve_protocol::{Args, Reply};
 use varve_rdb::functions::{self, LibrariesFault};
@@ -296,12 +296,12 @@ const KILL: Command = Command::new(
 );
 
 /// FUNCTION HELP
-fn help(ctx: &mut KeeperCtx<'_>) -> CmdResult {
+fn help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     reply_help(HELP_LINES, ctx.out)
 }
 
 const HELP: Command = Command::new(
-    Exec::Keeper(help),
+    Exec::Session(help),
     Row::sub("function|help", "help", Group::Scripting, 2, "7.0.0")
         .about("Lists the subcommands.", "O(1)")
         .flags(&[Flags::LOADING, Flags::STALE])

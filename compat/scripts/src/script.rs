@@ -1,7 +1,7 @@
 //! SCRIPT: the scripts that the server knows.
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
-use varve_exec::{CmdResult, Command, Exec, FileRows, KeeperCtx, ScriptKind};
+use varve_exec::{CmdResult, Command, Exec, FileRows, KeeperCtx, ScriptKind, SessionCtx};
 
 use crate::cache::Name;
 use crate::errors;
@@ -56,12 +56,12 @@ const EXISTS: Command = Command::new(
 );
 
 /// SCRIPT HELP
-fn help(ctx: &mut KeeperCtx<'_>) -> CmdResult {
+fn help(ctx: &mut SessionCtx<'_>) -> CmdResult {
     reply_help(HELP_LINES, ctx.out)
 }
 
 const HELP: Command = Command::new(
-    Exec::Keeper(help),
+    Exec::Session(help),
     Row::sub("script|help", "help", Group::Scripting, 2, "5.0.0")
         .about("Lists the subcommands.", "O(1)")
         .flags(&[Flags::LOADING, Flags::STALE])

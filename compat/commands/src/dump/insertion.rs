@@ -76,7 +76,7 @@ impl Insertion {
     #[inline]
     pub fn add(&mut self, tx: &mut Tx<'_>, key: &Key<'_>, part: Part<'_>) -> Result<(), ReadFault> {
         if let Part::Whole(text) = part {
-            check_length(text)?;
+            check(&part)?;
             tx.set(key, text, Ttl::Clear, StringForm::Auto);
             self.parts += 1;
             return Ok(());
@@ -91,27 +91,25 @@ impl Insertion {
     #[inline]
     pub(super) fn collect(&mut self, part: Part<'_>) -> Result<bool, ReadFault> {
         self.parts += 1;
+        check(&part)?;
         match part {
             Part::Whole(_) => unreachable!("a string has no elements"),
-            Part::Element(text) => self.push(text)?,
+            Part::Element(text) => self.push(text),
             Part::Pair(field, value) => {
-                self.push(field)?;
-                self.push(value)?;
+                self.push(field);
+                self.push(value);
                 if !self.dates.is_empty() {
                     self.dates.push(None);
                 }
             }
             Part::DatedPair(field, value, expiry_ms) => {
-                if expiry_ms > FIELD_EXPIRY_MS_MAX {
-                    return Err(ReadFault::Odd("a field expires beyond all times"));
-                }
                 self.dates.resize(self.ends.len() / 2, None);
-                self.push(field)?;
-                self.push(value)?;
+                self.push(field);
+                self.push(value);
                 self.dates.push(Some(expiry_ms));
             }
             Part::Scored(member, score) => {
-                self.push(member)?;
+                self.push(member);
                 self.scores.push(score);
             }
             Part::Entry(..) => self.entries.collect(part)?,
@@ -180,11 +178,9 @@ impl Insertion {
         self.scores.iter().enumerate().map(|(i, &score)| (self.text(i), score))
     }
 
-    fn push(&mut self, text: &[u8]) -> Result<(), ReadFault> {
-        check_length(text)?;
+    fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len());
-        Ok(())
     }
 
     fn flush(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<(), ReadFault> {
@@ -267,6 +263,22 @@ impl Insertion {
     }
 }
 
-fn check_length(text: &[u8]) -> Result<(), ReadFault> {
-    if text.len() <= VALUE_BYTES_MAX { Ok(()) } else { Err(ReadFault::TooLong(text.len() as u64)) }
+/// Whether the store takes a part: what is no question of the format, but of our own bounds.
+///
+/// # Errors
+/// A text is longer than the longest value, or a field expires later than any that is kept.
+pub(super) fn check(part: &Part<'_>) -> Result<(), ReadFault> {
+    let is_short = |text: &[u8]| match text.len() {
+        ..=VALUE_BYTES_MAX => Ok(()),
+        len => Err(ReadFault::TooLong(len as u64)),
+    };
+    match *part {
+        Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => is_short(text),
+        Part::DatedPair(.., expiry_ms) if expiry_ms > FIELD_EXPIRY_MS_MAX => {
+            Err(ReadFault::Odd("a field expires beyond all times"))
+        }
+        Part::Pair(field, value) | Part::DatedPair(field, value, _) => is_short(field).and_then(|()| is_short(value)),
+        Part::Entry(..) | Part::Tail(_) => Ok(()),
+        Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => Ok(()),
+    }
 }

@@ -22,7 +22,7 @@ use varve_rdb::crc::{Crc64, agrees};
 use varve_rdb::{Dialect, Distinct, Kind, Part, StringReader, ValueReader, dump};
 use varve_store::{FilledExtent, Key, OpenExtent, Removal, StringForm, Ttl, Tx, Type, Unpublished, VALUE_BYTES_MAX};
 
-use super::insertion::Insertion;
+use super::insertion::{Insertion, check};
 use super::stream::GroupMaker;
 use crate::errors;
 use crate::grammar::{integer, is};
@@ -113,6 +113,8 @@ impl<R: Read> Measure<R> {
     pub(super) fn step(&mut self) -> CmdResult<Option<Size>> {
         let begin = self.size;
         while let Some(part) = self.reader.next_part().map_err(|_| errors::DUMP_FORMAT)? {
+            // It is inserted without a fault, or not at all: what the store does not take is found here.
+            check(&part).map_err(|_| errors::DUMP_FORMAT)?;
             let text = match part {
                 Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
                 Part::Pair(field, value) | Part::DatedPair(field, value, _) => field.len() + value.len(),

@@ -586,7 +586,9 @@ impl<'c> Calls<'c> {
         })?;
         let denied = self.denied;
         let unheard = matches!(d.exec, Exec::Server) && !self.slices.may_rest();
-        let refusal = if d.flags.has(Flags::NOSCRIPT) || unheard {
+        // Whatever its row says: commands on scripts would need the keeper that this script runs in.
+        let of_scripts = matches!(d.exec, Exec::Keeper(_) | Exec::Script(..));
+        let refusal = if d.flags.has(Flags::NOSCRIPT) || of_scripts || unheard {
             Err(CommandError::SCRIPT_REFUSED)
         } else if self.read_only && d.changes() {
             Err(CommandError::SCRIPT_WRITES)

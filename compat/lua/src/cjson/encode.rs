@@ -85,6 +85,10 @@ impl Encoder<'_> {
                 if i > 1 {
                     self.out.push(b',');
                 }
+                if i % 1024 == 0 {
+                    // A sparse array has far more places than values: each place without one is written as null.
+                    self.room.admit(self.out.len())?;
+                }
                 self.value(&table.raw_get(i)?, depth)?;
             }
             self.out.push(b']');

@@ -1,5 +1,8 @@
 //! Scripts over real sockets: their effects are one, they are beside others or alone, and they end when they are told to.
 
+use varve_catalog::Flags;
+use varve_exec::Exec;
+
 use super::{Client, Server, request, wait_until};
 
 /// The number of calls of this command, as INFO counts them.
@@ -37,6 +40,20 @@ fn a_script_runs_commands_on_keys_that_it_names_and_makes_up() {
             &["EVALSHA", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", "0"],
             "-NOSCRIPT No matching script. Please use EVAL.\r\n",
         );
+    }
+}
+
+/// HELP of SCRIPT and FUNCTION may be called by a script, as in redis-server; no other command on scripts may.
+#[test]
+fn every_command_that_a_script_may_call_can_run_in_one() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    for container in ["script", "function"] {
+        client.ask(&["EVAL", "return #redis.call(ARGV[1], 'help') > 5", "0", container], ":1\r\n");
+    }
+    for command in crate::commands().each().filter(|command| !command.flags.has(Flags::NOSCRIPT)) {
+        let alone = matches!(command.exec, Exec::Keeper(_) | Exec::Script(..));
+        assert!(!alone, "{} needs what runs scripts", command.full_name);
     }
 }
 

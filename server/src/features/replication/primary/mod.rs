@@ -86,7 +86,8 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
     let shared = register(ctx);
     let (replication, end) = (ctx.state.replication(), ctx.state.persist().aof.journal().end());
     let is_old = has.is_none();
-    let goes_on = has.as_ref().is_some_and(|(id, wanted)| replication.go_on(&shared, (id, wanted - 1), end));
+    let goes_on =
+        has.as_ref().is_some_and(|(id, wanted)| replication.go_on(&shared, (id, wanted.saturating_sub(1)), end));
     if goes_on {
         replication.counts.partial.fetch_add(1, Relaxed);
         match ctx.conn.peer_mut().takes_ids {

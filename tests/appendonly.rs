@@ -116,6 +116,24 @@ fn write_increment<W: AsRef<[u8]>>(folder: &Folder, commands: &[&[W]]) {
     fs::write(dir.join("appendonly.aof.1.incr.aof"), bytes).expect("room");
 }
 
+/// Nobody knows which files count, so none is loaded, as in redis-server; with the manifest found again nothing is lost.
+#[test]
+fn files_without_their_manifest_are_kept() {
+    let folder = Folder::new("unlisted");
+    let server = folder.start(Launch::varve());
+    assert_eq!(server.client().cmd("SET k v").text(), "OK");
+    drop(server);
+    let [manifest, aside] = ["appendonlydir/appendonly.aof.manifest", "aside"].map(|name| folder.0.join(name));
+    fs::rename(&manifest, &aside).expect("it is there");
+    let server = folder.start(Launch::varve());
+    assert_eq!(server.client().cmd("DBSIZE"), RespValue::Integer(0));
+    assert_eq!(server.client().cmd("SET other v").text(), "OK");
+    drop(server);
+    fs::rename(&aside, &manifest).expect("it is there");
+    let server = folder.start(Launch::varve());
+    assert_eq!(server.client().cmd("GET k").text(), "v");
+}
+
 /// The change that the command made when it was written would be missing.
 #[test]
 fn a_refused_command_of_a_file_ends_the_start() {

@@ -32,8 +32,8 @@ pub enum Rule {
 
 /// Seconds and milliseconds by which two readings of one time to live may differ. A chunk of commands is run by both
 /// servers within this, on a machine with ten times the work that it has cores too.
-const SECONDS: Rule = Rule::Within(10);
-const MILLISECONDS: Rule = Rule::Within(10_000);
+const SECONDS: Rule = Rule::Within(60);
+const MILLISECONDS: Rule = Rule::Within(60_000);
 
 /// SORT's error where an element is no number.
 const NO_SCORE: &str = "ERR One or more scores can't be converted into double";

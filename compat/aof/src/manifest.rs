@@ -97,6 +97,14 @@ impl Names<'_> {
         self.numbered(seq, ".incr.aof")
     }
 
+    /// The number of a base or an increment that has this name.
+    pub fn number(self, name: &[u8]) -> Option<u64> {
+        let numbered = name.strip_prefix(self.0)?.strip_prefix(b".")?;
+        let ends = [".base.rdb", ".base.aof", ".incr.aof"];
+        let digits = ends.into_iter().find_map(|end| numbered.strip_suffix(end.as_bytes()))?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    }
+
     fn numbered(self, seq: u64, end: &str) -> Vec<u8> {
         [self.0, format!(".{seq}{end}").as_bytes()].concat()
     }
@@ -233,6 +241,11 @@ impl Manifest {
         Manifest { base: Some(Entry { name: name.to_vec(), seq: 1, length: None }), base_seq: 1, ..Manifest::default() }
     }
 
+    /// A manifest of nothing whose files get numbers behind this one.
+    pub fn behind(seq: u64) -> Manifest {
+        Manifest { base_seq: seq, increment_seq: seq, ..Manifest::default() }
+    }
+
     /// Forgets files that were replaced, all but those that stay; gives them.
     pub fn take_history(&mut self, mut stays: impl FnMut(&Entry) -> bool) -> Vec<Entry> {
         self.history.extract_if(.., |entry| !stays(entry)).collect()
@@ -296,6 +309,11 @@ mod tests {
         assert_eq!(manifest.take_history(|entry| entry.name.ends_with(b".aof")).len(), 1);
         assert_eq!(manifest.take_history(|_| false).len(), 1);
         assert_eq!(manifest.next_increment(names).seq, 3);
+        let named = |end: &str| [names.0, end.as_bytes()].concat();
+        for (end, number) in [(".12.base.rdb", Some(12)), (".3.incr.aof", Some(3)), (".manifest", None)] {
+            assert_eq!(names.number(&named(end)), number, "{end}");
+        }
+        assert_eq!(Manifest::behind(12).next_increment(names).seq, 13);
         manifest.forget_increments(2);
         assert_eq!((manifest.increments().len(), manifest.next_increment(names).seq), (0, 2));
     }

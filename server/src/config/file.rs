@@ -163,8 +163,11 @@ impl Loader {
 
     /// A rule that names no command is refused at the start, as in redis-server: the log says which.
     fn user(&mut self, name: &[u8], rules: &[Vec<u8>]) -> Result<(), Problem> {
+        // A rule of a password is not shown: the log may be read by more people than the file.
         let refused = |what: &[u8], reason: &str| {
-            here(&format!("Error in user declaration '{}': {reason}", String::from_utf8_lossy(what)))
+            let secret = what.iter().any(|byte| matches!(byte, b'>' | b'<'));
+            let shown = if secret { "(redacted)".into() } else { String::from_utf8_lossy(what) };
+            here(&format!("Error in user declaration '{shown}': {reason}"))
         };
         if self.values.users().iter().any(|line| line.name == name) {
             return Err(refused(name, "Duplicate user found. A user can only be defined once in config files"));

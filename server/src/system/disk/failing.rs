@@ -9,6 +9,7 @@
 //! Not here: several folders in a tree; a path is a name.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -243,6 +244,12 @@ impl Disk for FailingDisk {
     fn size(&self, path: &Path) -> io::Result<u64> {
         let state = self.0.lock();
         Ok(state.files[state.find(path)?].now.len() as u64)
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        let state = self.0.lock();
+        let inside = state.names.keys().filter(|path| path.parent() == Some(folder));
+        Ok(inside.filter_map(|path| path.file_name()).map(ToOwned::to_owned).collect())
     }
 
     fn modified(&self, path: &Path) -> io::Result<SystemTime> {

@@ -9,6 +9,7 @@
 #[cfg(test)]
 pub(crate) mod failing;
 
+use std::ffi::OsString;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -56,6 +57,11 @@ pub(crate) trait Disk: Send + Sync + Debug {
     /// # Errors
     /// The system's.
     fn size(&self, path: &Path) -> io::Result<u64>;
+    /// The names of what is in a folder, in no order.
+    ///
+    /// # Errors
+    /// The system's.
+    fn names(&self, folder: &Path) -> io::Result<Vec<OsString>>;
     /// When a file was last written to.
     ///
     /// # Errors
@@ -121,6 +127,10 @@ impl Disk for System {
 
     fn size(&self, path: &Path) -> io::Result<u64> {
         Ok(fs::metadata(path)?.len())
+    }
+
+    fn names(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
     }
 
     fn modified(&self, path: &Path) -> io::Result<SystemTime> {

@@ -7,7 +7,9 @@
 //! A torn end of the last file is cut off where `aof-load-truncated` allows it; all else that is damaged ends the start, and
 //! nothing of it is served. The texts of the log are redis-server's.
 
+use std::ffi::OsString;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -113,7 +115,8 @@ pub(super) fn load(state: &ServerState, config: &Config, place: &Place, accept: 
     Ok(Loaded { manifest, base_bytes, stream, marks })
 }
 
-/// The manifest of a folder; an empty one if there is none.
+/// The manifest of a folder; one of nothing if there is none. Files that lie there all the same are not loaded, since nobody
+/// knows which of them count, and new ones get numbers behind theirs: whoever finds the manifest again has lost nothing.
 ///
 /// # Errors
 /// It cannot be read: why.
@@ -122,10 +125,24 @@ pub(super) fn read_manifest(place: &Place) -> Result<Manifest, String> {
     let mut text = Vec::new();
     match place.disk.read(&path).and_then(|mut file| file.read_to_end(&mut text)) {
         Ok(_) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Manifest::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(behind_unlisted(place)),
         Err(error) => return Err(format!("Fatal error: can't open the AOF manifest: {}", error_text(&error))),
     }
     Manifest::parse(&text).map_err(|error| format!("\n*** FATAL AOF MANIFEST FILE ERROR ***\n{error}"))
+}
+
+fn behind_unlisted(place: &Place) -> Manifest {
+    let names = place.disk.names(&place.folder).unwrap_or_default();
+    let has_bytes = |name: &OsString| place.disk.size(&place.folder.join(name)).is_ok_and(|bytes| bytes > 0);
+    let numbers = names.iter().filter(|name| has_bytes(name));
+    let Some(last) = numbers.filter_map(|name| place.names().number(name.as_bytes())).max() else {
+        return Manifest::default();
+    };
+    tracing::warn!(
+        "The folder of the append-only file has files up to number {last} but no manifest {}: they are not loaded, and are kept",
+        shown(&place.names().manifest())
+    );
+    Manifest::behind(last)
 }
 
 /// The one file of a Redis before 7 moves into the folder and becomes its base, where nothing else is there.

@@ -8,8 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -18,6 +16,7 @@ use std::time::Duration;
 use varve_testkit::{Client, Launch, RespValue, Server, figure, seed, until};
 use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
+use varve_tests::replicas::Folder;
 
 /// Steps of a random load.
 const STEPS: usize = 20_000;
@@ -245,27 +244,9 @@ fn issue_17_redis_cli_takes_the_data_set_alone() {
     assert_eq!(ours, theirs);
 }
 
-/// A folder that outlives its servers, and is removed with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("varve-replication-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder for temporary files");
-        Folder(path)
-    }
-
-    /// A primary that has its files there.
-    fn primary(&self, lines: &[&str]) -> Server {
-        let dir = format!("dir {}", self.0.display());
-        primary(&[&[&dir[..], "repl-ping-replica-period 3600"], lines].concat())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A primary that has its files in this folder.
+fn primary_in(folder: &Folder, lines: &[&str]) -> Server {
+    primary(&[&[&folder.line()[..], "repl-ping-replica-period 3600"], lines].concat())
 }
 
 /// The replica follows another server, which knows it: it gets what it has not, and no data set.
@@ -297,13 +278,13 @@ fn end_alone(mut primary: Server, request: &str) {
 #[test]
 fn issue_17_replicas_go_on_behind_a_restart_with_a_file_of_all_data() {
     let (folder, replica) = (Folder::new("rdb"), peer());
-    let first = folder.primary(&[]);
+    let first = primary_in(&folder, &[]);
     follow(&replica, &first);
     compare(&first, &replica);
     let mut client = first.client();
     let id = field(&mut client, "master_replid");
     end(first, &replica, "SHUTDOWN SAVE");
-    let second = folder.primary(&[]);
+    let second = primary_in(&folder, &[]);
     let mut client = second.client();
     assert_eq!((field(&mut client, "master_replid2"), figure(&mut client, "second_repl_offset")), (id, 1));
     goes_on(&second, &replica);
@@ -316,7 +297,7 @@ fn issue_17_replicas_go_on_behind_a_restart_with_a_file_of_all_data() {
         client.cmd(&format!("SET {n} v PX {}", if n % 2 == 0 { 1 } else { 1_000_000 }));
     }
     end(second, &replica, "SHUTDOWN SAVE");
-    let third = folder.primary(&[]);
+    let third = primary_in(&folder, &[]);
     let mut client = third.client();
     assert!(figure(&mut client, "rdb_last_load_keys_expired") >= 150);
     assert!(figure(&mut client, "repl_backlog_histlen") > 150, "the replica is to learn that they are gone");
@@ -330,7 +311,7 @@ fn issue_17_replicas_go_on_behind_a_restart_with_an_append_only_file() {
     let lines = ["appendonly yes", "appendfsync always", "aof-timestamp-enabled yes"];
     let (folder, replica) = (Folder::new("aof"), peer());
     let stop = AtomicBool::new(false);
-    let first = folder.primary(&lines);
+    let first = primary_in(&folder, &lines);
     // Bytes of before the first replica are in no stream.
     load(&first, 5, &stop);
     follow(&replica, &first);
@@ -338,7 +319,7 @@ fn issue_17_replicas_go_on_behind_a_restart_with_an_append_only_file() {
     load(&first, 6, &stop);
     first.client().cmd("WAIT 1 60000");
     end(first, &replica, "SHUTDOWN NOW");
-    let mut next = folder.primary(&lines);
+    let mut next = primary_in(&folder, &lines);
     goes_on(&next, &replica);
     load(&next, 7, &stop);
     let mut client = next.client();
@@ -351,11 +332,11 @@ fn issue_17_replicas_go_on_behind_a_restart_with_an_append_only_file() {
     });
     next.signal("KILL").expect("a signal");
     next.wait(Duration::from_secs(60));
-    let last = folder.primary(&lines);
+    let last = primary_in(&folder, &lines);
     goes_on(&last, &replica);
     drop(last);
     // redis-server passes over what the file says of the stream.
-    let other = Launch::peer().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let other = Launch::peer().config(format!("dir {}", folder.path().display())).config("appendonly yes");
     let other = other.start().expect("redis-server loads it");
     let [ours, theirs] = [&other, &replica].map(|server| server.client().cmd("DEBUG DIGEST").text());
     assert_eq!(ours, theirs);
@@ -363,7 +344,8 @@ fn issue_17_replicas_go_on_behind_a_restart_with_an_append_only_file() {
 
 /// Files of the append-only file, and those among them that a rewrite has replaced.
 fn files(folder: &Folder) -> (usize, usize) {
-    let text = fs::read_to_string(folder.0.join("appendonlydir/appendonly.aof.manifest")).expect("a manifest");
+    let text =
+        std::fs::read_to_string(folder.path().join("appendonlydir/appendonly.aof.manifest")).expect("a manifest");
     (text.lines().count(), text.lines().filter(|line| line.ends_with(" type h")).count())
 }
 
@@ -380,7 +362,7 @@ fn write_much(primary: &Server, keys: usize) {
 fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     let lines = ["appendonly yes", "auto-aof-rewrite-percentage 0"];
     let (folder, replica) = (Folder::new("past"), peer());
-    let first = folder.primary(&lines);
+    let first = primary_in(&folder, &lines);
     let mut client = first.client();
     follow(&replica, &first);
     write_much(&first, 100);
@@ -406,7 +388,7 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
     write_much(&first, 50);
     end_alone(first, "SHUTDOWN NOW");
-    let second = folder.primary(&lines);
+    let second = primary_in(&folder, &lines);
     write_much(&second, 200);
     goes_on(&second, &replica);
     // Beyond its bounds it goes, and replicas of before get a data set.
@@ -429,7 +411,7 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     compare(&second, &replica);
     assert_eq!(files(&folder).1, 1);
     end_alone(second, "SHUTDOWN NOW");
-    let other = Launch::peer().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let other = Launch::peer().config(format!("dir {}", folder.path().display())).config("appendonly yes");
     let other = other.start().expect("redis-server loads it");
     let [ours, theirs] = [&other, &replica].map(|server| server.client().cmd("DEBUG DIGEST").text());
     assert_eq!(ours, theirs);
@@ -440,7 +422,7 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
 fn issue_17_a_data_set_is_sent_while_it_is_written() {
     let folder = Folder::new("diskless");
     let lines = ["repl-diskless-sync-delay 3600", "repl-diskless-sync-max-replicas 2", "rdb-key-save-delay 20"];
-    let (primary, replicas) = (folder.primary(&lines), [peer(), peer()]);
+    let (primary, replicas) = (primary_in(&folder, &lines), [peer(), peer()]);
     load(&primary, 8, &AtomicBool::new(false));
     write_much(&primary, 500);
     let mut client = primary.client();
@@ -455,7 +437,8 @@ fn issue_17_a_data_set_is_sent_while_it_is_written() {
     replicas.iter().for_each(|replica| compare(&primary, replica));
     assert_eq!(primary.log().matches("with target: replicas sockets").count(), 1, "{}", primary.log());
     assert_eq!(figure(&mut client, "rdb_saves"), 0);
-    let files: Vec<_> = fs::read_dir(&folder.0).expect("a folder").flatten().map(|file| file.file_name()).collect();
+    let files: Vec<_> =
+        std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|file| file.file_name()).collect();
     assert!(files.is_empty(), "{files:?}");
     // A data set that is given up ends the links, and begins anew.
     replicas[0].client().cmd("REPLICAOF NO ONE");
@@ -474,7 +457,7 @@ fn issue_17_a_data_set_is_sent_while_it_is_written() {
     until("it has left again", || figure(&mut client, "connected_slaves") == 1);
     follow(&replicas[0], &primary);
     compare(&primary, &replicas[0]);
-    assert!(primary.log().contains("with target: disk") && folder.0.join("dump.rdb").exists());
+    assert!(primary.log().contains("with target: disk") && folder.path().join("dump.rdb").exists());
 }
 
 /// A replica that reads nothing for a while costs no memory beyond a bound where a file is kept, and no data set.
@@ -482,7 +465,7 @@ fn issue_17_a_data_set_is_sent_while_it_is_written() {
 fn issue_17_a_slow_replica_is_left_to_the_file() {
     let folder = Folder::new("slow");
     let lines = ["appendonly yes", "client-output-buffer-limit replica 0 0 0"];
-    let (primary, replica) = (folder.primary(&lines), peer());
+    let (primary, replica) = (primary_in(&folder, &lines), peer());
     follow(&replica, &primary);
     compare(&primary, &replica);
     replica.signal("STOP").expect("a signal");

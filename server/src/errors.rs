@@ -90,14 +90,24 @@ pub(crate) const CACHING_NO: CommandError =
     CommandError::new(&"ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
 /// REPLICAOF: no port.
 pub(crate) const MASTER_PORT: CommandError = CommandError::new(&"ERR Invalid master port");
-/// REPLICAOF with a master.
-pub(crate) const NO_REPLICATION: CommandError =
-    CommandError::new(&"ERR Varve cannot be a replica yet: replication is not available");
 /// SYNC, PSYNC: replies are still to be sent.
 pub(crate) const SYNC_BEHIND_REPLIES: CommandError =
     CommandError::new(&"ERR SYNC and PSYNC are invalid with pending output");
 /// SYNC, PSYNC: the stream cannot be kept.
 pub(crate) const NO_STREAM: CommandError = CommandError::new(&"ERR Can't begin the replication stream: see the log");
+/// SYNC, PSYNC: this server is a replica that has no stream to hand on at present.
+pub(crate) const NO_PRIMARY_LINK: CommandError =
+    CommandError::new(&"NOMASTERLINK Can't SYNC while not connected with my master");
+/// WAIT: this server is a replica.
+pub(crate) const WAIT_ON_REPLICA: CommandError = CommandError::new(
+    &"ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be \
+      writable (which is not the default) writes to replicas are just local and are not propagated.",
+);
+/// WAITAOF: this server is a replica.
+pub(crate) const WAITAOF_ON_REPLICA: CommandError = CommandError::new(
+    &"ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not \
+      propagated.",
+);
 /// WAITAOF: there is one local file at most.
 pub(crate) const WAITAOF_LOCAL: CommandError = CommandError::new(&"ERR value is out of range, must be between 0 and 1");
 /// WAITAOF: a number of replicas below 0.
@@ -105,6 +115,12 @@ pub(crate) const NOT_POSITIVE: CommandError = CommandError::new(&"ERR value is o
 /// WAITAOF: no file is kept here.
 pub(crate) const WAITAOF_WITHOUT_FILE: CommandError =
     CommandError::new(&"ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+/// The beginnings of a primary's errors to PING, where it wants a password first.
+pub(crate) const PASSWORD_WANTED: [&str; 3] = ["-NOAUTH", "-NOPERM", "-ERR operation not permitted"];
+/// REPLICAOF: the system gives no thread.
+pub(crate) fn replicaof(reason: &str) -> CommandError {
+    CommandError::owned(format!("ERR Can't begin to replicate: {reason}"))
+}
 /// CONFIG REWRITE without a file.
 pub(crate) const NO_CONFIG_FILE: CommandError = CommandError::new(&"ERR The server is running without a config file");
 /// DEBUG is not enabled for this connection.

@@ -123,10 +123,17 @@ fn the_last_save_is_the_start() {
 }
 
 #[test]
-fn nobody_becomes_a_replica_in_silence() {
-    let server = ours();
-    let reply = server.client().cmd("REPLICAOF 127.0.0.1 6379");
-    assert!(reply.is_error() && reply.text().contains("replication is not available"), "{reply:?}");
+fn replicaof_takes_a_port_and_says_what_is_so_already() {
+    with_peer(|both| {
+        both.same("REPLICAOF 127.0.0.1 port");
+        both.same("REPLICAOF 127.0.0.1 65536");
+        both.same("REPLICAOF NO ONE");
+        both.same("REPLICAOF 127.0.0.1 1");
+        both.same("REPLICAOF 127.0.0.1 1");
+        both.same("CONFIG GET replicaof");
+        both.same("SLAVEOF NO ONE");
+        both.same("CONFIG GET slaveof");
+    });
 }
 
 #[test]

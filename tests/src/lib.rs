@@ -12,6 +12,7 @@ pub mod compare;
 pub mod fill;
 pub mod generate;
 mod newer;
+pub mod replicas;
 pub mod run;
 mod scripts;
 mod sketches;

@@ -340,7 +340,7 @@ fn in_full(args: &[Arg]) -> String {
     words(args, 4096)
 }
 
-/// Words of more than so many bytes are cut.
+/// A command with the words cut that are longer than `limit` bytes.
 fn words(args: &[Arg], limit: usize) -> String {
     let word = |arg: &Arg| {
         if arg.len() > limit {

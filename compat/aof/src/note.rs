@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   #TS:1650000000                 the commands behind it ran in this second, or later
-//!   #REPL:<id> <offset> <since>    the stream of this history has this offset here; its bytes from `since` on stand before, in
-//!                                  this file and in those before it
+//!   #REPL:<id> <offset> <since> <db>   the stream of this history has this offset here, and this database selected; its bytes
+//!                                  from `since` on stand before, in this file and in those before it
 //!   #REPL:-                        what follows is in no stream
 //!   #SAID:REPLCONF GETACK *        here the stream has this request, which says something and changes nothing
 //!   #OWN:23                        the commands in this number of bytes behind the line are the file's own, and in no stream
@@ -13,7 +13,7 @@
 
 use varve_base::number::parse_i64;
 
-use super::request::put_request;
+use super::request::{put_request, select};
 
 /// Bytes of a note at most, with its end.
 pub(crate) const NOTE_BYTES_MAX: usize = 127;
@@ -44,6 +44,8 @@ pub struct StreamPlace {
     pub offset: u64,
     /// Behind this number of bytes, files have all of them.
     pub since: u64,
+    /// The database that the stream has selected there.
+    pub db: u32,
 }
 
 /// The place of a stream behind what was read of its files, whose commands are read for another purpose.
@@ -82,6 +84,11 @@ impl StreamTrack {
         self.count(bytes - own_bytes);
     }
 
+    /// Behind what was read, commands find this database selected.
+    pub fn note_db(&mut self, db: u32) {
+        self.place.iter_mut().for_each(|place| place.db = db);
+    }
+
     fn count(&mut self, bytes: u64) {
         self.place.iter_mut().for_each(|place| place.offset += bytes);
     }
@@ -108,15 +115,18 @@ impl Note {
         let mut words = text.split(|byte| *byte == b' ');
         let id = words.next().filter(|id| id.len() == ID_DIGITS && id.iter().all(u8::is_ascii_hexdigit))?;
         let (offset, since) = (number(words.next()?)?, number(words.next()?)?);
+        let db = u32::try_from(number(words.next()?)?).ok()?;
         let id = String::from_utf8(id.to_vec()).ok()?;
-        (words.next().is_none() && since <= offset).then_some(Note::Stream(StreamPlace { id, offset, since }))
+        (words.next().is_none() && since <= offset).then_some(Note::Stream(StreamPlace { id, offset, since, db }))
     }
 
     /// The line, with its end.
     pub fn line(&self) -> Vec<u8> {
         let mut line = match self {
             Note::Time(seconds) => format!("#TS:{seconds}").into_bytes(),
-            Note::Stream(StreamPlace { id, offset, since }) => format!("#REPL:{id} {offset} {since}").into_bytes(),
+            Note::Stream(StreamPlace { id, offset, since, db }) => {
+                format!("#REPL:{id} {offset} {since} {db}").into_bytes()
+            }
             Note::NoStream => b"#REPL:-".to_vec(),
             Note::Said(words) => [b"#SAID:", &words.join(&b' ')[..]].concat(),
             Note::Own(bytes) => format!("#OWN:{bytes}").into_bytes(),
@@ -127,13 +137,20 @@ impl Note {
     }
 }
 
+/// The choice of a database that stands in a file alone, with its note.
+pub fn own_selection(db: u32) -> Vec<u8> {
+    let mut request = Vec::new();
+    select(db, &mut request);
+    [Note::Own(request.len() as u64).line(), request].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn issue_17_what_is_written_is_read() {
-        let place = StreamPlace { id: "a".repeat(ID_DIGITS), offset: u64::MAX >> 1, since: u64::MAX >> 1 };
+        let place = StreamPlace { id: "a".repeat(ID_DIGITS), offset: u64::MAX >> 1, since: u64::MAX >> 1, db: 15 };
         let words = vec![b"REPLCONF".to_vec(), b"GETACK".to_vec(), b"*".to_vec()];
         for note in [Note::Time(-1), Note::Stream(place), Note::NoStream, Note::Said(words), Note::Own(23)] {
             let line = note.line();
@@ -144,14 +161,15 @@ mod tests {
 
     #[test]
     fn issue_17_the_end_of_a_stream_is_known_when_its_commands_were_read() {
-        let place = |offset| StreamPlace { id: "b".repeat(ID_DIGITS), offset, since: 3 };
+        let place = |offset| StreamPlace { id: "b".repeat(ID_DIGITS), offset, since: 3, db: 0 };
         let mut track = StreamTrack::default();
         track.read_commands(100);
         track.read_note(&Note::Stream(place(50)).line());
         track.read_note(b"#SAID:PING");
         track.read_note(b"#OWN:23");
         track.read_commands(24);
-        assert_eq!(track.place(), Some(place(50 + 14 + 1)));
+        track.note_db(7);
+        assert_eq!(track.place(), Some(StreamPlace { db: 7, ..place(50 + 14 + 1) }));
         let mut track = StreamTrack { place: Some(place(9)), own_bytes: 0 };
         track.read_note(b"#REPL:-");
         track.read_commands(1);
@@ -164,10 +182,10 @@ mod tests {
         let lines = [
             "# a comment".to_owned(),
             "#REPL:".to_owned(),
-            format!("#REPL:{id} 5"),
-            format!("#REPL:{id} 5 6"),
-            format!("#REPL:{id} 5 5 5"),
-            format!("#REPL:{} 5 5", "g".repeat(ID_DIGITS)),
+            format!("#REPL:{id} 5 5"),
+            format!("#REPL:{id} 5 6 0"),
+            format!("#REPL:{id} 5 5 5 5"),
+            format!("#REPL:{} 5 5 0", "g".repeat(ID_DIGITS)),
             "#OWN:-1".to_owned(),
             "#TS:x".to_owned(),
         ];

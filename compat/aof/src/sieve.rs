@@ -1,9 +1,9 @@
 //! The bytes of a replication stream, out of the files in which they stand.
 //!
 //! ```text
-//!   file     #REPL:aaaa 100 0   *3 $3 SET ..   #TS:1650000000   *2 $3 DEL ..   #SAID:PING    #OWN:23   *2 $6 SELECT ..
-//!   stream                      *3 $3 SET ..                    *2 $3 DEL ..   *1 $4 PING
-//!   offset                  100
+//!   file     #REPL:aaaa 100 0 0   *3 $3 SET ..   #TS:1650000000   *2 $3 DEL ..   #SAID:PING    #OWN:23   *2 $6 SELECT ..
+//!   stream                        *3 $3 SET ..                    *2 $3 DEL ..   *1 $4 PING
+//!   offset                    100
 //! ```
 //! Bytes come in parts of any size, from one file behind the other, and leave as they came: a long argument is in memory in no
 //! more than the part that is read. Not here: files, and what the commands do.
@@ -144,7 +144,7 @@ mod tests {
     const ID: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
 
     fn place(offset: u64) -> String {
-        format!("#REPL:{ID} {offset} 0\r\n")
+        format!("#REPL:{ID} {offset} 0 0\r\n")
     }
 
     /// The stream of a file that is read in parts of this size.

@@ -215,5 +215,7 @@ bitset! {
         TELLS_HEALTH = 7, "";
         /// May change keys although it is not flagged as writing: it keeps in them what it has found, or runs a script.
         WRITES_TOO = 8, "";
+        /// In a primary's stream it is a question to whoever reads it, and changes nothing.
+        ASKS_REPLICAS = 9, "";
     }
 }

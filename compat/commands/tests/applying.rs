@@ -16,6 +16,7 @@ use varve_commands::{commands, debug};
 use varve_exec::CommandTable;
 use varve_exec::apply::{Applier, Lane, Router};
 use varve_exec::journal::Journal;
+use varve_exec::stats::CommandStats;
 use varve_exec::{Session, WideCtx};
 use varve_protocol::{Args, Reply, Span};
 use varve_store::{LogGeometry, Options, Store};
@@ -109,7 +110,7 @@ fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<(Vec<u8>, Vec<u8>
             let (store, table, applier, ended) = (&store, &table, &applier, &ended);
             scope.spawn(move || {
                 let mut worker = store.worker(number);
-                let mut lane = Lane::new(number, commands().ids(), None, NOW_MS);
+                let mut lane = Lane::new(number, CommandStats::new(commands().ids()), None, NOW_MS);
                 while !ended.load(Relaxed) {
                     if lane.step(applier, &mut worker, table, NOW_MS).is_none() {
                         std::thread::yield_now();

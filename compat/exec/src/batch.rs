@@ -725,6 +725,10 @@ fn may_run(
 /// Whether the session may run a command; one that it may not has been answered.
 #[inline]
 fn is_allowed(d: &'static Command, denied: Denied, observers: &mut Observers, ctx: &mut Ctx<'_, '_>) -> bool {
+    if denied.replica.is_some() {
+        // A pause changes nothing: what runs under it reads.
+        ctx.tx.set_overdue(ctx.session.overdue(denied.hides_overdue(d.flags.has(Flags::WRITE))));
+    }
     let admitted = checks::admitted(d, ctx.args, ctx.session, denied, &mut observers.denials);
     admitted.map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
 }

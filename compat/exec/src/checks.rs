@@ -39,11 +39,29 @@ pub struct Denied {
     pub writes_wait: bool,
     /// All but those that may run beside a script that takes too long: one of this kind does.
     pub busy: Option<ScriptKind>,
+    /// This server is a replica: its primary decides which keys go.
+    pub replica: Option<ReplicaRules>,
+}
+
+/// The rules of a replica for its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaRules {
+    /// Commands that change something are refused.
+    pub read_only: bool,
+    /// The link to the primary is down, and data that may be old is not to be shown.
+    pub hides_stale: bool,
 }
 
 impl Denied {
     /// Nothing.
-    pub const NONE: Denied = Denied { loading: false, writes: None, writes_wait: false, busy: None };
+    pub const NONE: Denied = Denied { loading: false, writes: None, writes_wait: false, busy: None, replica: None };
+
+    /// True if keys whose time is over stay where a command meets them, and are hidden: what goes is the primary's decision. A
+    /// command that changes a replica which may be changed removes them.
+    #[inline]
+    pub(crate) fn hides_overdue(self, writes: bool) -> bool {
+        self.replica.is_some_and(|rules| rules.read_only || !writes)
+    }
 
     /// Whether a command is refused.
     #[cold]
@@ -53,6 +71,11 @@ impl Denied {
             Some(WritesDenied::Unsaved) if asks => return Err(CommandError::UNSAVED),
             Some(WritesDenied::Unwritten(errno)) if asks => return Err(CommandError::unwritten(errno)),
             Some(WritesDenied::Unreplicated) if d.flags.has(Flags::WRITE) => return Err(CommandError::UNREPLICATED),
+            _ => {}
+        }
+        match self.replica {
+            Some(rules) if rules.read_only && d.flags.has(Flags::WRITE) => return Err(CommandError::READ_ONLY),
+            Some(rules) if rules.hides_stale && !d.flags.has(Flags::STALE) => return Err(CommandError::PRIMARY_DOWN),
             _ => {}
         }
         if self.loading && !d.flags.has(Flags::LOADING) {

@@ -62,12 +62,24 @@ impl CommandError {
     );
     /// There are fewer replicas that follow closely than there must be.
     pub const UNREPLICATED: CommandError = CommandError::new(&"NOREPLICAS Not enough good replicas to write.");
+    /// This server is a replica, and only its primary changes its data.
+    pub const READ_ONLY: CommandError = CommandError::new(&"READONLY You can't write against a read only replica.");
+    /// This server is a replica whose link is down, and its data may be old.
+    pub const PRIMARY_DOWN: CommandError =
+        CommandError::new(&"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
+    /// A script that may change something is run on a replica.
+    pub const SCRIPT_READ_ONLY: CommandError =
+        CommandError::new(&"READONLY Can not run script with write flag on readonly replica.");
     /// The memory limit is reached.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::new(&"OOM command not allowed when used memory > 'maxmemory'.");
 
     /// CLIENT UNBLOCK ended the wait.
     pub const UNBLOCKED: CommandError = CommandError::new(&"UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    /// The server became a replica while the client waited.
+    pub const DEMOTED: CommandError = CommandError::new(
+        &"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+    );
     /// The connection has not authenticated.
     pub const NO_AUTH: CommandError = CommandError::new(&"NOAUTH Authentication required.");
     /// The command is refused between MULTI and EXEC.

@@ -160,6 +160,12 @@ impl Blocked {
         }
     }
 
+    /// Replies that the server follows another one by now: the wait counts as failed.
+    pub fn reply_demoted(&self, stats: &CommandStats, out: &mut Reply) {
+        let mark = out.mark();
+        stats.fail(self.row(), &CommandError::DEMOTED, mark, out);
+    }
+
     /// Counts a wait that CLIENT UNBLOCK ended, and replies an error; without `error`, what [`Blocked::reply_timeout`] does.
     pub fn reply_unblocked(
         &self,

@@ -138,6 +138,17 @@ impl Live {
         Ok(())
     }
 
+    /// The server follows another one from now on, at this host and port, or nobody: no client sets that by CONFIG SET.
+    pub(crate) fn note_primary(&self, primary: Option<(&str, u16)>) {
+        let mut state = self.state.lock();
+        let text = primary.map(|(host, port)| format!("{host} {port}").into_bytes());
+        state.values.set("replicaof", text.unwrap_or_default());
+        let mut new = Config::new(&state.values);
+        new.tls.files_named = self.snapshot().tls.files_named;
+        *self.current.write() = Arc::new(new);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
     /// Writes the file that the server was started with anew, with these lines of users. `all` writes every
     /// directive, whatever its value (DEBUG CONFIG-REWRITE-FORCE-ALL).
     pub(crate) fn rewrite(&self, all: bool, users: &UserLines) -> CmdResult {

@@ -20,6 +20,7 @@ mod guide;
 mod kind;
 mod live;
 mod process;
+mod replica;
 mod replication;
 mod rewrite;
 mod saving;
@@ -40,6 +41,7 @@ pub(crate) use grammar::{memory, path_of};
 pub use guide::{Changeable, Setting, settings};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use process::{OomScore, ProcessSettings};
+pub(crate) use replica::ReplicaSettings;
 pub(crate) use replication::ReplicationSettings;
 pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};
@@ -197,6 +199,8 @@ pub(crate) struct Config {
     /// The clients that may ask for a module, of which none can be loaded.
     pub(crate) module_command: Guard,
     pub(crate) protected_configs: Guard,
+    /// Following a primary.
+    pub(crate) replica: ReplicaSettings,
     /// How replicas are served.
     pub(crate) replication: ReplicationSettings,
     /// Most keys that are remembered for client-side caching, 0 for no limit.
@@ -279,6 +283,7 @@ impl Config {
             debug_command: guard(&values.text("enable-debug-command")),
             module_command: guard(&values.text("enable-module-command")),
             protected_configs: guard(&values.text("enable-protected-configs")),
+            replica: ReplicaSettings::of(values),
             replication: ReplicationSettings::of(values),
             tracked_keys_max: values.number("tracking-table-max-keys"),
             save: SaveSettings::of(values),

@@ -181,7 +181,6 @@ fn what_is_wrong_with_a_line() {
         ("proc-title-template {foo}", "template format is invalid or contains unknown variables"),
         ("replicaof --127.0.0.1 abc", "Invalid master port"),
         // Varve's own refusals.
-        ("replicaof localhost 1", "replication is not available yet"),
         ("cluster-enabled yes", "cluster mode is not available yet"),
         ("loadmodule /x.so", "modules are not available"),
         (
@@ -251,9 +250,9 @@ fn commands_are_renamed_and_taken_away() {
 
 #[test]
 fn settings_without_effect_are_remarked_once() {
-    let remarks = load("appendonly yes\nrdb-del-sync-files yes\nrdb-del-sync-files yes\nport 1").unwrap().remarks;
-    let remark =
-        "rdb-del-sync-files is accepted for compatibility and has no effect: files of a full sync are not kept";
+    let remarks = load("appendonly yes\nreplica-lazy-flush yes\nreplica-lazy-flush yes\nport 1").unwrap().remarks;
+    let remark = "replica-lazy-flush is accepted for compatibility and has no effect: data that goes for a primary's is freed in \
+                  the background";
     assert_eq!(remarks, [remark]);
 }
 

@@ -151,6 +151,9 @@ impl Effects for Running<'_> {
         crash::watch(config.process.reports_crashes, config.process.exits_on_panic);
         watchdog::follow_config(self.0);
         config.apply_to(self.0.store());
+        if self.0.replication().replica().follows() {
+            self.0.store().set_following(true, config.replica.ignores_limit);
+        }
         aof::follow_config(self.0, &config);
         self.0.replication().set_backlog_size(config.replication.backlog_bytes);
         self.0.send_all(|| Message::Refresh);

@@ -344,7 +344,7 @@ impl Links {
     /// A socket that was connecting is open now, or another address is tried.
     fn follow_connecting(&mut self, at: usize, conns: &mut Conns) {
         let Stage::Connecting(user, stream, left) = &mut self.all[at].stage else { return };
-        let (user, done, left) = (user.clone(), is_connected(stream), std::mem::take(left));
+        let (user, done, left) = (user.clone(), stream.is_connected(), std::mem::take(left));
         match done {
             Ok(true) => {
                 let stage = std::mem::replace(&mut self.all[at].stage, Stage::Resolving(user.clone()));
@@ -465,22 +465,6 @@ fn connect_tls(
         }
     }
     Resolved::Failed(fault)
-}
-
-/// Whether a socket that was connecting is connected.
-///
-/// # Errors
-/// It will not be.
-fn is_connected(stream: &Outgoing) -> io::Result<bool> {
-    let stream = stream.socket();
-    if let Some(error) = stream.take_error()? {
-        return Err(error);
-    }
-    match stream.peer_addr() {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 /// The outcome of a look at a socket.

@@ -19,6 +19,7 @@ use super::signals::{self, Asked};
 use crate::config::{Config, Live, Loaded};
 use crate::features::info::{self, metrics};
 use crate::features::persist;
+use crate::features::replication;
 use crate::net::listen::{self, Door, Listener};
 use crate::net::tls;
 use crate::state::mail::Message;
@@ -125,8 +126,13 @@ fn run(
         tracing::warn!("Can't watch for signals: {}", error_text(&error));
     }
     tracing::warn!("Server initialized");
+    replication::before_start(&running.state);
     if persist::load::at_start(&running.state, config, &|| running.accept()).is_err() {
         pid_file.iter().for_each(|file| file.remove());
+        return Err(Failed);
+    }
+    if let Err(error) = replication::follow_at_start(&running.state) {
+        tracing::warn!("Can't begin to replicate: {}", error_text(&error));
         return Err(Failed);
     }
     running.accept();

@@ -3,14 +3,17 @@
 //! A message is put under a short lock; the worker's poll is woken only when the box was empty, so that a burst costs one
 //! write to the event descriptor. The lock is a leaf: nothing else is taken under it.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use mio::Waker;
 use parking_lot::Mutex;
 
 use varve_exec::Served;
 use varve_exec::link::Link;
+use varve_store::StoreWorker;
 
 use super::ask_all_workers::Gather;
 use crate::config::ShutdownOptions;
@@ -44,10 +47,41 @@ pub(crate) enum Message {
     Refresh,
     /// Data is being loaded, and some of it waits for a worker.
     Load,
+    /// Do this alone behind the gate.
+    Alone(AloneWork),
+    /// The server follows another one: end the waits of your clients for keys. Answer when you have ended the turn in which you
+    /// heard of it.
+    Follows(SyncSender<()>),
     /// The operator asks for the end of the server.
     Shutdown(ShutdownOptions),
     /// Write what is written and end.
     Stop,
+}
+
+/// Something that needs the gate alone, for a thread that has no place at the gate.
+pub(crate) struct AloneWork {
+    work: Box<dyn FnOnce(&mut StoreWorker) + Send>,
+    done: SyncSender<()>,
+}
+
+impl AloneWork {
+    /// This work; `done` is told of its end.
+    pub(crate) fn new(work: impl FnOnce(&mut StoreWorker) + Send + 'static, done: SyncSender<()>) -> AloneWork {
+        AloneWork { work: Box::new(work), done }
+    }
+
+    /// Does it. The worker is alone behind the gate.
+    pub(crate) fn run(self, worker: &mut StoreWorker) {
+        (self.work)(worker);
+        // Whoever asked for it may be gone.
+        let _ = self.done.send(());
+    }
+}
+
+impl fmt::Debug for AloneWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AloneWork")
+    }
 }
 
 /// See the module's text.

@@ -338,6 +338,8 @@ impl ServerState {
             self.handshakes.iter().for_each(Handshakes::wake);
             self.persist.loading.batches.stop();
             self.persist.aof.applier.stop(SERVER_ENDS);
+            self.replication.replica().applier.stop(SERVER_ENDS);
+            self.replication.replica().wake();
         }
     }
 

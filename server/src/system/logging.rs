@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   4711:M 21 Nov 2026 02:29:54.140 * Ready to accept connections
-//!   pid  role  local time       level: . debug  - verbose  * notice  # warning
+//!   pid  role  local time       level: . debug  - verbose  * notice  # warning       role: M primary, S replica
 //! ```
 //! TRACE is Redis's debug, DEBUG its verbose, INFO its notice, WARN and ERROR its warning. The file is opened for each
 //! line, so that it may be moved away at any time. Spans are not used and not kept. A line that cannot be written is
@@ -12,7 +12,7 @@ use std::fmt::{self, Write as _};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::field::{Field, Visit};
@@ -33,6 +33,8 @@ pub(crate) enum LogLevel {
 
 /// The level in force, as the discriminant of `LogLevel`: CONFIG SET changes it while every thread logs.
 static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Notice as u8);
+/// The process follows a primary.
+static IS_REPLICA: AtomicBool = AtomicBool::new(false);
 
 /// Starts the log of this process; once. The file's directory must be there. Lines go to `syslog` as well.
 pub(crate) fn start(level: LogLevel, file: Option<&Path>, syslog: Option<Syslog>) -> std::io::Result<()> {
@@ -47,6 +49,11 @@ pub(crate) fn start(level: LogLevel, file: Option<&Path>, syslog: Option<Syslog>
 /// Changes how much is logged.
 pub(crate) fn set_level(level: LogLevel) {
     LEVEL.store(level as u8, Ordering::Relaxed);
+}
+
+/// Lines say from now on that they are a replica's, or a primary's.
+pub(crate) fn set_replica(is_replica: bool) {
+    IS_REPLICA.store(is_replica, Ordering::Relaxed);
 }
 
 struct Log {
@@ -79,7 +86,8 @@ impl Subscriber for Log {
         event.record(&mut message);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let level = level_of(*event.metadata().level());
-        let line = line(std::process::id(), now.as_millis() as u64, level, &message.0);
+        let role = if IS_REPLICA.load(Ordering::Relaxed) { 'S' } else { 'M' };
+        let line = line((std::process::id(), role), now.as_millis() as u64, level, &message.0);
         // See the module's page: a line that cannot be written is lost.
         let _ = match &self.file {
             None => std::io::stdout().lock().write_all(line.as_bytes()),
@@ -116,14 +124,14 @@ impl Visit for Message {
     }
 }
 
-fn line(pid: u32, unix_ms: u64, level: LogLevel, message: &str) -> String {
+fn line((pid, role): (u32, char), unix_ms: u64, level: LogLevel, message: &str) -> String {
     let sign = match level {
         LogLevel::Debug => '.',
         LogLevel::Verbose => '-',
         LogLevel::Notice => '*',
         LogLevel::Warning => '#',
     };
-    format!("{pid}:M {} {sign} {message}\n", date(unix_ms))
+    format!("{pid}:{role} {} {sign} {message}\n", date(unix_ms))
 }
 
 fn severity(level: LogLevel) -> Severity {
@@ -169,7 +177,7 @@ mod tests {
 
     #[test]
     fn lines_have_the_form_that_log_readers_know() {
-        let line = line(7, 1_795_228_194_140, LogLevel::Notice, "Ready to accept connections");
+        let line = line((7, 'M'), 1_795_228_194_140, LogLevel::Notice, "Ready to accept connections");
         assert!(line.starts_with("7:M 2") && line.ends_with(":54.140 * Ready to accept connections\n"), "{line}");
     }
 }

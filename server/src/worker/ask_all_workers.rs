@@ -177,6 +177,12 @@ impl Core {
                 return Some(walk);
             }
         }
+        // The link to a primary is no worker's: the first one answers for it.
+        let cuts =
+            |kill: &Kill| self.index == 0 && kill.filter.is_of_primary() && self.state.replication().replica().cut();
+        if let Question::Kill(kill) = &gather.question {
+            walk.killed += u64::from(cuts(kill));
+        }
         self.answered(&gather, walk.lines, walk.killed);
         None
     }

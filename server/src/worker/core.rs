@@ -7,7 +7,8 @@ use std::iter;
 use std::sync::Arc;
 
 use varve_exec::apply::Lane;
-use varve_exec::batch::Batch;
+use varve_exec::batch::{ALONE_PATIENCE, Batch};
+use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, Served};
 use varve_protocol::Reply;
 use varve_store::StoreWorker;
@@ -37,7 +38,7 @@ use crate::features::tracking::invalidation_barrier::InvalidationBarrier;
 use crate::net::conn::WaitReasons;
 use crate::net::conns::Conns;
 use crate::net::links::Links;
-use crate::state::mail::Message;
+use crate::state::mail::{AloneWork, Message};
 use crate::state::{Now, ServerState, WorkerHandle, WorkerStats};
 use crate::system::memory::system_memory_bytes;
 
@@ -78,8 +79,9 @@ pub(super) struct Core {
     pub(super) following: Following,
     /// Questions about all connections that are not answered yet.
     pub(super) questions: Questions,
-    /// Runs its share of the commands of a file that is being loaded.
-    lane: Option<Box<Lane>>,
+    /// Runs its share of the commands of a file that is being loaded, or of a primary's stream.
+    /// With it, whether the commands are a primary's.
+    lane: Option<(bool, Box<Lane>)>,
     /// Turns in a row that ended because a shard was busy.
     pub(super) busy: u32,
     /// The script that rests.
@@ -247,7 +249,12 @@ impl Core {
     /// Gives the replies to clients that waited, and were served by this worker's commands, to their workers.
     #[inline]
     pub(super) fn deliver_served(&mut self) {
-        let Some(all) = self.batch.take_served() else { return };
+        let served = self.batch.take_served();
+        self.deliver(served);
+    }
+
+    fn deliver(&mut self, served: Option<Vec<Served>>) {
+        let Some(all) = served else { return };
         let filed = self.store.awaited();
         for served in all {
             if served.worker == self.index {
@@ -315,29 +322,79 @@ impl Core {
         Some(who)
     }
 
-    /// Inserts some of the data that is being loaded; false if none waits.
+    /// Inserts some of the data that is being loaded, or runs commands of a stream; false if none waits.
     #[inline]
     pub(super) fn load(&mut self) -> bool {
-        if !self.state.persist().loading.is_on() {
+        let (loads, applies) = (self.state.persist().loading.is_on(), self.state.replication().replica().applies());
+        if !loads && !applies {
             self.lane = None;
             return false;
         }
-        let now_ms = self.now.unix_ms;
-        if persist::load::step(&self.state, &mut self.store, now_ms) {
+        if loads && persist::load::step(&self.state, &mut self.store, self.now.unix_ms) {
             return true;
         }
-        let applier = &self.state.persist().aof.applier;
+        self.run_lane(applies)
+    }
+
+    /// Runs commands of this worker's lane; false if none waits. Those of a primary's stream have the effects of clients'
+    /// commands on other clients; a file's have none.
+    fn run_lane(&mut self, is_primarys: bool) -> bool {
+        let (state, now_ms) = (Arc::clone(&self.state), self.now.unix_ms);
+        let replica = state.replication().replica();
+        let applier = if is_primarys { &replica.applier } else { &state.persist().aof.applier };
         if self.index >= applier.lanes() {
             return false;
         }
-        let lane = self.lane.get_or_insert_with(|| {
-            Box::new(Lane::new(self.index, self.state.commands().ids(), Some(self.state.keeper()), now_ms))
-        });
+        let known = self.lane.take().filter(|(was_primarys, _)| *was_primarys == is_primarys);
+        let mut lane = known.map_or_else(|| self.new_lane(is_primarys), |(_, lane)| lane);
         let ready = lane.step(applier, &mut self.store, &self.table, now_ms);
+        let served = lane.take_served();
+        self.lane = Some((is_primarys, lane));
         for other in ready.unwrap_or_default().iter().filter(|other| *other != self.index) {
             self.state.workers()[other].send(Message::Load);
         }
+        if is_primarys && ready.is_some() {
+            self.deliver(served);
+            replica.try_hand_on(state.persist().aof.journal());
+        }
         ready.is_some()
+    }
+
+    fn new_lane(&mut self, is_primarys: bool) -> Box<Lane> {
+        let keeper = self.state.keeper();
+        let stats = match is_primarys {
+            true => Arc::clone(self.handle().commands()),
+            false => CommandStats::new(self.state.commands().ids()),
+        };
+        let mut lane = Box::new(Lane::new(self.index, stats, Some(keeper), self.now.unix_ms));
+        if is_primarys {
+            lane.set_events(&mut self.store, Sink::new(Arc::clone(self.state.pubsub()), self.index));
+        }
+        lane
+    }
+
+    /// Does something alone behind the gate, or has itself asked again if that is not to be had.
+    pub(super) fn alone(&mut self, work: AloneWork) {
+        let state = Arc::clone(&self.state);
+        match state.store().gate().exclusive_within(self.store.id(), ALONE_PATIENCE) {
+            Some(_alone) => work.run(&mut self.store),
+            None => self.handle().send(Message::Alone(work)),
+        }
+    }
+
+    /// Ends the waits of all clients for keys: this server is no longer the one to serve them. Their connections end behind that.
+    #[cold]
+    pub(super) fn unblock_all(&mut self) {
+        for client in self.blocked.clients() {
+            if !self.blocked.cancel(client) {
+                continue;
+            }
+            let stats = Arc::clone(self.batch.stats());
+            let who = self.unblock(client, |blocked, out| blocked.reply_demoted(&stats, out));
+            if let Some(conn) = who.and_then(|who| self.conns.get_mut(who)) {
+                conn.session_mut().end_after_reply();
+            }
+        }
     }
 
     /// A signal asks for the end of the server.

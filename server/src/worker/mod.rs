@@ -394,6 +394,11 @@ impl Worker {
                 Message::Copied { client } => self.core.end_wait_for_copies(client),
                 // Looked for in each turn: it has only to wake.
                 Message::Load => {}
+                Message::Alone(work) => self.core.alone(work),
+                Message::Follows(heard) => {
+                    self.core.unblock_all();
+                    let _ = heard.send(());
+                }
                 Message::Shutdown(options) => self.core.shutdown(options),
                 Message::Refresh => self.core.follow_config(),
                 Message::Stop => self.stopping = true,

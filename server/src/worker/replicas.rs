@@ -70,7 +70,7 @@ impl Core {
     }
 
     /// Looks at a replica, once a second: one that waits for its data set is kept in touch with. False if it has been silent
-    /// for too long.
+    /// for too long, or its connection is to end.
     pub(super) fn check_replica(&mut self, id: ConnId) -> bool {
         let conn = &mut self.conns[id];
         let Some(following) = conn.following() else { return true };
@@ -94,6 +94,7 @@ impl Core {
                 }
                 is_there
             }
+            Stage::Ends(_) => false,
             _ => true,
         }
     }

@@ -17,6 +17,7 @@ use std::time::Instant;
 use varve_commands::commands;
 use varve_exec::CommandTable;
 use varve_exec::apply::{Applier, Lane, LaneSet, Router};
+use varve_exec::stats::CommandStats;
 use varve_store::{Options, Store, StoreWorker};
 use varve_testkit::Random;
 
@@ -145,7 +146,7 @@ impl Applying {
 }
 
 fn lane(number: usize) -> Lane {
-    Lane::new(number, commands().ids(), None, START_MS)
+    Lane::new(number, CommandStats::new(commands().ids()), None, START_MS)
 }
 
 /// Applies a stream; seconds, and nanoseconds of CPU.

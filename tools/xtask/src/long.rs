@@ -20,6 +20,7 @@ const RUNS: &[Long] = &[
     },
     Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
+    Long { name: "chains", about: "50 rounds of chains of three servers, of which some are killed", run: chains },
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
@@ -79,6 +80,10 @@ fn bullmq() -> Tally {
 
 fn kills() -> Tally {
     end_to_end("kills", "VARVE_KILLS", "300")
+}
+
+fn chains() -> Tally {
+    end_to_end("replication_chains", "VARVE_CHAINS", "50")
 }
 
 fn peer() -> Tally {

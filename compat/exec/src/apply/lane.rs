@@ -1,9 +1,12 @@
 //! One worker's part of applying a stream: its own session, batch and parser. Of the replies only errors are read: a command
 //! that is refused ends the work, since what it changed when it was written is missing.
 //!
-//! Keys whose time is over stay: the stream says when they went.
+//! Keys whose time is over stay: the stream says when they went. Clients that wait for keys are served as by any other command;
+//! their replies are the caller's to send.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use varve_base::number::parse_i64;
 use varve_protocol::{Args, Parsed, Parser, Reply, RequestLimits};
@@ -13,10 +16,14 @@ use super::queue::{Applier, Chunk, LaneSet, Refused};
 use crate::batch::{Batch, TurnState};
 use crate::command::CommandTable;
 use crate::large_arguments::LargeArguments;
+use crate::notify::Events;
 use crate::script::ScriptKeeper;
 use crate::session::Session;
 use crate::stats::CommandStats;
+use crate::waiting::Served;
 
+/// Time after which a step ends: the worker has clients too.
+const STEP_TIME: Duration = Duration::from_millis(1);
 /// Bytes of replies that keep their buffer.
 const REPLY_KEEP_BYTES: usize = 64 << 10;
 
@@ -27,6 +34,26 @@ pub struct Lane {
     parser: Parser,
     session: Session,
     out: Reply,
+    /// Commands that are not all done.
+    taken: Option<Taken>,
+}
+
+/// Commands of some lanes, and how far they are.
+#[derive(Debug)]
+struct Taken {
+    lanes: LaneSet,
+    chunk: Chunk,
+    done_bytes: usize,
+    done_commands: usize,
+    /// The stretch that is next, and whether its database is selected: a transaction of it may select another one.
+    stretch: usize,
+    is_selected: bool,
+}
+
+impl Taken {
+    fn new((lanes, chunk): (LaneSet, Chunk)) -> Taken {
+        Taken { lanes, chunk, done_bytes: 0, done_commands: 0, stretch: 0, is_selected: false }
+    }
 }
 
 impl fmt::Debug for Lane {
@@ -36,17 +63,27 @@ impl fmt::Debug for Lane {
 }
 
 impl Lane {
-    /// The lane of this number, from 0, of a server whose commands have `ids` ids. Its commands are not counted as clients'.
-    pub fn new(number: usize, ids: usize, keeper: Option<Box<ScriptKeeper>>, now_ms: i64) -> Lane {
-        let mut batch = Batch::new(CommandStats::new(ids));
+    /// The lane of this number, from 0, that counts its commands here.
+    pub fn new(number: usize, stats: Arc<CommandStats>, keeper: Option<Box<ScriptKeeper>>, now_ms: i64) -> Lane {
+        let mut batch = Batch::new(stats);
         if let Some(keeper) = keeper {
             batch.set_keeper(keeper);
         }
-        Lane { number, batch, parser: parser(), session: Session::of_replay(now_ms), out: Reply::new() }
+        Lane { number, batch, parser: parser(), session: Session::of_replay(now_ms), out: Reply::new(), taken: None }
     }
 
-    /// Runs the commands that come next in this lane, and gives the lanes that may go on then; None if none may run now. The
-    /// worker is outside the gate.
+    /// Messages that the stream publishes, and the events of its commands, go to clients of this server.
+    pub fn set_events(&mut self, worker: &mut StoreWorker, events: impl Events + Clone + Send + 'static) {
+        self.batch.set_events(worker, events.clone(), events);
+    }
+
+    /// The replies to clients that waited for keys, since the last call.
+    pub fn take_served(&mut self) -> Option<Vec<Served>> {
+        self.batch.take_served()
+    }
+
+    /// Runs commands that come next in this lane, for some [`STEP_TIME`] or until a shard is busy, and gives the other lanes that
+    /// may go on then; None if none may run now. The worker is outside the gate.
     pub fn step(
         &mut self,
         applier: &Applier,
@@ -54,30 +91,46 @@ impl Lane {
         table: &CommandTable,
         now_ms: i64,
     ) -> Option<LaneSet> {
-        let (lanes, mut chunk) = applier.take(self.number)?;
-        let result = self.run(worker, table, now_ms, &mut chunk);
-        Some(applier.done(lanes, &chunk, result))
+        let mut taken = match self.taken.take() {
+            Some(taken) => taken,
+            None => Taken::new(applier.take(self.number)?),
+        };
+        match self.run(worker, table, now_ms, &mut taken) {
+            Ok(false) => {
+                self.taken = Some(taken);
+                Some(LaneSet::default())
+            }
+            result => Some(applier.done(taken.lanes, &taken.chunk, result.map(drop))),
+        }
     }
 
+    /// Runs commands that were taken; true if all have run.
     fn run(
         &mut self,
         worker: &mut StoreWorker,
         table: &CommandTable,
         now_ms: i64,
-        chunk: &mut Chunk,
-    ) -> Result<(), Refused> {
-        let (mut offsets, mut at) = (&chunk.offsets[..], 0);
-        for &(end, db) in &chunk.stretches {
-            self.session.select(db);
-            let mut input = &mut chunk.bytes[at..end];
-            while !input.is_empty() {
-                let (consumed, commands) = self.turn(worker, table, now_ms, input, offsets)?;
-                (input, offsets) = (input.split_at_mut(consumed).1, &offsets[commands..]);
+        taken: &mut Taken,
+    ) -> Result<bool, Refused> {
+        let begin = Instant::now();
+        let Taken { chunk, done_bytes, done_commands, stretch, is_selected, .. } = taken;
+        while let Some(&(end, db)) = chunk.stretches.get(*stretch) {
+            if !std::mem::replace(is_selected, true) {
+                self.session.select(db);
             }
-            at = end;
+            while *done_bytes < end {
+                let (input, offsets) = (&mut chunk.bytes[*done_bytes..end], &chunk.offsets[*done_commands..]);
+                let (consumed, commands) = self.turn(worker, table, now_ms, input, offsets)?;
+                *done_bytes += consumed;
+                *done_commands += commands;
+                if consumed == 0 || begin.elapsed() >= STEP_TIME {
+                    return Ok(false);
+                }
+            }
+            (*stretch, *is_selected) = (*stretch + 1, false);
         }
-        assert!(offsets.is_empty(), "each command has an offset");
-        Ok(())
+        assert_eq!(*done_commands, chunk.offsets.len(), "each command has an offset");
+        Ok(true)
     }
 
     /// One turn; the bytes and commands that are done with.
@@ -93,7 +146,6 @@ impl Lane {
         let errors = batch.stats().error_replies.get();
         let turn = batch.turn(worker, table, parser, session, now_ms, input, &mut LargeArguments::default(), out);
         let refused = |reason: String| Refused { offset: offsets[turn.commands.min(offsets.len() - 1)], reason };
-        drop(batch.take_served());
         if batch.stats().error_replies.get() != errors {
             let error = refusal(&out.parts().collect::<Vec<_>>().concat(), &input[..turn.consumed], offsets);
             out.clear(REPLY_KEEP_BYTES);
@@ -102,7 +154,7 @@ impl Lane {
         out.clear(REPLY_KEEP_BYTES);
         match turn.state {
             TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) => {}
-            TurnState::Busy | TurnState::Paused => std::thread::yield_now(),
+            TurnState::Busy | TurnState::Paused => {}
             TurnState::Foreign => {
                 let name = name_of(&input[turn.consumed..], 0);
                 return Err(refused(format!("Unknown command '{}'", String::from_utf8_lossy(&name))));

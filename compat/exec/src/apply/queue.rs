@@ -6,9 +6,14 @@
 //!           taken by any of its lanes, once it is at the front of all of them and none of them runs anything
 //! ```
 //! One lock holds all of it: it is taken twice for some 64 KB of commands.
+//!
+//! The works that come at once are a round, which ends where a command of the stream does. While the lanes run, what is applied
+//! is no beginning of the stream: one lane is ahead of another. Whoever needs that has no new round begun ([`Applier::hold`]),
+//! and waits for the end of those that are.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -77,6 +82,8 @@ struct Work {
     /// Where its first command stands in the stream.
     offset: u64,
     lanes: LaneSet,
+    /// The number of its round, from 1.
+    round: u64,
     /// In the first of its lanes.
     chunk: Option<Chunk>,
 }
@@ -100,6 +107,11 @@ struct State {
     lanes: Vec<Waiting>,
     /// Works so far.
     number: u64,
+    /// Rounds so far, and those of them that have begun.
+    rounds: u64,
+    begun: u64,
+    /// No further round begins.
+    held: bool,
     waiting_bytes: usize,
     /// Up to here the stream was routed.
     routed: u64,
@@ -121,7 +133,17 @@ impl Applier {
     /// For this number of lanes, from 1; there are [`LANES_MAX`] at most.
     pub fn new(lanes: usize) -> Applier {
         let lanes = (0..lanes.clamp(1, LANES_MAX)).map(|_| Waiting::default()).collect();
-        let state = State { lanes, number: 0, waiting_bytes: 0, routed: 0, refused: None, stopped: false };
+        let state = State {
+            lanes,
+            number: 0,
+            rounds: 0,
+            begun: 0,
+            held: false,
+            waiting_bytes: 0,
+            routed: 0,
+            refused: None,
+            stopped: false,
+        };
         Applier { state: Mutex::new(state), changed: Condvar::new(), works: AtomicUsize::new(0) }
     }
 
@@ -154,16 +176,74 @@ impl Applier {
         state.refused.is_none()
     }
 
+    /// Waits at most this long until there is room for more commands; true if there is, or one was refused, and no more are to
+    /// come.
+    pub fn wait_for_room_within(&self, most: Duration) -> bool {
+        let until = Instant::now() + most;
+        let mut state = self.state.lock();
+        let is_full = |state: &State| state.waiting_bytes >= WAITING_BYTES_MAX && state.refused.is_none();
+        while is_full(&state) {
+            if self.changed.wait_until(&mut state, until).timed_out() {
+                return !is_full(&state);
+            }
+        }
+        true
+    }
+
+    /// Why the commands behind one are not run any more: it was refused.
+    pub fn refusal(&self) -> Option<String> {
+        self.state.lock().refused.as_ref().map(|refused| refused.reason.clone())
+    }
+
+    /// Has no further round begin until [`Applier::release`]. True if none is under way: all before [`Applier::applied`], and
+    /// nothing behind it, is applied.
+    pub fn hold(&self) -> bool {
+        let mut state = self.state.lock();
+        state.held = true;
+        let begun = state.begun;
+        let is_over =
+            |lane: &Waiting| lane.running.is_none() && lane.works.front().is_none_or(|work| work.round > begun);
+        state.lanes.iter().all(is_over)
+    }
+
+    /// Rounds may begin again, if [`Applier::hold`] was called. Returns the lanes that have something to do then.
+    pub fn release(&self) -> LaneSet {
+        let mut state = self.state.lock();
+        let mut lanes = LaneSet::default();
+        if std::mem::take(&mut state.held) {
+            let waiting = state.lanes.iter().enumerate().filter(|(_, lane)| !lane.works.is_empty());
+            waiting.for_each(|(lane, _)| lanes.add(LaneSet::one(lane)));
+        }
+        lanes
+    }
+
     /// Waits until everything that was routed is applied.
     ///
     /// # Errors
     /// A command was refused: why.
     pub fn finish(&self) -> Result<(), String> {
+        loop {
+            if let Some(result) = self.finish_within(Duration::MAX) {
+                return result;
+            }
+        }
+    }
+
+    /// Waits at most this long until everything that was routed is applied; None if it is not.
+    ///
+    /// # Errors
+    /// A command was refused: why.
+    pub fn finish_within(&self, most: Duration) -> Option<Result<(), String>> {
+        let until = Instant::now().checked_add(most);
         let mut state = self.state.lock();
         while self.works.load(Relaxed) > 0 && !state.stopped {
-            self.changed.wait(&mut state);
+            match until {
+                None => self.changed.wait(&mut state),
+                Some(until) if self.changed.wait_until(&mut state, until).timed_out() => return None,
+                Some(_) => {}
+            }
         }
-        state.refused.as_ref().map_or(Ok(()), |refused| Err(refused.reason.clone()))
+        Some(state.refused.as_ref().map_or(Ok(()), |refused| Err(refused.reason.clone())))
     }
 
     /// Nobody runs commands any more: whoever waits is told this reason.
@@ -179,13 +259,15 @@ impl Applier {
         let mut state = self.state.lock();
         // They stand behind what was refused.
         let refused = state.refused.is_some();
+        state.rounds += 1;
+        let round = state.rounds;
         for (lanes, chunk) in works.drain(..).filter(|_| !refused) {
             state.waiting_bytes += chunk.memory();
             state.number += 1;
             self.works.fetch_add(1, Relaxed);
             let (number, offset, mut chunk) = (state.number, chunk.offsets[0], Some(chunk));
             for lane in lanes.iter() {
-                state.lanes[lane].works.push_back(Work { number, offset, lanes, chunk: chunk.take() });
+                state.lanes[lane].works.push_back(Work { number, offset, lanes, round, chunk: chunk.take() });
             }
         }
         state.routed = routed;
@@ -197,7 +279,10 @@ impl Applier {
             return None;
         }
         let mut state = self.state.lock();
-        let Work { number, offset, lanes, .. } = *state.lanes[lane].works.front()?;
+        let Work { number, offset, lanes, round, .. } = *state.lanes[lane].works.front()?;
+        if state.held && round > state.begun {
+            return None;
+        }
         let is_next = |lane: usize| {
             let waiting = &state.lanes[lane];
             waiting.running.is_none() && waiting.works.front().is_some_and(|work| work.number == number)
@@ -205,6 +290,7 @@ impl Applier {
         if !lanes.iter().all(is_next) {
             return None;
         }
+        state.begun = state.begun.max(round);
         let mut chunk = None;
         for lane in lanes.iter() {
             state.lanes[lane].running = Some(offset);
@@ -310,6 +396,27 @@ mod tests {
         assert_eq!(applier.state.lock().waiting_bytes, 0);
         applier.begin(0);
         assert_eq!(applier.finish(), Ok(()));
+    }
+
+    #[test]
+    fn a_round_that_has_begun_is_brought_to_its_end_and_no_other_begins() {
+        let applier = Applier::new(2);
+        assert!(applier.hold(), "nothing is under way");
+        applier.push(&mut vec![(lanes(&[0]), chunk(10)), (lanes(&[1]), chunk(20))], 30);
+        assert!(take(&applier, 0).is_none() && applier.hold());
+        assert_eq!(applier.release(), lanes(&[0, 1]));
+        applier.push(&mut vec![(lanes(&[0]), chunk(30))], 40);
+        let (_, of, first) = take(&applier, 0).expect("offset 10");
+        assert!(!applier.hold(), "a round is under way");
+        applier.done(of, &first, Ok(()));
+        assert!(take(&applier, 0).is_none(), "the next round waits");
+        assert!(!applier.hold(), "the other lane is behind");
+        let (_, of, second) = take(&applier, 1).expect("offset 20 is of the round that has begun");
+        applier.done(of, &second, Ok(()));
+        assert!(applier.hold());
+        assert_eq!(applier.applied(), 30);
+        assert_eq!((applier.release(), applier.release()), (lanes(&[0]), lanes(&[])));
+        assert!(take(&applier, 0).is_some());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!   MULTI .. EXEC                  the lanes of all its commands, as one command
 //!   any key may be touched         all lanes
 //!   no key                         the first lane
+//!   a question to the reader       no lane: the caller answers it
 //! ```
 //! Not here: what the commands do, and what is wrong with one: it goes to a lane, which refuses it.
 
@@ -33,6 +34,10 @@ pub struct Router {
     gathered: Vec<Gathered>,
     /// In the order of the stream, as far as a lane is concerned.
     works: Vec<(LaneSet, Chunk)>,
+    /// The stream's writer has asked its reader something.
+    asked: bool,
+    /// The caller needs all bytes itself.
+    copies: bool,
 }
 
 /// A transaction whose EXEC has not come.
@@ -80,9 +85,44 @@ enum Routed {
 impl Router {
     /// For a stream whose first command finds database 0 selected.
     pub fn new() -> Router {
+        Router::in_database(0)
+    }
+
+    /// For a stream whose first command finds this database selected.
+    pub fn in_database(db: u32) -> Router {
         let limits = RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() };
         let parser = Parser::new(limits);
-        Router { parser, spans: Vec::new(), db: 0, open: None, gathered: Vec::new(), works: Vec::new() }
+        Router {
+            parser,
+            spans: Vec::new(),
+            db,
+            open: None,
+            gathered: Vec::new(),
+            works: Vec::new(),
+            asked: false,
+            copies: false,
+        }
+    }
+
+    /// Long commands are copied too: the caller needs their bytes itself.
+    #[must_use]
+    pub fn copying(self) -> Router {
+        Router { copies: true, ..self }
+    }
+
+    /// Where the transaction begins that is open, which no lane has; None if there is none.
+    pub fn open_at(&self) -> Option<u64> {
+        self.open.as_ref().and_then(|open| open.offsets.first().copied())
+    }
+
+    /// The database that is selected where the stream was routed to.
+    pub fn db(&self) -> u32 {
+        self.db
+    }
+
+    /// Whether the stream's writer has asked its reader how far it is, since the last call.
+    pub fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.asked)
     }
 
     /// Routes the whole commands at the front of `bytes`, which stand at `offset` of the stream; gives how many bytes that
@@ -104,7 +144,12 @@ impl Router {
                 Parsed::Request { consumed } => {
                     let routed = self.route(&bytes[at..at + consumed], (store, table));
                     let place = offset + at as u64;
-                    if consumed == bytes.len() && consumed > CHUNK_BYTES && self.open.is_none() {
+                    let Some(routed) = routed else {
+                        self.asked = true;
+                        at += consumed;
+                        continue;
+                    };
+                    if consumed == bytes.len() && consumed > CHUNK_BYTES && self.open.is_none() && !self.copies {
                         self.put_large(routed, place, std::mem::take(bytes));
                     } else {
                         self.put(routed, place, &bytes[at..at + consumed]);
@@ -122,7 +167,7 @@ impl Router {
         (0..self.gathered.len()).for_each(|lane| self.flush(lane));
         let mut lanes = LaneSet::default();
         self.works.iter().for_each(|(of, _)| lanes.add(*of));
-        let routed = self.open.as_ref().and_then(|open| open.offsets.first().copied());
+        let routed = self.open_at();
         applier.push(&mut self.works, routed.unwrap_or(offset + at as u64));
         fault.map_or(Ok((at, lanes)), Err)
     }
@@ -136,12 +181,13 @@ impl Router {
         }
     }
 
-    /// Where a request goes.
-    fn route(&self, request: &[u8], (store, table): (&Store, &CommandTable)) -> Routed {
+    /// Where a request goes; None if it is a question to the stream's reader.
+    fn route(&self, request: &[u8], (store, table): (&Store, &CommandTable)) -> Option<Routed> {
         let args = Args::new(request, &self.spans);
         // A lane says what is wrong with it.
-        let Ok(command) = table.resolve(args) else { return Routed::To(LaneSet::one(0)) };
-        match command.exec {
+        let Ok(command) = table.resolve(args) else { return Some(Routed::To(LaneSet::one(0))) };
+        Some(match command.exec {
+            Exec::Server if command.behaviour.has(Behaviour::ASKS_REPLICAS) => return None,
             Exec::Transaction(Step::Multi) => Routed::Begins,
             Exec::Transaction(Step::Exec) => Routed::Runs,
             Exec::Transaction(Step::Discard) => Routed::Discards,
@@ -151,7 +197,7 @@ impl Router {
             Exec::Session(_) if command.behaviour.has(Behaviour::SELECTS) => selected(args, store),
             Exec::Session(_) => Routed::To(LaneSet::one(0)),
             _ => Routed::To(self.all()),
-        }
+        })
     }
 
     fn all(&self) -> LaneSet {

@@ -72,7 +72,7 @@ impl Batch {
         let inside = if waits { None } else { store.gate().try_enter(local.id()) };
         if inside.is_some() {
             let mut tx = Tx::new(store, local, session.db());
-            tx.set_overdue(session.overdue(self.pause != Pause::None));
+            tx.set_overdue(session.overdue(self.pause != Pause::None || self.denied.hides_overdue(writes)));
             progress = self.parts(&mut ongoing, &mut tx, (out, out_max), &mut spent_ns);
             tx.finish();
         }
@@ -217,7 +217,8 @@ impl Batch {
         });
         debug_assert!(named.is_ok(), "the command has run with these keys");
         let mut tx = Tx::new(store, local, session.db()).patient();
-        tx.set_overdue(session.overdue(self.pause != Pause::None));
+        let writes = command.flags.has(Flags::WRITE);
+        tx.set_overdue(session.overdue(self.pause != Pause::None || self.denied.hides_overdue(writes)));
         let (begin, insists) = (Instant::now(), session.busy_tries() >= TRIES_MAX);
         let mut ctx = Ctx::of_owned(command, tx, out, session);
         ctx.set_call(command, args, &keys);

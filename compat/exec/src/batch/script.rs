@@ -338,6 +338,9 @@ impl ScriptCalls for Calls<'_> {
                 Some(WritesDenied::Unwritten(errno)) => return Err(CommandError::script_unwritten(errno)),
                 Some(WritesDenied::Unreplicated) => return Err(CommandError::UNREPLICATED),
                 None if read_only => return Err(CommandError::SCRIPT_NOT_READ_ONLY),
+                None if self.denied.replica.is_some_and(|rules| rules.read_only) => {
+                    return Err(CommandError::SCRIPT_READ_ONLY);
+                }
                 None => {}
             }
         }
@@ -512,9 +515,9 @@ impl<'c> Calls<'c> {
         let Some(token) = self.store.try_token() else { return false };
         self.out_of_memory = worker.admit(bytes).is_err();
         worker.begin_unit();
-        let still = self.still;
+        let hides = self.still || self.denied.hides_overdue(true);
         let session = self.session();
-        let (db, overdue) = (session.db(), session.overdue(still));
+        let (db, overdue) = (session.db(), session.overdue(hides));
         let mut tx = Tx::new(self.store, worker.parts().1, db);
         tx.set_overdue(overdue);
         tx.gather(&token);
@@ -651,7 +654,7 @@ impl<'c> Calls<'c> {
             At::Alone(worker, gate) => {
                 {
                     let mut tx = Tx::new(self.store, worker.parts().1, session.db());
-                    tx.set_overdue(session.overdue(self.still));
+                    tx.set_overdue(session.overdue(self.still || self.denied.hides_overdue(true)));
                     let mut ctx = Ctx::of_owned(d, tx, &mut *scratch, &mut *session);
                     self.run_on_keys(d, &mut ctx, request, mark);
                     let Ctx { mut tx, .. } = ctx;

@@ -273,7 +273,7 @@ impl Running<'_> {
         let multi = session.multi().expect("EXEC inside MULTI");
         let keys = Keys::of(&multi.queue, table, &store, session.db());
         let mut tx = Tx::new(&store, worker.parts().1, session.db());
-        tx.set_overdue(session.overdue(batch.pause != Pause::None));
+        tx.set_overdue(session.overdue(batch.pause != Pause::None || batch.denied.hides_overdue(true)));
         let mut shards = std::mem::take(&mut batch.shards);
         shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         if let Some(watching) = session.watching() {
@@ -495,7 +495,7 @@ impl Transaction {
         while !parts.abandoned {
             let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
             let mut tx = Tx::new(&store, worker.parts().1, session.db());
-            tx.set_overdue(session.overdue(parts.still));
+            tx.set_overdue(session.overdue(parts.still || parts.denied.hides_overdue(true)));
             self.stretch(parts.observers, Held { tx, keys: &keys }, table, session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;

@@ -8,7 +8,7 @@
 //!   file     #TS:1790000000 and these bytes       of talk: #SAID:PING
 //! ```
 //! Talk is what a primary says to its replicas and does not do: it stands in the stream, and a file has a note in its place. A
-//! note is for readers of a file: it stands in no stream. A mark is a note alone, of how far the stream is. Not here: what the
+//! note is for readers of a file (the time, the database of a stream that goes on there): it stands in no stream. A mark is a note alone, of how far the stream is. Not here: what the
 //! requests are (`stream.rs`), and where the pieces go (`queue.rs`).
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Chunk {
     counted: Option<Counted>,
     /// Its bytes stand in the stream alone.
     is_talk: bool,
-    /// The line that stands in front of its bytes in a file.
+    /// The bytes that stand in front of its own in a file.
     note: Vec<u8>,
     mark: Option<StreamMark>,
 }
@@ -94,7 +94,7 @@ impl Chunk {
         self.is_talk || self.mark.is_some()
     }
 
-    /// Puts a line in front of it in a file.
+    /// Puts these bytes in front of it in a file.
     pub(super) fn set_note(&mut self, note: Vec<u8>) {
         self.note = note;
     }

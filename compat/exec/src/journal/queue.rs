@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
-use varve_aof::{Note, StreamPlace, put_request, select};
+use varve_aof::{Note, StreamPlace, own_selection, put_request, select};
 use varve_base::rank::{self, Rank};
 use varve_store::{EffectSink, Unit};
 
@@ -70,7 +70,7 @@ struct Tail {
     stream: EffectStream,
     chunks: Vec<Chunk>,
     spare: Vec<Vec<u8>>,
-    /// The line that stands in front of the next chunk in a file.
+    /// The line that stands in front of the next chunk in a file alone: no replica is sent it.
     note: Vec<u8>,
     /// The stream that the bytes are; None while they are nobody's.
     origin: Option<Origin>,
@@ -114,7 +114,7 @@ pub struct Taken {
     pub chunks: Vec<Arc<Chunk>>,
     /// The position behind them.
     pub end: u64,
-    /// The database that is selected behind them; None at the beginning of a file.
+    /// The database that is selected behind them; None before the first of all, and at a cut.
     pub db: Option<u32>,
     /// The cut behind them.
     pub cut: Option<Cut>,
@@ -174,7 +174,6 @@ impl Journal {
     pub fn cut(&self, cut: Cut) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
         let mut tail = self.tail.lock();
-        tail.stream = EffectStream::default();
         self.stamped_s.store(0, Ordering::Relaxed);
         let at = tail.end;
         tail.cuts.push((at, cut));
@@ -197,6 +196,42 @@ impl Journal {
         tail.origin = origin;
         tail.mark();
         self.wake(&mut tail);
+    }
+
+    /// The bytes from here on, the position that is given, are another server's: their reader has this database selected. The
+    /// gate is held alone.
+    pub fn follow_from(&self, db: u32) -> u64 {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut tail = self.tail.lock();
+        if tail.stream.db() != Some(db) {
+            // A file is in another one at this place; the stream does not say it.
+            tail.note.extend(own_selection(db));
+            tail.stream.follow(db);
+        }
+        tail.end
+    }
+
+    /// Appends bytes of another server's stream as they are: whole commands, which leave their reader in database `after`.
+    pub fn append_received(&self, bytes: Vec<u8>, after: u32) {
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut tail = self.tail.lock();
+        assert!(tail.stream.db().is_some(), "received bytes do not say their database where they begin");
+        if bytes.len() <= COPY_BYTES_MAX {
+            tail.copy(&bytes);
+        } else {
+            let (length, chunk) = (bytes.len() as u64, Chunk::new(bytes, tail.stream.db()));
+            tail.begin_chunk(chunk);
+            tail.end += length;
+        }
+        tail.stream.follow(after);
+        self.end.store(tail.end, Ordering::Release);
+        self.wake(&mut tail);
+    }
+
+    /// The database that a reader of all bytes so far has selected; None if that is not known.
+    pub fn db(&self) -> Option<u32> {
+        let _leaf = rank::enter(Rank::Leaf);
+        self.tail.lock().stream.db()
     }
 
     /// Has [`Journal::take`] return.
@@ -277,7 +312,7 @@ impl Journal {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
         if now_s > self.stamped_s.load(Ordering::Relaxed) {
             self.stamped_s.store(now_s, Ordering::Relaxed);
-            tail.note = Note::Time(now_s).line();
+            tail.note.extend(Note::Time(now_s).line());
         }
     }
 }
@@ -329,7 +364,7 @@ impl Tail {
         let Some(Origin { id, base, since }) = &self.origin else { return };
         self.marked_at = self.end;
         let offset = (base + self.end as i64) as u64;
-        let place = StreamPlace { id: id.clone(), offset, since: *since };
+        let place = StreamPlace { id: id.clone(), offset, since: *since, db: self.stream.db().unwrap_or(0) };
         self.chunks.push(Chunk::mark(StreamMark::At(offset), &Note::Stream(place), self.stream.db()));
     }
 
@@ -432,7 +467,8 @@ mod tests {
         );
         assert_eq!((first.cut, first.end), (Some(Cut::NewFile), at));
         let second = journal.take(NOW, &mut Vec::new());
-        assert_eq!(text(&second), "*2 $6 SELECT $1 3 *3 $3 SET $1 c $1 3 ", "a new file selects its database");
+        assert_eq!(text(&second), "*3 $3 SET $1 c $1 3 ", "the stream does not depend on where files begin");
+        assert_eq!(second.chunks[0].db, Some(3), "a file that begins here selects it");
         assert_eq!((second.cut, second.end), (None, journal.end()));
         assert!(bytes(&journal.take(NOW, &mut Vec::new())).is_empty());
     }
@@ -454,7 +490,7 @@ mod tests {
         journal.cut(Cut::NewFile);
         let cuts = [(); 3].map(|()| journal.take(NOW, &mut Vec::new()));
         assert_eq!(cuts.each_ref().map(|taken| taken.cut), [Some(Cut::End), Some(Cut::NewFile), None]);
-        assert_eq!(cuts[2].db, None, "a file begins");
+        assert_eq!(cuts[2].db, Some(5));
     }
 
     /// Positions are offsets of the stream: a line with the time is in the file alone, and so is the note that talk leaves.
@@ -513,8 +549,8 @@ mod tests {
             journal.reached(Reached { synced: taken.end, released: taken.end });
         }
         let StreamMark::At(last) = marks[3] else { panic!("{marks:?}") };
-        assert_eq!((marks.len(), marks[0], last), (4, StreamMark::At(1000), 1000 + journal.end() - before - 50));
-        assert!(files[1].starts_with(format!("#REPL:{id} {last} 1000\r\n").as_bytes()));
+        assert_eq!((marks.len(), marks[0], last), (4, StreamMark::At(1000), 1000 + journal.end() - before - 27));
+        assert!(files[1].starts_with(format!("#REPL:{id} {last} 1000 0\r\n").as_bytes()));
         let (mut sieve, mut out) = (varve_aof::Sieve::default(), Vec::new());
         files.iter().for_each(|file| sieve.push(file, &mut out).expect("no gap"));
         assert!(out == stream[before as usize..], "all of the stream, and nothing else");
@@ -522,6 +558,26 @@ mod tests {
         journal.set_origin(None);
         let taken = journal.take(NOW, &mut Vec::new());
         assert_eq!(taken.chunks[0].file_part(0), b"#REPL:-\r\n");
+    }
+
+    /// A replica's stream is its primary's, byte for byte; a file that begins within it selects its database by itself.
+    #[test]
+    fn received_bytes_stay_as_they_are_wherever_files_begin() {
+        let (journal, mut workers) = journaled(1);
+        set(&mut workers[0], 9, b"a", b"1");
+        let at = journal.follow_from(3);
+        journal.append_received(b"one ".to_vec(), 3);
+        journal.cut(Cut::NewFile);
+        let long = vec![b'x'; 2 * COPY_BYTES_MAX];
+        journal.append_received(long.clone(), 5);
+        assert_eq!(journal.end(), at + 4 + long.len() as u64);
+        let first = journal.take(NOW, &mut Vec::new());
+        assert!(bytes(&first).ends_with(b"$1\r\n1\r\none "));
+        let file: Vec<&[u8]> = first.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect();
+        assert!(file.concat().ends_with(b"$1\r\n1\r\n#OWN:23\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\none "));
+        let second = journal.take(NOW, &mut Vec::new());
+        assert_eq!((bytes(&second), second.chunks[0].db, second.db), (long, Some(3), Some(5)));
+        assert_eq!((journal.db(), journal.follow_from(5)), (Some(5), journal.end()));
     }
 
     #[test]

@@ -51,11 +51,34 @@ impl Store {
     /// A file is being loaded from now on, or no longer: meanwhile no limit holds, and nothing expires or is evicted by
     /// itself, since the file says what went. What is set meanwhile holds from the end of the loading on.
     pub fn set_loading(&self, on: bool) {
-        self.limit().lift(on);
-        self.hold_wheels(on);
+        self.loading.store(on, Relaxed);
+        self.follow_limit();
         if !on {
             self.expect_keys(0);
         }
+    }
+
+    /// True while a file is being loaded.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.load(Relaxed)
+    }
+
+    /// Another server decides from now on which keys go, or no longer: meanwhile nothing expires by itself, and with
+    /// `unlimited` no limit holds.
+    pub fn set_following(&self, follows: bool, unlimited: bool) {
+        self.follows.store(follows, Relaxed);
+        self.follows_unlimited.store(follows && unlimited, Relaxed);
+        self.follow_limit();
+    }
+
+    /// True while another server decides which keys go.
+    pub fn is_following(&self) -> bool {
+        self.follows.load(Relaxed)
+    }
+
+    /// Has the limit hold, unless there is a reason for none.
+    fn follow_limit(&self) {
+        self.limit().lift(self.loading.load(Relaxed) || self.follows_unlimited.load(Relaxed));
     }
 
     /// The policy that makes room at the limit.

@@ -100,7 +100,10 @@ pub struct Store {
     /// How much of a round goes to expiry, 1 to [`EXPIRE_EFFORT_MAX`].
     expire_effort: AtomicU32,
     /// A file is being loaded.
-    loading: SharedBool,
+    pub(super) loading: SharedBool,
+    /// Another server decides which keys go, and whether the limit holds meanwhile.
+    pub(super) follows: SharedBool,
+    pub(super) follows_unlimited: SharedBool,
     /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
     pub(super) event_mask: AtomicU32,
     /// Until when nothing is expired or evicted, milliseconds of Unix time (CLIENT PAUSE).
@@ -186,6 +189,8 @@ impl Store {
             active_expire: SharedBool::new(true),
             expire_effort: AtomicU32::new(1),
             loading: SharedBool::new(false),
+            follows: SharedBool::new(false),
+            follows_unlimited: SharedBool::new(false),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
             still_until: SharedI64::new(0),
@@ -457,14 +462,9 @@ impl Store {
         self.still_until.load(Relaxed)
     }
 
-    /// True unless the wheels are held (DEBUG SET-ACTIVE-EXPIRE 0, loading).
+    /// True unless the wheels are held (DEBUG SET-ACTIVE-EXPIRE 0, loading, following another server).
     pub(crate) fn expires_actively(&self) -> bool {
-        self.active_expire.load(Relaxed) && !self.loading.load(Relaxed)
-    }
-
-    /// A file is being loaded: the wheels stand still.
-    pub(super) fn hold_wheels(&self, loading: bool) {
-        self.loading.store(loading, Relaxed);
+        self.active_expire.load(Relaxed) && !self.loading.load(Relaxed) && !self.follows.load(Relaxed)
     }
 
     /// This number of keys is going to be there: the shards' indexes get room for them at once, and keep it until other

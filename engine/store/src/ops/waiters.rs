@@ -162,8 +162,8 @@ impl Tx<'_> {
     /// A key is ready if it has what somebody waits for.
     #[cold]
     fn note_ready(&mut self, k: &Key<'_>, at: usize) {
-        // While a file is replayed a stream is there before its groups are. Nobody is served by what was done before.
-        if !self.ends_overdue() {
+        // While a file is loaded a stream is there before its groups are. Nobody is served by what was done before.
+        if self.store.is_loading() {
             return;
         }
         let store = self.store;

@@ -100,6 +100,11 @@ impl BlockedClients {
         None
     }
 
+    /// The clients that wait.
+    pub(crate) fn clients(&self) -> Vec<u64> {
+        self.waiting.keys().copied().collect()
+    }
+
     /// True if this client waits, and nobody serves it any more.
     pub(crate) fn cancel(&self, client: u64) -> bool {
         self.waiting.get(&client).is_some_and(|wait| wait.blocked.cancel())

@@ -24,6 +24,11 @@ impl ClientClass {
 }
 
 impl Filter {
+    /// True if the link to a primary is meant, and no other one.
+    pub(crate) fn is_of_primary(&self) -> bool {
+        *self == Filter { class: Some(ClientClass::Master), ..Filter::default() }
+    }
+
     /// True if the connection passes all that is set.
     pub(crate) fn admits(&self, conn: &Conn) -> bool {
         let is = |wanted: &Option<Vec<u8>>, text: &dyn Fn() -> String| {

@@ -1,5 +1,7 @@
 //! One function a section. The order of the fields is Redis's.
 
+use std::time::Instant;
+
 use varve_commands::segments::utilisation;
 use varve_scripts::ScriptMemory;
 use varve_store::Defragged;
@@ -7,6 +9,7 @@ use varve_store::Defragged;
 use super::facts::Facts;
 use super::{Lines, human};
 use crate::features::acl::state::log::Reason;
+use crate::features::replication::state::replica::{Address, LinkFacts, LinkStage};
 use crate::features::replication::state::replicas::Stage;
 use crate::system::version;
 
@@ -254,9 +257,42 @@ fn expiry(facts: &Facts, out: &mut Lines) {
     out.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
 }
 
+/// The link of a replica to its primary.
+fn following(facts: &Facts, primary: &Address, link: &LinkFacts, out: &mut Lines) {
+    let (is_up, syncs) = (link.stage == LinkStage::Up, link.stage == LinkStage::Sync);
+    let seconds_since = |then: Option<Instant>| then.map_or(-1, |then| then.elapsed().as_secs() as i64);
+    out.put("role", "slave");
+    out.put("master_host", &primary.host);
+    out.put("master_port", primary.port);
+    out.put("master_link_status", if is_up { "up" } else { "down" });
+    out.put("master_last_io_seconds_ago", seconds_since(link.heard.filter(|_| is_up)));
+    out.put("master_sync_in_progress", u8::from(syncs));
+    out.put("slave_read_repl_offset", facts.replication.offset);
+    out.put("slave_repl_offset", facts.replication.offset);
+    if syncs {
+        let (total, read) = link.sync_bytes;
+        let percent = if total > 0 { read as f64 * 100.0 / total as f64 } else { 0.0 };
+        out.put("master_sync_total_bytes", total);
+        out.put("master_sync_read_bytes", read);
+        out.put("master_sync_left_bytes", total as i64 - read as i64);
+        out.put("master_sync_perc", format!("{percent:.2}"));
+        out.put("master_sync_last_io_seconds_ago", seconds_since(link.heard));
+    }
+    if !is_up {
+        out.put("master_link_down_since_seconds", seconds_since(link.down_since));
+    }
+    let settings = &facts.config.replica;
+    out.put("slave_priority", settings.priority);
+    out.put("slave_read_only", u8::from(settings.read_only));
+    out.put("replica_announced", u8::from(settings.is_announced));
+}
+
 pub(super) fn replication(facts: &Facts, out: &mut Lines) {
     let (replication, settings) = (&facts.replication, &facts.config.replication);
-    out.put("role", "master");
+    match &replication.primary {
+        None => out.put("role", "master"),
+        Some((primary, link)) => following(facts, primary, link, out),
+    }
     out.put("connected_slaves", replication.replicas.len());
     if settings.needs_replicas() {
         out.put("min_slaves_good_slaves", replication.good_replicas);
@@ -264,7 +300,7 @@ pub(super) fn replication(facts: &Facts, out: &mut Lines) {
     for (nth, replica) in replication.replicas.iter().enumerate() {
         let (address, port, offset) = (&replica.address, replica.port, replica.acked);
         let state = match replica.stage {
-            Stage::WaitsForWalk | Stage::InWalk | Stage::Lost => "wait_bgsave",
+            Stage::WaitsForWalk | Stage::InWalk | Stage::Ends(_) => "wait_bgsave",
             Stage::Gets(_) => "send_bulk",
             Stage::Online => "online",
         };

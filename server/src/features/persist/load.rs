@@ -3,9 +3,10 @@
 //! ```text
 //!  start      main thread: read, cut --> batches (state/batch.rs) --> workers: a batch a turn of their loops
 //!             clients: LOADING, but for commands that do without data
+//!  replica    the link's thread does the main thread's part, for a primary's data
 //!  RELOAD     one worker, alone behind the gate, does both
 //! ```
-//! A damaged file is refused: the log says at which offset and why, nothing of it is served, and the process ends.
+//! A damaged file is refused: the log says at which offset and why, and nothing of it is served. At the start the process ends.
 //!
 //! Not here: what an entry becomes (`insert.rs`).
 
@@ -31,6 +32,8 @@ use crate::system::error_text;
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a file that a key with a value takes at least: a number of keys that lies costs no more than the file.
 const KEY_BYTES_MIN: u64 = 4;
+/// How often it is looked whether a save that was given up has ended.
+const STEP: Duration = Duration::from_millis(1);
 /// Entries of a batch while loading is slowed down.
 const SLOW_ENTRIES: usize = 16;
 
@@ -76,7 +79,11 @@ fn file_at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn Fn()) -
         // Keys that are due are left out of what is loaded: the stream says that they go.
         stream::carry_on(state, &place).map_err(|error| refused(error_text(&error)))?;
     }
+    // A replica keeps what is due until its primary says that it goes.
+    let overdue_stay = &state.persist().loading.overdue_stay;
+    overdue_stay.store(state.store().is_following(), Relaxed);
     insert_all(state, Box::new(file)).map_err(refused)?;
+    overdue_stay.store(false, Relaxed);
     tracing::info!("DB loaded from disk: {:.3} seconds", start.elapsed().as_secs_f64());
     Ok(())
 }
@@ -87,11 +94,73 @@ fn begin(state: &ServerState, file: &File) {
     state.persist().loading.begin(save::now_s(), bytes);
 }
 
-/// Has the workers insert all entries of an RDB file; gives the offset of its end.
+/// The end of an RDB file that was loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// Its offset.
+    pub(super) offset: u64,
+    /// The database that the stream behind it has selected, if the file says it.
+    pub(crate) stream_db: Option<u32>,
+}
+
+/// Throws all data away, to load other data: clients are refused from now on, and no effects are kept. A save that is under
+/// way is given up. The gate is held alone.
+pub(super) fn empty(state: &ServerState, worker: &mut StoreWorker) {
+    let store = state.store();
+    store.keep_effects(false);
+    store.set_loading(true);
+    state.persist().loading.set(true);
+    store.flush_all(worker);
+    state.scripts().functions().flush();
+    // This is no FLUSHALL: the files are to stay as they are.
+    let _ = state.persist().follow_flushes(store.flushes());
+    // A rewrite would give its base its place, and remove files, while others are read.
+    save::cancel(state, u64::MAX);
+    worker.park();
+}
+
+/// Throws all data away, since a primary's is about to be loaded. The append-only file is left as it is, and begins anew behind
+/// that. The gate is held alone.
+pub(crate) fn empty_for_primary(state: &ServerState, worker: &mut StoreWorker) {
+    empty(state, worker);
+    aof::leave(state);
+}
+
+/// Loads a primary's data of this number of bytes, 0 if that is not known, behind [`empty_for_primary`]. [`serve_again`]
+/// follows.
+///
+/// # Errors
+/// It cannot be loaded: why. Some of it is.
+pub(crate) fn of_primary(state: &ServerState, source: Box<dyn Read + Send>, bytes: u64) -> Result<Ended, String> {
+    let loading = &state.persist().loading;
+    while state.persist().under_way().is_some() {
+        if state.is_stopping() {
+            return Err(SERVER_ENDS.to_owned());
+        }
+        std::thread::sleep(STEP);
+    }
+    loading.begin(save::now_s(), bytes);
+    // The primary says when a key goes.
+    loading.overdue_stay.store(true, Relaxed);
+    let ended = insert_all(state, source);
+    loading.overdue_stay.store(false, Relaxed);
+    loading.batches.forget_refusal();
+    ended
+}
+
+/// The data is whole: clients are served, and files kept as the settings say.
+pub(crate) fn serve_again(state: &ServerState) {
+    state.persist().set_saved(state.store().totals().changes);
+    state.store().set_loading(false);
+    state.persist().loading.set(false);
+    aof::begin_anew(state);
+}
+
+/// Has the workers insert all entries of an RDB file.
 ///
 /// # Errors
 /// The file cannot be loaded: why.
-pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> Result<u64, String> {
+pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> Result<Ended, String> {
     let batches = &state.persist().loading.batches;
     let mut reading = Reading::new(state, source, false);
     reading.read(|batch| {
@@ -100,7 +169,7 @@ pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> R
         Ok(())
     })?;
     batches.finish()?;
-    Ok(reading.reader.offset())
+    Ok(Ended { offset: reading.reader.offset(), stream_db: reading.stream_db })
 }
 
 /// Inserts a batch of the file that is being loaded; false if none waits. The worker is outside the gate.
@@ -173,6 +242,8 @@ struct Reading<'s> {
     merge: bool,
     batch: Option<Batch>,
     db: u64,
+    /// The database that the stream behind the file has selected.
+    stream_db: Option<u32>,
     /// Keys of all databases, as far as the file has said their number.
     expected: u64,
     began: Instant,
@@ -188,6 +259,7 @@ impl<'s> Reading<'s> {
             merge,
             batch: None,
             db: 0,
+            stream_db: None,
             expected: 0,
             began: now,
             reported: now,
@@ -222,7 +294,7 @@ impl<'s> Reading<'s> {
 
     /// Reads up to the end of the next entry, and gives the number of entries in the batch; None at the end of the file.
     fn entry(&mut self) -> Result<Option<usize>, String> {
-        let Reading { state, reader, merge, batch, db, expected, .. } = self;
+        let Reading { state, reader, merge, batch, db, stream_db, expected, .. } = self;
         loop {
             let dialect = reader.dialect();
             match reader.next_event().map_err(|error| error.to_string())? {
@@ -232,6 +304,7 @@ impl<'s> Reading<'s> {
                     let bytes = state.persist().loading.total_bytes.load(Relaxed);
                     state.store().expect_keys((*expected).min(bytes / KEY_BYTES_MIN));
                 }
+                Event::Aux { name: rdb_file::STREAM_DB, value } => *stream_db = rdb_file::stream_db(value),
                 Event::Aux { .. } | Event::Slot => {}
                 Event::Function(text) => {
                     let scripts = state.scripts();

@@ -46,15 +46,20 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
         Some(errno) => Some(WritesDenied::Unwritten(errno)),
         None => (!is_replicated(state, config)).then_some(WritesDenied::Unreplicated),
     };
-    let writes_wait = persist.queued().is_full() || persist.aof.is_full();
-    Denied { loading: persist.loading.is_on(), writes, writes_wait, busy: None }
+    let replica = state.replication().replica();
+    let writes_wait = persist.queued().is_full() || persist.aof.is_full() || replica.leaves();
+    let replica = replica.rules(config.replica.read_only, config.replica.serves_stale);
+    Denied { loading: persist.loading.is_on(), writes, writes_wait, busy: None, replica }
 }
 
 /// True if as many replicas follow closely as must for writes.
 #[inline]
 fn is_replicated(state: &ServerState, config: &Config) -> bool {
     let settings = &config.replication;
-    !settings.needs_replicas() || state.replication().replicas().good() >= settings.replicas_min
+    let replication = state.replication();
+    !settings.needs_replicas()
+        || replication.replica().follows()
+        || replication.replicas().good() >= settings.replicas_min
 }
 
 /// `SAVE`: replies when the file is on disk.

@@ -250,22 +250,31 @@ impl SaveFile {
     }
 }
 
+/// The field about the file that names the database which the stream behind it has selected.
+pub(super) const STREAM_DB: &[u8] = b"repl-stream-db";
+
+/// The database that the field names.
+pub(super) fn stream_db(value: &[u8]) -> Option<u32> {
+    parse_i64(value).and_then(|db| u32::try_from(db).ok())
+}
+
 /// The place of the replication stream that a file has noted, if it has.
 pub(super) fn stream_of(path: &Path) -> Option<StreamPlace> {
-    let (mut reader, mut id, mut offset) = (Reader::new(File::open(path).ok()?), None, None);
+    let (mut reader, mut id, mut offset, mut db) = (Reader::new(File::open(path).ok()?), None, None, 0);
     loop {
         match reader.next_event().ok()? {
             Event::Aux { name: b"repl-id", value } => id = str::from_utf8(value).ok().map(str::to_owned),
             Event::Aux { name: b"repl-offset", value } => {
                 offset = parse_i64(value).and_then(|at| u64::try_from(at).ok())
             }
+            Event::Aux { name: STREAM_DB, value } => db = stream_db(value).unwrap_or(0),
             Event::Aux { .. } => {}
             // They stand in front of all else.
             _ => break,
         }
     }
     let (id, offset) = (id.filter(|id| id.len() == ID_DIGITS)?, offset?);
-    Some(StreamPlace { id, offset, since: offset })
+    Some(StreamPlace { id, offset, since: offset, db })
 }
 
 /// The name of the file that saves write and a start loads, in the working directory.

@@ -82,8 +82,16 @@ struct Job {
     for_replicas: bool,
     /// They are sent it while it is written, and it has no name.
     is_sent: bool,
-    /// The id of the replication stream, and its offset at the instant; None if none is kept.
-    stream: Option<(String, u64)>,
+    /// The replication stream at the instant; None if none is kept.
+    stream: Option<StreamPlace>,
+}
+
+/// A place of the replication stream.
+struct StreamPlace {
+    id: String,
+    offset: u64,
+    /// The database that its reader has selected.
+    db: u32,
 }
 
 /// Begins a save whose data set the replicas get that wait for an instant: with `is_sent` while it is written, else its file.
@@ -99,8 +107,23 @@ pub(super) fn begin(
     purpose: Purpose,
     patience: Duration,
 ) -> Result<(), NotBegun> {
-    let alone = state.store().gate().exclusive_within(worker.id(), patience);
-    if alone.is_some() { begin_alone(state, purpose).map(drop) } else { Err(NotBegun::Busy) }
+    let Some(_alone) = state.store().gate().exclusive_within(worker.id(), patience) else {
+        return Err(NotBegun::Busy);
+    };
+    let replica = state.replication().replica();
+    // A replica's commands run in several workers: they come to a place of the stream that is the same in all of them.
+    if !replica.hold_instant(state.persist().aof.journal()) {
+        return Err(NotBegun::Busy);
+    }
+    let begun = begin_alone(state, purpose).map(drop);
+    release_instant(state);
+    begun
+}
+
+/// A primary's stream goes on behind an instant.
+pub(super) fn release_instant(state: &ServerState) {
+    let lanes = state.replication().replica().release_instant();
+    lanes.iter().for_each(|lane| state.workers()[lane].send(Message::Load));
 }
 
 /// Begins a save like [`begin`], for a worker that is alone behind the gate.
@@ -158,15 +181,25 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     })
 }
 
-/// The id of the replication stream and its offset at the instant of a walk, if one is kept. With `for_replicas`, those that
-/// wait for an instant have it.
-fn stream_at_instant(state: &ServerState, for_replicas: bool) -> Option<(String, u64)> {
+/// The replication stream at the instant of a walk, if one is kept and the instant is a place of it. With `for_replicas`, those
+/// that wait for an instant have it.
+fn stream_at_instant(state: &ServerState, for_replicas: bool) -> Option<StreamPlace> {
     let (replication, journal) = (state.replication(), state.persist().aof.journal());
+    if !replication.replica().hold_instant(journal) {
+        assert!(!for_replicas, "replicas get what is a place of the stream");
+        return None;
+    }
     if for_replicas {
-        replication.begin_walk(journal.say_database_again());
+        // The bytes of a primary stay as they are: their reader learns the database from the file.
+        let follows = state.store().is_following();
+        replication.begin_walk(if follows { journal.end() } else { journal.say_database_again() });
         stream::wake(state);
     }
-    replication.is_kept().then(|| (replication.ids().history().id, replication.ids().offset(journal.end())))
+    replication.is_kept().then(|| StreamPlace {
+        id: replication.ids().history().id,
+        offset: replication.ids().offset(journal.end()),
+        db: journal.db().unwrap_or(0),
+    })
 }
 
 /// Gives the replicas of a walk their file, or takes leave of them.
@@ -191,6 +224,7 @@ pub(crate) fn save_alone(state: &Arc<ServerState>, worker: &mut StoreWorker) -> 
     if let Some(snapshot) = state.persist().under_way() {
         finish_walk(worker, Some(&snapshot));
     }
+    release_instant(state);
     thread.join().expect("the saver ends by returning") == Outcome::Saved
 }
 
@@ -343,8 +377,8 @@ fn about(job: &Job) -> RdbBuffer {
     head.aux(b"redis-bits", usize::BITS.to_string().as_bytes());
     head.aux(b"ctime", now_s().to_string().as_bytes());
     head.aux(b"used-mem", job.used_bytes.to_string().as_bytes());
-    if let Some((id, offset)) = &job.stream {
-        head.aux(b"repl-stream-db", b"0");
+    if let Some(StreamPlace { id, offset, db }) = &job.stream {
+        head.aux(b"repl-stream-db", db.to_string().as_bytes());
         head.aux(b"repl-id", id.as_bytes());
         head.aux(b"repl-offset", offset.to_string().as_bytes());
     }

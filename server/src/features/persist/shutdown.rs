@@ -100,6 +100,10 @@ pub(crate) fn end(
     }
     let store = Arc::clone(worker.store());
     let Some(_alone) = store.gate().exclusive_within(worker.id(), PATIENCE) else { return Ending::Busy };
+    // Behind a place of the primary's stream a restarted replica goes on.
+    if !state.replication().replica().hold_instant(state.persist().aof.journal()) {
+        return Ending::Busy;
+    }
     tracing::info!("Saving the final RDB snapshot before exiting.");
     // The file has the offset of its instant: replicas that go beyond it could not go on behind the next start.
     state.persist().aof.journal().set_quiet(true);

@@ -3,12 +3,13 @@
 //! ```text
 //!   state      the stream's identity, its last bytes, who follows it
 //!   role.rs    ROLE
-//!   primary    PSYNC, SYNC, REPLCONF; what is due by the clock        replica    REPLICAOF, SLAVEOF
+//!   primary    PSYNC, SYNC, REPLCONF; what is due by the clock        replica    REPLICAOF, SLAVEOF; the link to a primary
 //! ```
-//! The stream is the journal's bytes (`varve_exec::journal`). Not here: what INFO shows of it (`info`).
+//! The stream is the journal's bytes (`varve_exec::journal`): a replica puts its primary's there as they came. Not here: what INFO shows of it (`info`).
 
 pub(crate) mod primary;
 mod replica;
+pub(crate) use replica::{at_start as follow_at_start, before_start};
 mod role;
 pub(crate) mod state;
 

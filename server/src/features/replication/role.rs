@@ -4,6 +4,7 @@ use varve_catalog::{Acl, Flags, Group, Row};
 use varve_exec::CmdResult;
 use varve_store::EffectSink;
 
+use super::state::replica::{Address, LinkStage};
 use super::state::replicas::Stage;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
@@ -12,8 +13,18 @@ use crate::state::ctx::{After, ServerCtx};
 pub(super) const ROWS: ServerRows = &[ROLE];
 
 /// `ROLE`: a master, the offset of its stream, and the replicas that get it: where they are reached, and how far they are.
+/// A replica: its primary's address, how the link stands, and the offset up to which it has the stream; -1 while it is down.
 fn role(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let facts = ctx.state.replication().facts(ctx.state.persist().aof.journal().end(), ctx.now.steady_ms);
+    if let Some((Address { host, port }, link)) = &facts.primary {
+        ctx.out.array(5);
+        ctx.out.bulk(b"slave");
+        ctx.out.bulk(host.as_bytes());
+        ctx.out.integer((*port).into());
+        ctx.out.bulk(link.stage.name().as_bytes());
+        ctx.out.integer(if link.stage == LinkStage::Up { facts.offset as i64 } else { -1 });
+        return Ok(After::Done);
+    }
     ctx.out.array(3);
     ctx.out.bulk(b"master");
     ctx.out.integer(facts.offset as i64);

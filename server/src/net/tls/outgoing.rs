@@ -85,6 +85,21 @@ impl Outgoing {
         Ok(Outgoing { stream: mio::net::TcpStream::from_std(stream), tls: Some(Box::new(tls)) })
     }
 
+    /// Whether the socket, which was connecting, is connected.
+    ///
+    /// # Errors
+    /// It will not be.
+    pub(crate) fn is_connected(&self) -> io::Result<bool> {
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        match self.stream.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// True if it is by TLS.
     pub(crate) fn is_tls(&self) -> bool {
         self.tls.is_some()

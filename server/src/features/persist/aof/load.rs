@@ -74,14 +74,22 @@ fn marks_of_history(place: &Place, manifest: &Manifest) -> Vec<PastMark> {
         let mut head = Vec::new();
         let file = place.disk.read(&place.path(&entry.name)).ok()?;
         file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
-        let notes = head.split_inclusive(|byte| *byte == b'\n').take_while(|line| line.starts_with(b"#"));
-        let mut notes = notes.filter_map(Note::parse);
-        notes.find_map(|note| match note {
-            Note::Stream(StreamPlace { offset, .. }) => Some(PastMark { offset, seq: entry.seq, at: 0 }),
-            _ => None,
-        })
+        first_place(&head).map(|StreamPlace { offset, .. }| PastMark { offset, seq: entry.seq, at: 0 })
     };
     manifest.history_increments(place.names()).filter_map(mark).collect()
+}
+
+/// The place of the stream that is noted before the first command that stands in it.
+fn first_place(mut head: &[u8]) -> Option<StreamPlace> {
+    while head.starts_with(b"#") {
+        let (note, rest) = head.split_at(head.iter().position(|byte| *byte == b'\n')? + 1);
+        head = match Note::parse(note) {
+            Some(Note::Stream(place)) => return Some(place),
+            Some(Note::Own(bytes)) => rest.get(usize::try_from(bytes).ok()?..)?,
+            _ => rest,
+        };
+    }
+    None
 }
 
 /// Loads the folder of an append-only file, if there is one. `accept` is called before something is loaded.
@@ -205,15 +213,16 @@ fn load_file(into: Into<'_>, entry: &Entry, is_last: bool, found: &mut Found) ->
         return commands(into, entry, is_last, CommandReader::new(file, 0), found);
     }
     tracing::info!("Reading RDB base file on AOF loading...");
-    let offset = insert_all(state, file).map_err(|reason| {
+    let ended = insert_all(state, file).map_err(|reason| {
         format!("Error reading the RDB preamble of the AOF file {name}, AOF loading aborted: {reason}")
     })?;
     // Before Redis 7 commands stood behind it in the same file.
     let rest = open().and_then(|mut file| {
-        io::copy(&mut file.by_ref().take(offset), &mut io::sink())?;
+        io::copy(&mut file.by_ref().take(ended.offset), &mut io::sink())?;
         Ok(file)
     });
-    commands(into, entry, is_last, CommandReader::new(rest.map_err(|error| cannot(&error))?, offset), found)
+    let rest = rest.map_err(|error| cannot(&error))?;
+    commands(into, entry, is_last, CommandReader::new(rest, ended.offset), found)
 }
 
 /// Gives the commands of a file to the workers that run them, and waits for the end.
@@ -245,6 +254,7 @@ fn commands(
                     unread = Some(reason);
                     break None;
                 }
+                found.track.note_db(router.db());
             }
             Ok(Some(Piece::Note(line))) => found.read_note(line, entry.seq, offset),
             Ok(None) => break None,
@@ -325,4 +335,24 @@ fn truncated(config: &Config, place: &Place, entry: &Entry, is_last: bool, valid
     cut.map_err(|error| format!("Error truncating the AOF file {name}: {}", error_text(&error)))?;
     tracing::warn!("AOF {name} loaded anyway because aof-load-truncated is enabled");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file may begin with the choice of its database, which is its own, in front of the stream's place.
+    #[test]
+    fn the_place_of_the_stream_stands_behind_what_is_the_files_own() {
+        let place = StreamPlace { id: "a".repeat(40), offset: 9, since: 3, db: 2 };
+        let note = Note::Stream(place.clone()).line();
+        let own = varve_aof::own_selection(2);
+        let time = Note::Time(1).line();
+        for head in [&[&note[..]][..], &[&time, &own, &note, b"*1"], &[&own, &time, &note]] {
+            assert_eq!(first_place(&head.concat()), Some(place.clone()));
+        }
+        for head in [&b""[..], b"*1\r\n", b"#OWN:99\r\n*1\r\n", b"#TS:1", b"#OWN:18446744073709551615\r\n"] {
+            assert_eq!(first_place(head), None);
+        }
+    }
 }

@@ -85,7 +85,7 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
     if let Some(place) = stream {
         stream::carry_on(state, &place)?;
     }
-    state.store().keep_effects(true);
+    stream::follow_keeping(state);
     Ok(())
 }
 
@@ -119,6 +119,20 @@ pub(crate) fn try_folder(config: &Config) -> Result<(), ()> {
         place.disk.remove(&probe)
     });
     tried.map_err(|error| tracing::warn!("Can't begin the append-only file: {}", error_text(&error)))
+}
+
+/// The data is thrown away for a primary's: the file stays as it is, and is not kept any more. The gate is held alone.
+pub(super) fn leave(state: &ServerState) {
+    let aof = &state.persist().aof;
+    aof.stop();
+    aof.rewrites.schedule(false);
+}
+
+/// Other data is there: the file begins anew behind it, if one is to be kept.
+pub(super) fn begin_anew(state: &ServerState) {
+    if state.config().snapshot().append.on && !state.persist().aof.is_on() {
+        state.persist().aof.set_switching();
+    }
 }
 
 /// The settings may have changed.

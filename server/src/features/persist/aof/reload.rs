@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use varve_store::StoreWorker;
 
-use super::super::save;
 use super::super::state::Waiter;
 use super::super::state::aof::Order;
 use super::load;
@@ -49,16 +48,7 @@ pub(crate) fn begin(
             run(&loader, &place, waiter);
         }
     })?;
-    store.keep_effects(false);
-    store.set_loading(true);
-    state.persist().loading.set(true);
-    store.flush_all(worker);
-    state.scripts().functions().flush();
-    // This is no FLUSHALL: the files are to stay as they are.
-    let _ = state.persist().follow_flushes(store.flushes());
-    // A rewrite would give its base its place, and remove files, while they are read.
-    save::cancel(state, u64::MAX);
-    worker.park();
+    super::super::load::empty(state, worker);
     let _ = emptied.send(());
     drop(alone);
     Ok(true)
@@ -93,9 +83,7 @@ fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {
     let store = state.store();
     persist.set_saved(store.totals().changes);
     store.set_loading(false);
-    if aof.is_on() {
-        store.keep_effects(true);
-    }
+    super::stream::follow_keeping(state);
     persist.loading.set(false);
     state.workers()[waiter.worker].send(Message::Saved { conn: waiter.conn, saved: true });
 }

@@ -131,7 +131,7 @@ pub(in super::super) fn at_instant(state: &Arc<ServerState>, config: &Config) ->
         thread::spawn(state, place.folder.clone(), Begins::Waiting { place: place.clone(), at })?;
         let now = state.config().snapshot();
         super::await_synced(state, &now);
-        state.store().keep_effects(true);
+        stream::follow_keeping(state);
         // Another worker has looked at the settings before the file was on.
         if !now.append.on {
             aof.set_switching();
@@ -335,10 +335,10 @@ fn stop_file(state: &Arc<ServerState>) -> bool {
         },
     };
     aof.stop();
-    match next {
-        Some(thread) => aof.begin_stream(thread),
-        None => state.store().keep_effects(false),
+    if let Some(thread) = next {
+        aof.begin_stream(thread);
     }
+    stream::follow_keeping(state);
     true
 }
 

@@ -58,12 +58,12 @@ pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, patience
     }
     state.replication().begin(id, aof.journal().say_database_again());
     note_history(state);
-    state.store().keep_effects(true);
+    follow_keeping(state);
     Ok(())
 }
 
-/// The stream of before the start goes on, which a file has noted: replicas that have all of it need no data set. Its id is
-/// another one, since nobody knows whether what others had of it was all in that file. No clients are served yet.
+/// The stream of before the start goes on, which a file has noted: replicas that have all of it need no data set. A primary's id
+/// is another one, since nobody knows whether what others had of it was all in that file. No clients are served yet.
 ///
 /// # Errors
 /// The system gives no thread, or no random number.
@@ -72,9 +72,12 @@ pub(in super::super) fn carry_on(state: &Arc<ServerState>, carried: &StreamPlace
     if !aof.is_on() {
         aof.begin_stream(spawn(state)?);
     }
-    state.replication().carry_on(id, carried, aof.journal().say_database_again());
+    match state.store().is_following() {
+        true => state.replication().carry_on_following(carried, aof.journal().follow_from(carried.db)),
+        false => state.replication().carry_on(id, carried, aof.journal().say_database_again()),
+    }
     note_history(state);
-    state.store().keep_effects(true);
+    follow_keeping(state);
     tracing::info!("The replication stream goes on at offset {} with the history {}", carried.offset, carried.id);
     Ok(())
 }
@@ -82,6 +85,43 @@ pub(in super::super) fn carry_on(state: &Arc<ServerState>, carried: &StreamPlace
 /// The history of the stream is another one from here on: files note that. The gate is held alone, or no clients are served.
 pub(crate) fn note_history(state: &ServerState) {
     state.persist().aof.journal().set_origin(state.replication().ids().origin());
+}
+
+/// Has the bytes of a primary, which begin in database `db`, kept for replicas, if they are not. The gate is held alone.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn begin_following(state: &Arc<ServerState>, db: u32) -> io::Result<()> {
+    let aof = &state.persist().aof;
+    let at = aof.journal().follow_from(db);
+    if !state.replication().is_kept() {
+        if !aof.is_on() {
+            aof.begin_stream(spawn(state)?);
+        }
+        state.replication().begin_following(at);
+        note_history(state);
+    }
+    Ok(())
+}
+
+/// The history that the stream was is not this server's any more: nothing of it is kept, and replicas have to ask again. The gate
+/// is held alone.
+pub(crate) fn lose(state: &ServerState, id: String) {
+    let (replication, aof) = (state.replication(), &state.persist().aof);
+    replication.end(id, aof.journal().end());
+    note_history(state);
+    replication.replicas().end_all("the data that it has a copy of is given up");
+    wake(state);
+    if !aof.is_on() {
+        aof.stop();
+    }
+}
+
+/// The effects of this server's own are kept while a file or replicas want them and no other server decides what changes. The
+/// gate is held alone.
+pub(crate) fn follow_keeping(state: &ServerState) {
+    let wanted = state.persist().aof.is_on() || state.replication().is_kept();
+    state.store().keep_effects(wanted && !state.store().is_following());
 }
 
 /// Keeps no effects for replicas any more, of which there are none. False, and nothing is done, if the gate is not to be had
@@ -96,9 +136,9 @@ pub(crate) fn end(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: 
     state.replication().end(id, aof.journal().end());
     note_history(state);
     if !aof.is_on() {
-        state.store().keep_effects(false);
         aof.stop();
     }
+    follow_keeping(state);
     true
 }
 

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use varve_aof::{Entry, Form, Manifest, Names, Note, select};
+use varve_aof::{Entry, Form, Manifest, Names, own_selection};
 use varve_exec::journal::{Chunk, Cut, Taken};
 
 use crate::config::{Config, path_of};
@@ -133,13 +133,6 @@ pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result
         }
     }
     Ok(())
-}
-
-/// The beginning of a file in whose first command's stream this database is selected: it is in no stream.
-fn selection(db: u32) -> Vec<u8> {
-    let mut request = Vec::new();
-    select(db, &mut request);
-    [Note::Own(request.len() as u64).line(), request].concat()
 }
 
 /// See the module's picture.
@@ -353,7 +346,7 @@ impl Writer {
         assert!(self.cut.is_none(), "what comes behind a cut belongs to another file");
         if let Some(first) = taken.chunks.first().filter(|_| self.is_fresh) {
             // Bytes of another server say their database once, wherever files begin.
-            first.db.iter().for_each(|db| self.head.extend(selection(*db)));
+            first.db.iter().for_each(|db| self.head.extend(own_selection(*db)));
             (self.is_fresh, self.head_bytes) = (false, self.head.len() as u64);
         }
         self.kept.extend(taken.chunks);
@@ -466,7 +459,7 @@ impl Writer {
         assert_eq!(at, from, "a file ends with a chunk");
         let mut head = Vec::new();
         if let Some(db) = self.kept.get(count).map_or(self.db, |chunk| chunk.db) {
-            head.extend(selection(db));
+            head.extend(own_selection(db));
         }
         (head, self.kept.iter().skip(count))
     }
@@ -635,7 +628,7 @@ mod tests {
     use super::super::load;
     use super::*;
     use crate::system::disk::failing::{Call, FailingDisk};
-    use varve_aof::{CommandReader, FileFault, Piece};
+    use varve_aof::{CommandReader, FileFault, Piece, select};
     use varve_base::rng::Rng;
 
     fn place(disk: &FailingDisk) -> Place {

@@ -120,6 +120,21 @@ impl Batches {
         queue.refused.clone().map_or(Ok(()), Err)
     }
 
+    /// Another file is about to be loaded: what was wrong with the last one is forgotten, and so are its entries. The end of the
+    /// server stays.
+    pub(crate) fn forget_refusal(&self) {
+        let mut queue = self.queue.lock();
+        while queue.taken > 0 {
+            self.changed.wait(&mut queue);
+        }
+        if queue.refused.as_ref().is_some_and(|reason| reason != SERVER_ENDS) {
+            queue.refused = None;
+            queue.waiting.clear();
+            queue.waiting_bytes = 0;
+            self.any.store(false, Relaxed);
+        }
+    }
+
     /// Nobody inserts any more: who pushes or waits is told so.
     pub(crate) fn stop(&self) {
         self.queue.lock().refused.get_or_insert_with(|| SERVER_ENDS.to_owned());

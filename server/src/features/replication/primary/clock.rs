@@ -1,5 +1,5 @@
 //! The things that a primary does by the clock: instants for replicas that wait, PING, counting those that are near, and the end of a
-//! stream that nobody reads.
+//! stream that nobody reads. On a replica all but the instants is for its primary to do.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,6 +45,10 @@ fn look(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config, now
     let settings = &config.replication;
     replication.replicas().count_good(now_ms, settings.replicas_lag_s as i64 * SECOND_MS);
     let period_ms = settings.ping_period_s as i64 * SECOND_MS;
+    if replication.replica().follows() {
+        // The primary says PING, and decides how long the stream is kept.
+        return;
+    }
     let is_alone = replication.replicas().all().is_empty();
     if !is_alone && now_ms - replication.pinged_ms.load(Relaxed) >= period_ms {
         replication.pinged_ms.store(now_ms, Relaxed);

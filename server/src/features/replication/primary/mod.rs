@@ -21,13 +21,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use varve_base::number::parse_i64;
-use varve_catalog::{ArgKind, Flags, Group, Row, arg};
+use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, arg};
 use varve_commands::grammar::integer;
 use varve_exec::batch::patience;
 use varve_exec::{CmdResult, CommandError};
 use varve_store::EffectSink;
 
 use super::state::peer::Following;
+use super::state::replica::LinkStage;
 use super::state::replicas::{Replica, ReplicaNow, Stage};
 use crate::errors;
 use crate::features::persist::aof::stream::{self, NoStream};
@@ -77,6 +78,10 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
     }
     if !ctx.out.is_empty() {
         return Err(errors::SYNC_BEHIND_REPLIES);
+    }
+    let replica = ctx.state.replication().replica();
+    if replica.primary().is_some() && replica.facts().stage != LinkStage::Up {
+        return Err(errors::NO_PRIMARY_LINK);
     }
     match stream::begin(ctx.state, ctx.store, patience(ctx.conn.session())) {
         Ok(()) => {}
@@ -160,7 +165,8 @@ const REPLCONF: ServerCommand = ServerCommand::new(
     Row::new("replconf", Group::Server, -1, "3.0.0")
         .about("What a replica says of itself, and how far it has come.", "O(1)")
         .flags(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::ALLOW_BUSY])
-        .system(),
+        .system()
+        .behaviour(Behaviour::ASKS_REPLICAS),
 );
 
 /// Notes one option of REPLCONF.

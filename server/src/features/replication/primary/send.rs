@@ -52,7 +52,7 @@ pub(crate) fn next(
         Stage::WaitsForWalk | Stage::InWalk => Ok(()),
         Stage::Gets(file) => send_file(following, &file, out, now_ms),
         Stage::Online => send_stream(state, following, out),
-        Stage::Lost => Err(Ends("its data set could not be written".to_owned())),
+        Stage::Ends(why) => Err(Ends(why.to_owned())),
     }
 }
 

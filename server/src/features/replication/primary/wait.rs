@@ -26,6 +26,9 @@ pub(in super::super) const ROWS: ServerRows = &[WAIT, WAITAOF];
 
 /// `WAIT numreplicas timeout`
 fn wait(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    if ctx.state.replication().replica().primary().is_some() {
+        return Err(errors::WAIT_ON_REPLICA);
+    }
     let replicas = integer(ctx.args.get(1))?.max(0) as u64;
     await_copies(ctx, replicas, None, 2)
 }
@@ -42,6 +45,9 @@ const WAIT: ServerCommand = ServerCommand::new(
 
 /// `WAITAOF numlocal numreplicas timeout`
 fn waitaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    if ctx.state.replication().replica().primary().is_some() {
+        return Err(errors::WAITAOF_ON_REPLICA);
+    }
     let local = integer(ctx.args.get(1))?;
     if !(0..=1).contains(&local) {
         return Err(errors::WAITAOF_LOCAL);

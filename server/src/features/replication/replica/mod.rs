@@ -1,27 +1,90 @@
-//! The replica's end: REPLICAOF of a server that is nobody's replica.
+//! The replica's end: a thread of its own makes the link to the primary, receives its data and its stream, and has the workers
+//! load the one and apply the other.
 //!
-//! `REPLICAOF NO ONE` changes nothing then, here and in redis-server. Naming a master is refused: a replica's end is not
-//! there yet, and a client that got OK would count on a copy.
+//! ```text
+//!  goal (REPLICAOF)   thread "replica"
+//!   none --> a primary: all workers have ended their turns, the gate alone: effects are kept no longer
+//!            +--> connect (link.rs) --> handshake --> +FULLRESYNC: data to a file, all data goes, load (sync.rs) --+
+//!            |                                    +-> +CONTINUE -----------------------------------------------+---+
+//!            |                                                                                                  v
+//!            +----- 1 s, at once if it was up <--- the link ends <--- the stream: lanes of the workers (stream.rs)
+//!   a primary --> none: all that was received is applied, the gate alone: the history goes on under another id
+//! ```
+//! It is a thread and no connection of a worker: it reads the primary's data as the start's thread reads a file, waits for the
+//! lanes where they have no room, and must send its word each second while a worker runs a long command.
+//!
+//! Not here: the data that others see (`state/replica.rs`), the lanes (`varve_exec::apply`, `worker`).
 
+mod handshake;
+mod link;
+mod stream;
+mod sync;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+use mio::{Poll, Waker};
 use varve_base::number::parse_i64;
 use varve_catalog::{ArgKind, Argument, Flags, Group, Row, arg, block, one_of, word};
 use varve_exec::CmdResult;
+use varve_store::{EffectSink, StoreWorker};
 
+use super::state::replica::{Address, Goal, LinkStage};
 use crate::errors;
+use crate::features::persist::aof::stream as kept;
+use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
+use crate::state::mail::{AloneWork, Message};
+use crate::system::{error_text, random};
+use handshake::Start;
+use link::{End, Line};
 
 /// The commands of this part.
 pub(super) const ROWS: ServerRows = &[REPLICAOF, SLAVEOF];
 
+/// Time before a link is made anew that never came up.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How often the thread looks whether the server ends, while it waits for a worker.
+const STOP_LOOK: Duration = Duration::from_millis(20);
+/// Digits of an id.
+const ID_DIGITS: usize = 40;
+/// Why replicas of this server have to ask again: they learn the new id then.
+const ID_CHANGED: &str = "the replication id has changed";
+
 /// `REPLICAOF NO ONE`, `REPLICAOF host port`
 fn replicaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    if !(ctx.args.is(1, "NO") && ctx.args.is(2, "ONE")) {
-        let port = parse_i64(ctx.args.get(2)).filter(|port| (0..=65535).contains(port));
-        return Err(if port.is_some() { errors::NO_REPLICATION } else { errors::MASTER_PORT });
+    let replica = ctx.state.replication().replica();
+    if ctx.args.is(1, "NO") && ctx.args.is(2, "ONE") {
+        if replica.primary().is_some() {
+            replica.want(None);
+            ctx.state.config().note_primary(None);
+            tracing::info!("MASTER MODE enabled (user request from '{}')", asker(ctx));
+        }
+        ctx.out.ok();
+        return Ok(After::Done);
     }
+    let port = parse_i64(ctx.args.get(2)).ok_or(errors::MASTER_PORT)?;
+    let port = u16::try_from(port).map_err(|_| errors::MASTER_PORT)?;
+    let primary = Address { host: String::from_utf8_lossy(ctx.args.get(1)).into_owned(), port };
+    if replica.primary().is_some_and(|now| now.port == port && now.host.eq_ignore_ascii_case(&primary.host)) {
+        ctx.out.simple("OK Already connected to specified master");
+        return Ok(After::Done);
+    }
+    follow(ctx.state, primary.clone()).map_err(|error| errors::replicaof(&error_text(&error)))?;
+    ctx.state.config().note_primary(Some((&primary.host, port)));
+    tracing::info!("REPLICAOF {}:{port} enabled (user request from '{}')", primary.host, asker(ctx));
     ctx.out.ok();
     Ok(After::Done)
+}
+
+/// The client of a command, for the log.
+fn asker(ctx: &ServerCtx<'_>) -> String {
+    let (session, ends) = (ctx.conn.session(), ctx.conn.socket().ends());
+    let name = String::from_utf8_lossy(session.name());
+    format!("id={} addr={} laddr={} name={name}", session.id(), ends.peer(), ends.local())
 }
 
 /// The master, or none.
@@ -51,3 +114,239 @@ const SLAVEOF: ServerCommand = ServerCommand::new(
         .deprecated("5.0.0", "`REPLICAOF`")
         .args(MASTER),
 );
+
+/// The settings may name a primary that is to be followed: the server is a replica before it loads its data.
+pub(crate) fn before_start(state: &ServerState) {
+    let config = state.config().snapshot();
+    if let Some((host, port)) = config.replica.primary.clone() {
+        state.replication().replica().want(Some(Address { host, port }));
+        state.store().set_following(true, config.replica.ignores_limit);
+    }
+}
+
+/// The settings may name a primary: it is followed from now on, once data is loaded.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(crate) fn at_start(state: &Arc<ServerState>) -> io::Result<()> {
+    match state.config().snapshot().replica.primary.clone() {
+        Some((host, port)) => follow(state, Address { host, port }),
+        None => Ok(()),
+    }
+}
+
+/// Follows this primary from now on.
+fn follow(state: &Arc<ServerState>, primary: Address) -> io::Result<()> {
+    let (poll, waker) = Thread::poll()?;
+    let replica = state.replication().replica();
+    replica.want(Some(primary));
+    if replica.begin_thread(&waker) {
+        let goal = replica.goal();
+        let thread = Thread { state: Arc::clone(state), poll, waker, goal, cuts: replica.cuts() };
+        std::thread::Builder::new().name("replica".to_owned()).spawn(move || thread.run())?;
+    }
+    Ok(())
+}
+
+/// See the module's picture.
+#[derive(Debug)]
+struct Thread {
+    state: Arc<ServerState>,
+    poll: Poll,
+    waker: Arc<Waker>,
+    goal: Goal,
+    /// Cuts of the link that were made.
+    cuts: u64,
+}
+
+impl Thread {
+    fn run(mut self) {
+        loop {
+            let state = Arc::clone(&self.state);
+            let replica = state.replication().replica();
+            self.goal = replica.goal();
+            match self.goal.primary.clone() {
+                Some(primary) => {
+                    self.begin_following();
+                    self.links_to(&primary);
+                }
+                None => {
+                    self.leave();
+                    if replica.end_thread(&self.goal) {
+                        return;
+                    }
+                }
+            }
+            if state.is_stopping() {
+                return;
+            }
+        }
+    }
+
+    /// The server's own effects are kept no longer, and what it has is the state of its stream's end.
+    fn begin_following(&mut self) {
+        // A turn that began before may still write; behind the answers none does.
+        let (sender, heard) = sync_channel(self.state.workers().len());
+        self.state.send_all(|| Message::Follows(sender.clone()));
+        drop(sender);
+        for _ in self.state.workers() {
+            if !self.receive(&heard) {
+                return;
+            }
+        }
+        let state = Arc::clone(&self.state);
+        self.alone(move |_| {
+            if let Some(db) = state.persist().aof.journal().db() {
+                state.replication().replica().set_stream_db(db);
+            }
+            state.store().set_following(true, state.config().snapshot().replica.ignores_limit);
+            kept::follow_keeping(&state);
+        });
+    }
+
+    /// Makes links to a primary, one behind the other, until something else is wanted.
+    fn links_to(&mut self, primary: &Address) {
+        let state = Arc::clone(&self.state);
+        let replica = state.replication().replica();
+        loop {
+            let end = self.link_to(primary);
+            let was_up = replica.facts().stage == LinkStage::Up;
+            replica.report(|facts| facts.stage = LinkStage::Down);
+            let again = match end {
+                End::Unwanted => return,
+                End::Broken(reason) => {
+                    tracing::warn!("{reason}");
+                    Some(Instant::now() + if was_up { Duration::ZERO } else { AGAIN_AFTER })
+                }
+                End::Refused(reason) => {
+                    tracing::warn!("{reason}. Replication stops here until REPLICAOF is given again");
+                    None
+                }
+            };
+            while again.is_none_or(|again| again > Instant::now()) {
+                let left = again.map_or(AGAIN_AFTER, |again| again.saturating_duration_since(Instant::now()));
+                if let Err(End::Unwanted) = self.wait(left) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// One link, to its end.
+    fn link_to(&mut self, primary: &Address) -> End {
+        let state = Arc::clone(&self.state);
+        let replica = state.replication().replica();
+        tracing::info!("Connecting to MASTER {}:{}", primary.host, primary.port);
+        replica.report(|facts| facts.stage = LinkStage::Connecting);
+        let until = Instant::now() + self.timeout();
+        let up = Line::connect(self, primary, until).and_then(|mut line| {
+            tracing::info!("MASTER <-> REPLICA sync started");
+            replica.report(|facts| facts.stage = LinkStage::Handshake);
+            match handshake::shake(self, &mut line)? {
+                Start::Continue { id } => {
+                    if let Some(id) = id.filter(|id| *id != state.replication().ids().history().id) {
+                        tracing::warn!("Master replication ID changed to {id}");
+                        self.go_on_as(id)?;
+                    }
+                    tracing::info!("MASTER <-> REPLICA sync: Master accepted a Partial Resynchronization.");
+                }
+                Start::Full { id, offset } => sync::receive(self, &mut line, &id, offset)?,
+            }
+            Ok(line)
+        });
+        match up {
+            Ok(line) => stream::follow(self, line),
+            Err(end) => end,
+        }
+    }
+
+    /// All that was received is applied, and the server is a primary: the history goes on under another id.
+    fn leave(&mut self) {
+        let Ok(id) = random::hex(ID_DIGITS) else {
+            tracing::warn!("The system gives no random numbers: this server stays a replica");
+            return;
+        };
+        let (state, goal) = (Arc::clone(&self.state), self.goal.clone());
+        self.alone(move |_| {
+            let replication = state.replication();
+            if replication.replica().lead(&goal) {
+                // A replica may come whose reader has another database selected.
+                replication.ids().go_on_as(id, state.persist().aof.journal().say_database_again());
+                kept::note_history(&state);
+                replication.replicas().end_all(ID_CHANGED);
+                kept::wake(&state);
+                state.store().set_following(false, false);
+                kept::follow_keeping(&state);
+            }
+        });
+    }
+
+    /// The history goes on under this id at the primary.
+    ///
+    /// # Errors
+    /// The server ends.
+    fn go_on_as(&self, id: String) -> Result<(), End> {
+        let state = Arc::clone(&self.state);
+        let done = self.alone(move |_| {
+            state.replication().ids().go_on_as(id, state.persist().aof.journal().end());
+            kept::note_history(&state);
+            state.replication().replicas().end_all(ID_CHANGED);
+            kept::wake(&state);
+        });
+        done.ok_or(End::Unwanted)
+    }
+
+    /// Has a worker do something alone behind the gate, and waits for what it gives; None if the server ends before.
+    fn alone<T: Send + 'static>(&self, work: impl FnOnce(&mut StoreWorker) -> T + Send + 'static) -> Option<T> {
+        let (sender, done) = sync_channel(1);
+        let (giver, given) = sync_channel(1);
+        let work = move |worker: &mut StoreWorker| giver.send(work(worker)).expect("its taker waits");
+        self.state.workers()[0].send(Message::Alone(AloneWork::new(work, sender)));
+        if self.receive(&done) { given.recv().ok() } else { None }
+    }
+
+    /// Waits for a worker's answer; false if the server ends before.
+    fn receive(&self, answers: &std::sync::mpsc::Receiver<()>) -> bool {
+        loop {
+            match answers.recv_timeout(STOP_LOOK) {
+                Ok(()) => return true,
+                Err(RecvTimeoutError::Timeout) if !self.state.is_stopping() => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// The time after which a silent link is given up.
+    fn timeout(&self) -> Duration {
+        self.state.config().snapshot().replica.timeout
+    }
+
+    /// The offset up to which the stream is applied.
+    fn offset(&self) -> u64 {
+        self.state.replication().ids().offset(self.state.persist().aof.journal().end())
+    }
+
+    /// Bytes have come from the primary.
+    fn note_heard(&self, bytes: usize) {
+        self.state.replication().replica().report(|facts| {
+            facts.heard = Some(Instant::now());
+            facts.received_bytes += bytes as u64;
+        });
+    }
+
+    /// Looks whether the link is still wanted.
+    ///
+    /// # Errors
+    /// It is not, or it is to be cut.
+    fn look_at_goal(&mut self) -> Result<(), End> {
+        let replica = self.state.replication().replica();
+        if self.state.is_stopping() || replica.goal_number() != self.goal.number {
+            return Err(End::Unwanted);
+        }
+        let cuts = replica.cuts();
+        if std::mem::replace(&mut self.cuts, cuts) != cuts {
+            return Err(End::Broken("The link to MASTER was cut by a client".to_owned()));
+        }
+        Ok(())
+    }
+}

@@ -105,6 +105,12 @@ impl Ids {
         *self.now.lock() = Inner { history, offsets };
     }
 
+    /// The history of before the start, which is a primary's, goes on from here on.
+    pub(crate) fn carry_on_following(&self, carried: &StreamPlace, end: u64) {
+        let offsets = Offsets::Count { base: carried.offset as i64 - end as i64, since: carried.since };
+        *self.now.lock() = Inner { history: History::of(carried.id.clone()), offsets };
+    }
+
     /// Which stream the journal's bytes are, as files note it; None while nothing is counted.
     pub(crate) fn origin(&self) -> Option<Origin> {
         let now = self.now.lock();
@@ -118,6 +124,26 @@ impl Ids {
     pub(crate) fn rest(&self, id: String, end: u64) {
         let mut now = self.now.lock();
         *now = Inner { history: History::of(id), offsets: Offsets::Rest(now.offsets.at(end)) };
+    }
+
+    /// The stream is this history from now on, up to this offset: a primary's, whose data is here. Nothing is counted yet.
+    pub(crate) fn adopt(&self, id: &str, offset: u64) {
+        *self.now.lock() = Inner { history: History::of(id.to_owned()), offsets: Offsets::Rest(offset as i64) };
+    }
+
+    /// The bytes of the history are appended to the journal from this position on, which is the end of those that are known.
+    pub(crate) fn count(&self, end: u64) {
+        let mut now = self.now.lock();
+        let offset = now.offsets.at(end);
+        now.offsets = Offsets::Count { base: offset - end as i64, since: offset as u64 };
+    }
+
+    /// The history goes on under this id from this position on, here or at the primary that is followed.
+    pub(crate) fn go_on_as(&self, id: String, end: u64) {
+        let mut now = self.now.lock();
+        let second_end = now.offsets.at(end) + 1;
+        let second_id = std::mem::take(&mut now.history.id);
+        now.history = History { second_id, second_end, ..History::of(id) };
     }
 
     /// True if a replica that has the history of this id up to `offset` can go on with this one.
@@ -136,11 +162,14 @@ mod tests {
     fn issue_17_a_history_goes_on_behind_a_start() {
         let ids = Ids::new("a".repeat(40));
         let old = "b".repeat(40);
-        ids.carry_on("c".repeat(40), &StreamPlace { id: old.clone(), offset: 700, since: 400 }, 30);
+        ids.carry_on("c".repeat(40), &StreamPlace { id: old.clone(), offset: 700, since: 400, db: 0 }, 30);
         assert_eq!((ids.offset(30), ids.position(690), ids.position(669)), (700, Some(20), None));
         assert!(ids.admits(old.as_bytes(), 700) && !ids.admits(old.as_bytes(), 701), "it had no more than that");
         assert_eq!(ids.history().second_end, 701);
         assert_eq!(ids.origin().map(|origin| origin.since), Some(400));
+        // A replica asks its primary by the id that this one knows.
+        ids.carry_on_following(&StreamPlace { id: old.clone(), offset: 900, since: 400, db: 0 }, 30);
+        assert_eq!((ids.history(), ids.offset(31)), (History::of(old), 901));
     }
 
     #[test]
@@ -155,5 +184,20 @@ mod tests {
         assert_eq!((ids.offset(1001), ids.position(120), ids.position(-900)), (121, Some(1000), None));
         assert_eq!(ids.origin(), Some(Origin { id: "d".repeat(40), base: -880, since: 120 }));
         assert!(ids.admits("D".repeat(40).as_bytes(), 7) && !ids.admits("c".repeat(40).as_bytes(), 7));
+    }
+
+    /// A replica counts as its primary does, and is known by the primary's id where it was one history with it.
+    #[test]
+    fn a_promoted_replica_has_two_ids() {
+        let ids = Ids::new("a".repeat(40));
+        ids.adopt(&"b".repeat(40), 1000);
+        assert_eq!((ids.offset(70), ids.position(1000)), (1000, None));
+        ids.count(70);
+        assert_eq!((ids.offset(80), ids.position(1010)), (1010, Some(80)));
+        ids.go_on_as("c".repeat(40), 80);
+        let second_id = "b".repeat(40);
+        assert_eq!(ids.history(), History { id: "c".repeat(40), second_id: second_id.clone(), second_end: 1011 });
+        assert!(ids.admits(second_id.as_bytes(), 1010) && !ids.admits(second_id.as_bytes(), 1011));
+        assert!(ids.admits("c".repeat(40).as_bytes(), 1011) && !ids.admits("a".repeat(40).as_bytes(), 5));
     }
 }

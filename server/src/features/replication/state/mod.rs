@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   journal --its thread: put--> backlog --each replica's worker--> sockets
-//!   ids: which history, at what offset      past: where it is in files      replicas: where each one is      peer: what a connection has said
+//!   ids: which history, at what offset      past: where it is in files      replicas: where each one is
+//!   peer: what a connection has said        replica: the primary that this server follows, if it does
 //! ```
 //! Not here: commands, connections, files.
 
@@ -10,6 +11,7 @@ pub(crate) mod backlog;
 pub(crate) mod ids;
 pub(crate) mod past;
 pub(crate) mod peer;
+pub(crate) mod replica;
 pub(crate) mod replicas;
 pub(crate) mod waiters;
 
@@ -23,6 +25,7 @@ use varve_exec::journal::Chunk;
 use backlog::Backlog;
 use ids::{History, Ids};
 use past::Past;
+use replica::{Address, LinkFacts};
 use replicas::{Replica, ReplicaNow, Replicas, Stage, SyncFile};
 use waiters::Waiters;
 
@@ -33,6 +36,7 @@ const BEHIND_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Replication {
     ids: Ids,
+    replica: replica::Replica,
     backlog: Backlog,
     /// The part of the stream that the append-only file has.
     past: Mutex<Arc<Past>>,
@@ -70,6 +74,8 @@ pub(crate) struct ReplicationFacts {
     /// Bytes of the stream since its history began.
     pub(crate) offset: u64,
     pub(crate) is_kept: bool,
+    /// The primary that is followed, and the link to it.
+    pub(crate) primary: Option<(Address, LinkFacts)>,
     /// The offset of the first byte that is still there, from 1 on, and their number.
     pub(crate) backlog_first: u64,
     pub(crate) backlog_bytes: u64,
@@ -91,6 +97,7 @@ impl Replication {
     pub(crate) fn new(id: String, workers: usize) -> Replication {
         Replication {
             ids: Ids::new(id),
+            replica: replica::Replica::new(workers),
             backlog: Backlog::default(),
             past: Mutex::default(),
             replicas: Replicas::new(workers),
@@ -108,6 +115,12 @@ impl Replication {
     /// The identity of the stream.
     pub(crate) fn ids(&self) -> &Ids {
         &self.ids
+    }
+
+    /// The replica's end.
+    #[inline]
+    pub(crate) fn replica(&self) -> &replica::Replica {
+        &self.replica
     }
 
     /// The end of the stream that is in memory.
@@ -170,6 +183,20 @@ impl Replication {
     /// The history of before the start goes on from this position of the journal on, under this id.
     pub(crate) fn carry_on(&self, id: String, carried: &StreamPlace, at: u64) {
         self.ids.carry_on(id, carried, at);
+        self.backlog.begin(at);
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// The history of before the start, which is a primary's, goes on from this position of the journal on.
+    pub(crate) fn carry_on_following(&self, carried: &StreamPlace, at: u64) {
+        self.ids.carry_on_following(carried, at);
+        self.backlog.begin(at);
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// The stream is kept from this position of the journal on, as the primary's that is followed. The gate is held alone.
+    pub(crate) fn begin_following(&self, at: u64) {
+        self.ids.count(at);
         self.backlog.begin(at);
         self.is_kept.store(true, Ordering::Relaxed);
     }
@@ -273,7 +300,10 @@ impl Replication {
         for replica in self.replicas.all().iter() {
             let mut now = replica.now();
             if matches!(now.stage, Stage::InWalk) {
-                now.stage = file.as_ref().map_or(Stage::Lost, |file| Stage::Gets(Arc::clone(file)));
+                now.stage = match &file {
+                    Some(file) => Stage::Gets(Arc::clone(file)),
+                    None => Stage::Ends("its data set could not be written"),
+                };
             }
         }
     }
@@ -287,6 +317,7 @@ impl Replication {
             history: self.ids.history(),
             offset: self.ids.offset(end),
             is_kept,
+            primary: self.replica.primary().map(|primary| (primary, self.replica.facts())),
             backlog_first: if is_kept { self.ids.offset(first) + 1 } else { 0 },
             backlog_bytes: if is_kept { last - first } else { 0 },
             backlog_held_bytes: self.backlog.held_bytes() as u64,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   PSYNC --> WaitsForWalk --an instant--> InWalk --the file is whole, or has begun--> Gets --sent--> Online
-//!    |                                       |  the file failed: Lost, the connection ends
+//!    |                                       |  the file failed: Ends, the connection ends
 //!    +--the backlog has what it needs: +CONTINUE ------------------------------------> Online
 //! ```
 //! A replica's worker sends it what its stage says (`worker/replicas.rs`), and is woken when there is more. The cursor is the
@@ -84,8 +84,8 @@ pub(crate) enum Stage {
     Gets(Arc<SyncFile>),
     /// The stream.
     Online,
-    /// Nothing: its data set could not be written.
-    Lost,
+    /// Nothing: why its connection ends.
+    Ends(&'static str),
 }
 
 /// A replica.
@@ -199,6 +199,11 @@ impl Replicas {
         all.retain(|other| !Arc::ptr_eq(other, replica));
         assert_eq!(all.len() + 1, before, "a replica leaves once");
         self.of_worker[replica.worker].count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The connections of all of them end: they have to ask again how to go on. [`Replicas::wake`] follows.
+    pub(crate) fn end_all(&self, why: &'static str) {
+        self.all.lock().iter().for_each(|replica| replica.now().stage = Stage::Ends(why));
     }
 
     /// All of them, locked. The lock is a leaf.

@@ -1,0 +1,204 @@
+//! The conversation at the begin of a link, up to how the primary goes on.
+//!
+//! ```text
+//!   step        sends                                                 `+`    an error
+//!   Ping        PING                                                  next   next if the primary wants a password, else the end
+//!   Auth        AUTH [user] password            with `masterauth`     next   the end
+//!   Port        REPLCONF listening-port p                             next   next, and the log says so
+//!   Address     REPLCONF ip-address a           if one is announced   next   next, and the log says so
+//!   Abilities   REPLCONF capa eof capa psync2                         next   next, and the log says so
+//!   then        PSYNC id offset                 +FULLRESYNC id offset   +CONTINUE [id]   an error: the end
+//! ```
+//! Not here: receiving data (`sync.rs`) and the stream (`stream.rs`).
+
+use std::time::Instant;
+
+use varve_base::number::parse_i64;
+
+use super::Thread;
+use super::link::{End, Line};
+use crate::config::Config;
+use crate::errors;
+
+/// How the primary goes on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// With all of its data. The stream behind it is this history's, from this offset on.
+    Full { id: String, offset: u64 },
+    /// With the stream where this server's ends. Its history may have another id by now.
+    Continue { id: Option<String> },
+}
+
+/// See the module's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Ping,
+    Auth,
+    Port,
+    Address,
+    Abilities,
+}
+
+const STEPS: [Step; 5] = [Step::Ping, Step::Auth, Step::Port, Step::Address, Step::Abilities];
+
+/// Begins the link.
+///
+/// # Errors
+/// The link ends: why.
+pub(super) fn shake(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
+    let config = thread.state.config().snapshot();
+    for step in STEPS {
+        let Some(words) = step.words(&config) else { continue };
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let until = Instant::now() + thread.timeout();
+        line.send(thread, &words, until)?;
+        let reply = text(&line.line(thread)?);
+        step.judge(&reply)?;
+    }
+    synchronise(thread, line)
+}
+
+impl Step {
+    /// The request; None if it is left out.
+    fn words(self, config: &Config) -> Option<Vec<Vec<u8>>> {
+        let replica = &config.replica;
+        let words = |all: &[&[u8]]| Some(all.iter().map(|word| word.to_vec()).collect());
+        match self {
+            Step::Ping => words(&[b"PING"]),
+            Step::Auth if replica.password.0.is_empty() => None,
+            Step::Auth if replica.user.is_empty() => words(&[b"AUTH", &replica.password.0]),
+            Step::Auth => words(&[b"AUTH", &replica.user, &replica.password.0]),
+            Step::Port => {
+                let own = if replica.by_tls && config.tls.port > 0 { config.tls.port } else { config.port };
+                let port = if replica.announced_port > 0 { replica.announced_port } else { own };
+                words(&[b"REPLCONF", b"listening-port", port.to_string().as_bytes()])
+            }
+            Step::Address if replica.announced_ip.is_empty() => None,
+            Step::Address => words(&[b"REPLCONF", b"ip-address", replica.announced_ip.as_bytes()]),
+            Step::Abilities => words(&[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]),
+        }
+    }
+
+    /// Goes on behind the reply, or not.
+    fn judge(self, reply: &str) -> Result<(), End> {
+        let is_error = reply.starts_with('-');
+        match self {
+            Step::Ping
+                if reply.starts_with('+') || errors::PASSWORD_WANTED.iter().any(|begin| reply.starts_with(begin)) =>
+            {
+                tracing::info!("Master replied to PING, replication can continue...");
+                Ok(())
+            }
+            Step::Ping => Err(End::Broken(format!("Error reply to PING from master: '{reply}'"))),
+            Step::Auth if is_error => Err(End::Broken(format!("Unable to AUTH to MASTER: {reply}"))),
+            Step::Auth => Ok(()),
+            Step::Port | Step::Address | Step::Abilities => {
+                if is_error {
+                    let what = match self {
+                        Step::Port => "listening-port",
+                        Step::Address => "ip-address",
+                        _ => "capa",
+                    };
+                    tracing::info!("(Non critical) Master does not understand REPLCONF {what}: {reply}");
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Asks the primary to go on where this server's stream ends.
+fn synchronise(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
+    let (id, next) = (thread.state.replication().ids().history().id, (thread.offset() + 1).to_string());
+    tracing::info!("Trying a partial resynchronization (request {id}:{next}).");
+    let until = Instant::now() + thread.timeout();
+    line.send(thread, &[b"PSYNC", id.as_bytes(), next.as_bytes()], until)?;
+    let reply = loop {
+        // Empty lines keep the link alive while the primary is busy.
+        let reply = text(&line.line(thread)?);
+        if !reply.is_empty() {
+            break reply;
+        }
+    };
+    let start = parse(&reply)?;
+    match &start {
+        Start::Full { id, offset } => tracing::info!("Full resync from master: {id}:{offset}"),
+        Start::Continue { .. } => tracing::info!("Successful partial resynchronization with master."),
+    }
+    Ok(start)
+}
+
+/// How the primary goes on, by its reply to PSYNC.
+fn parse(reply: &str) -> Result<Start, End> {
+    let mut words = reply.split_ascii_whitespace();
+    let first = words.next().unwrap_or_default();
+    let id = words.next().map(str::to_owned);
+    let is_id = |id: &String| id.len() == super::ID_DIGITS && id.bytes().all(|digit| digit.is_ascii_graphic());
+    match first {
+        "+FULLRESYNC" => {
+            let offset = words.next().and_then(|word| parse_i64(word.as_bytes()));
+            let offset = offset.and_then(|offset| u64::try_from(offset).ok());
+            match (id.filter(is_id), offset) {
+                (Some(id), Some(offset)) => Ok(Start::Full { id, offset }),
+                _ => Err(End::Broken("Master replied with wrong +FULLRESYNC syntax.".to_owned())),
+            }
+        }
+        "+CONTINUE" => Ok(Start::Continue { id: id.filter(is_id) }),
+        "-NOMASTERLINK" | "-LOADING" => {
+            let reason = format!("Master is currently unable to PSYNC but should be in the future: {reply}");
+            Err(End::Broken(reason))
+        }
+        _ => Err(End::Broken(format!("Unexpected reply to PSYNC from master: {reply}"))),
+    }
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reply_to_psync_says_how_it_goes_on() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        let full = Start::Full { id: id.to_owned(), offset: 12 };
+        assert_eq!(parse(&format!("+FULLRESYNC {id} 12")).ok(), Some(full));
+        assert_eq!(parse("+CONTINUE").ok(), Some(Start::Continue { id: None }));
+        assert_eq!(parse(&format!("+CONTINUE {id}")).ok(), Some(Start::Continue { id: Some(id.to_owned()) }));
+        for wrong in ["+FULLRESYNC", "+FULLRESYNC x 1", "-LOADING x", "-NOMASTERLINK x", "-ERR unknown", "nonsense"] {
+            assert!(matches!(parse(wrong), Err(End::Broken(_))), "{wrong}");
+        }
+        assert!(parse(&format!("+FULLRESYNC {id} -1")).is_err());
+    }
+
+    #[test]
+    fn steps_go_on_behind_what_redis_server_goes_on_behind() {
+        for (step, reply, goes_on) in [
+            (Step::Ping, "+PONG", true),
+            (Step::Ping, "-NOAUTH Authentication required.", true),
+            (Step::Ping, "-LOADING Redis is loading the dataset in memory", false),
+            (Step::Auth, "-WRONGPASS", false),
+            (Step::Port, "-ERR unknown", true),
+        ] {
+            assert_eq!(step.judge(reply).is_ok(), goes_on, "{step:?} {reply}");
+        }
+    }
+
+    #[test]
+    fn what_is_announced_goes_before_what_is() {
+        let mut config = Config { port: 7000, ..Config::default() };
+        let words = |step: Step, config: &Config| step.words(config).map(|all| all.concat());
+        assert_eq!(words(Step::Port, &config), Some(b"REPLCONFlistening-port7000".to_vec()));
+        assert_eq!((words(Step::Auth, &config), words(Step::Address, &config)), (None, None));
+        config.replica.announced_port = 1;
+        config.replica.announced_ip = "10.0.0.1".to_owned();
+        config.replica.password.0 = b"secret".to_vec();
+        assert_eq!(words(Step::Port, &config), Some(b"REPLCONFlistening-port1".to_vec()));
+        assert_eq!(words(Step::Address, &config), Some(b"REPLCONFip-address10.0.0.1".to_vec()));
+        assert_eq!(words(Step::Auth, &config), Some(b"AUTHsecret".to_vec()));
+        config.replica.user = b"copier".to_vec();
+        assert_eq!(words(Step::Auth, &config), Some(b"AUTHcopiersecret".to_vec()));
+    }
+}

@@ -1,0 +1,197 @@
+//! Following a primary's stream: commands go to the lanes of the workers, and the primary learns how far they are.
+//!
+//! ```text
+//!   link --bytes--> router --whole commands--> lanes (workers)        piece --applied--> journal, offset
+//!          <-- REPLCONF ACK offset: each second, and when the primary asks (REPLCONF GETACK) and all before that is applied
+//! ```
+//! A command that is refused here, and was not at the primary, ends replication: what it changed there is missing here. Lanes may
+//! be ahead of it: the place in the history is lost, and the next link brings all data. What
+//! was received of a command that is not whole is dropped with the link: the next one begins behind the last whole command.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use varve_exec::apply::Router;
+
+use super::link::{End, Line};
+use super::{ID_DIGITS, Thread};
+use crate::features::persist::aof::stream as kept;
+use crate::features::replication::state::replica::{LinkStage, ReceivedPiece};
+use crate::state::ServerState;
+use crate::state::mail::Message;
+use crate::system::{error_text, random};
+
+/// How often the primary is told how far this server is.
+const ACK_EVERY: Duration = Duration::from_secs(1);
+/// How long the end of a link waits for the lanes at a time.
+const FINISH_LOOK: Duration = Duration::from_millis(20);
+
+/// A stream that is followed.
+struct Stream {
+    router: Router,
+    /// The offset of the first byte that the router has not taken.
+    offset: u64,
+    /// Bytes of a transaction that is not whole, which the router has.
+    open: Vec<u8>,
+    /// The database that is selected behind the last piece.
+    db: u32,
+    acked: Instant,
+    /// The primary has asked: the answer leaves when all before this offset is applied.
+    asked_at: Option<u64>,
+    /// Somebody's hold of the lanes was seen at the last look.
+    was_held: bool,
+}
+
+/// Follows the stream behind the data that is here, to the link's end.
+pub(super) fn follow(thread: &mut Thread, mut line: Line) -> End {
+    let state = Arc::clone(&thread.state);
+    let (replica, keeper) = (state.replication().replica(), Arc::clone(&state));
+    let db = replica.stream_db();
+    let offset = match thread.alone(move |_| kept::begin_following(&keeper, db)) {
+        None => return End::Unwanted,
+        Some(Err(error)) => return End::of("Keeping the stream of MASTER", &error),
+        Some(Ok(())) => thread.offset(),
+    };
+    replica.applier.begin(offset);
+    replica.set_applies(true);
+    replica.report(|facts| facts.stage = LinkStage::Up);
+    let mut stream = Stream {
+        router: Router::in_database(db).copying(),
+        offset,
+        open: Vec::new(),
+        db,
+        acked: Instant::now(),
+        asked_at: None,
+        was_held: false,
+    };
+    let end = match stream.run(thread, &state, &mut line) {
+        Ok(()) => End::Unwanted,
+        Err(end) => end,
+    };
+    finish(thread, &state, stream.db).map_or(end, End::Refused)
+}
+
+/// All that was routed is applied, or nothing more will be: then why.
+fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> {
+    let replica = state.replication().replica();
+    let result = loop {
+        if let Some(result) = replica.applier.finish_within(FINISH_LOOK) {
+            break result;
+        }
+        // Whoever has asked for an instant may be gone.
+        wake(state, replica.release_instant().iter());
+    };
+    replica.hand_on(state.persist().aof.journal());
+    replica.set_applies(false);
+    replica.set_stream_db(db);
+    replica.forget_pieces();
+    let refusal = result.err().filter(|_| !state.is_stopping())?;
+    // Other lanes were ahead: what is applied is the beginning of no stream, and the next link brings all data anew. A file that
+    // is kept gets a base of what there is, in the case that this server leads before.
+    match random::hex(ID_DIGITS) {
+        Ok(id) => {
+            let keeper = Arc::clone(state);
+            thread.alone(move |_| kept::lose(&keeper, id));
+        }
+        Err(error) => tracing::warn!("No new id for the data: {}", error_text(&error)),
+    }
+    state.persist().aof.rewrites.schedule(state.persist().aof.is_on());
+    Some(refusal)
+}
+
+fn wake(state: &ServerState, lanes: impl Iterator<Item = usize>) {
+    lanes.for_each(|lane| state.workers()[lane].send(Message::Load));
+}
+
+impl Stream {
+    fn run(&mut self, thread: &mut Thread, state: &ServerState, line: &mut Line) -> Result<(), End> {
+        let replica = state.replication().replica();
+        self.acknowledge(thread, line)?;
+        loop {
+            self.route(state, line)?;
+            if replica.applier.refusal().is_some() {
+                // Its reason is found at the end.
+                return Ok(());
+            }
+            self.answer(thread, state, line)?;
+            thread.look_at_goal()?;
+            let until_ack = ACK_EVERY.saturating_sub(self.acked.elapsed());
+            if !replica.applier.wait_for_room_within(until_ack) {
+                continue;
+            }
+            let count = line.read_some()?;
+            if count > 0 {
+                thread.note_heard(count);
+                continue;
+            }
+            if line.heard().elapsed() >= thread.timeout() {
+                return Err(End::Broken("MASTER timeout: no data nor PING received...".to_owned()));
+            }
+            thread.wait(until_ack)?;
+        }
+    }
+
+    /// Gives the whole commands that have come to the lanes.
+    fn route(&mut self, state: &ServerState, line: &mut Line) -> Result<(), End> {
+        if line.input.is_empty() {
+            return Ok(());
+        }
+        let (replica, table) = (state.replication().replica(), state.table());
+        let mut ready = Default::default();
+        let result = replica.receive(|| {
+            let to = (&replica.applier, &**state.store(), &**table);
+            let (consumed, lanes) = self.router.push(to, self.offset, &mut line.input).map_err(|reason| {
+                End::Broken(format!("Protocol error from master behind offset {}: {reason}", self.offset))
+            })?;
+            ready = lanes;
+            self.offset += consumed as u64;
+            self.open.extend(line.input.drain(..consumed));
+            Ok(self.piece())
+        });
+        wake(state, ready.iter());
+        result?;
+        if self.router.take_asked() {
+            self.asked_at = Some(self.offset);
+            replica.wake_at(self.offset);
+        }
+        // Commands may have run before their piece was here.
+        replica.hand_on(state.persist().aof.journal());
+        Ok(())
+    }
+
+    /// The whole commands that the router has taken, and that are in no piece.
+    fn piece(&mut self) -> Option<ReceivedPiece> {
+        let end = self.router.open_at().unwrap_or(self.offset);
+        let behind = (self.offset - end) as usize;
+        let bytes = match behind {
+            0 => std::mem::take(&mut self.open),
+            _ => self.open.drain(..self.open.len() - behind).collect(),
+        };
+        self.db = self.router.db();
+        (!bytes.is_empty()).then_some(ReceivedPiece { bytes, end, db: self.db })
+    }
+
+    /// Tells the primary how far this server is, if that is due or the primary has asked.
+    fn answer(&mut self, thread: &mut Thread, state: &ServerState, line: &mut Line) -> Result<(), End> {
+        let offset = thread.offset();
+        if self.asked_at.is_some_and(|asked| offset >= asked) {
+            self.asked_at = None;
+            return self.acknowledge(thread, line);
+        }
+        if self.acked.elapsed() < ACK_EVERY {
+            return Ok(());
+        }
+        // Whoever has asked for an instant may be gone.
+        let held = std::mem::replace(&mut self.was_held, true);
+        if held {
+            wake(state, state.replication().replica().release_instant().iter());
+        }
+        self.acknowledge(thread, line)
+    }
+
+    fn acknowledge(&mut self, thread: &mut Thread, line: &mut Line) -> Result<(), End> {
+        self.acked = Instant::now();
+        let (offset, until) = (thread.offset().to_string(), self.acked + thread.timeout());
+        line.send(thread, &[b"REPLCONF", b"ACK", offset.as_bytes()], until)
+    }
+}

@@ -1,0 +1,406 @@
+//! The replica's end as all threads see it: whom this server follows, how the link stands, and the received stream on its way
+//! through the workers.
+//!
+//! ```text
+//!   role       primary --REPLICAOF--> follows --REPLICAOF NO ONE--> leaves --all is applied--> primary
+//!              clients may write      refused                       their writes wait
+//!
+//!   stream     link's thread: piece --> lanes of the workers --all before its end is applied--> journal, whose end is the offset
+//! ```
+//! A piece is whole commands, whole transactions among them. Pieces go to the journal as they were received and in their order,
+//! so that a replica of this replica, and the append-only file, have the primary's bytes.
+//!
+//! Not here: the link's conversation (`replica/`).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
+
+use mio::Waker;
+use parking_lot::Mutex;
+use varve_exec::apply::{Applier, LaneSet};
+use varve_exec::checks::ReplicaRules;
+use varve_exec::journal::Journal;
+
+use crate::system::logging;
+
+/// Where a primary is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// A name or an address.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+/// How the link to the primary stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LinkStage {
+    /// It is to be made.
+    #[default]
+    Down,
+    /// The other's address is asked.
+    Connecting,
+    /// Both agree on how to go on.
+    Handshake,
+    /// The primary's data is received, or loaded.
+    Sync,
+    /// The stream is received and applied.
+    Up,
+}
+
+impl LinkStage {
+    /// The word that ROLE has for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LinkStage::Down => "connect",
+            LinkStage::Connecting => "connecting",
+            LinkStage::Handshake => "handshake",
+            LinkStage::Sync => "sync",
+            LinkStage::Up => "connected",
+        }
+    }
+}
+
+/// The figures that INFO and ROLE show.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkFacts {
+    pub(crate) stage: LinkStage,
+    /// When something came from the primary.
+    pub(crate) heard: Option<Instant>,
+    /// Since when the link has been down; None if it has never been up.
+    pub(crate) down_since: Option<Instant>,
+    /// Bytes of the primary's data: of all of it (0 if that is not known), and those that have come.
+    pub(crate) sync_bytes: (u64, u64),
+    /// Bytes of the stream and of data that have come from primaries since the start.
+    pub(crate) received_bytes: u64,
+}
+
+/// Whole commands of the stream on their way through the workers.
+#[derive(Debug)]
+pub(crate) struct ReceivedPiece {
+    pub(crate) bytes: Vec<u8>,
+    /// The offset behind them.
+    pub(crate) end: u64,
+    /// The database that is selected behind them.
+    pub(crate) db: u32,
+}
+
+/// The part of a server in replication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Role {
+    Primary = 0,
+    /// It follows another one.
+    Follows = 1,
+    /// It does so no longer, but what it has received is not all applied.
+    Leaves = 2,
+}
+
+/// See the module's picture.
+#[derive(Debug)]
+pub(crate) struct Replica {
+    role: AtomicU8,
+    is_up: AtomicBool,
+    /// Lanes apply commands of a stream.
+    applies: AtomicBool,
+    wanted: Mutex<Wanted>,
+    facts: Mutex<LinkFacts>,
+    /// Commands on their way to the workers that run them.
+    pub(crate) applier: Applier,
+    pieces: Mutex<VecDeque<ReceivedPiece>>,
+    /// The database that is selected where the stream was applied to, while no link is up.
+    stream_db: AtomicU32,
+    /// The offset of which the link's thread is to be told once all before it is applied; `u64::MAX` for none.
+    awaited: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    primary: Option<Address>,
+    /// How often that has changed.
+    changes: u64,
+    /// Cuts of the link that clients have asked for.
+    cuts: u64,
+    /// Wakes the link's thread; None while there is none.
+    waker: Option<Arc<Waker>>,
+}
+
+/// Whom this server is to follow, as the link's thread sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Goal {
+    pub(crate) primary: Option<Address>,
+    /// Another number is another goal, although the primary may be the same.
+    pub(crate) number: u64,
+}
+
+impl Replica {
+    /// Of a primary with this number of workers.
+    pub(super) fn new(workers: usize) -> Replica {
+        Replica {
+            role: AtomicU8::new(Role::Primary as u8),
+            is_up: AtomicBool::new(false),
+            applies: AtomicBool::new(false),
+            wanted: Mutex::default(),
+            facts: Mutex::default(),
+            applier: Applier::new(workers),
+            pieces: Mutex::default(),
+            stream_db: AtomicU32::new(0),
+            awaited: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// True while another server decides what changes: effects of this server's own are not kept.
+    #[inline]
+    pub(crate) fn follows(&self) -> bool {
+        self.role.load(Ordering::Acquire) != Role::Primary as u8
+    }
+
+    /// True while what was received from a primary that was left is not all applied: clients' writes wait.
+    #[inline]
+    pub(crate) fn leaves(&self) -> bool {
+        self.role.load(Ordering::Acquire) == Role::Leaves as u8
+    }
+
+    /// The rules for clients, with these settings; None for a primary's.
+    #[inline]
+    pub(crate) fn rules(&self, read_only: bool, serves_stale: bool) -> Option<ReplicaRules> {
+        if self.role.load(Ordering::Acquire) != Role::Follows as u8 {
+            return None;
+        }
+        Some(ReplicaRules { read_only, hides_stale: !serves_stale && !self.is_up.load(Ordering::Relaxed) })
+    }
+
+    /// The primary that is followed; None for a primary.
+    pub(crate) fn primary(&self) -> Option<Address> {
+        self.wanted.lock().primary.clone()
+    }
+
+    /// Follows this primary from now on, or nobody: the link's thread does what follows from it. The current figures of the link
+    /// are the new one's.
+    pub(crate) fn want(&self, primary: Option<Address>) {
+        let mut wanted = self.wanted.lock();
+        let role = match (&primary, self.follows()) {
+            (Some(_), _) => Role::Follows,
+            (None, true) => Role::Leaves,
+            (None, false) => Role::Primary,
+        };
+        (wanted.primary, wanted.changes) = (primary, wanted.changes + 1);
+        self.is_up.store(false, Ordering::Relaxed);
+        self.role.store(role as u8, Ordering::Release);
+        logging::set_replica(wanted.primary.is_some());
+        wanted.wake();
+    }
+
+    /// Cuts the link, if it is up: it is made anew. True if it was up.
+    pub(crate) fn cut(&self) -> bool {
+        let mut wanted = self.wanted.lock();
+        let is_up = self.is_up.load(Ordering::Relaxed);
+        if is_up {
+            wanted.cuts += 1;
+            wanted.wake();
+        }
+        is_up
+    }
+
+    /// How often the link was to be cut.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.wanted.lock().cuts
+    }
+
+    /// How often it has changed what is wanted.
+    pub(crate) fn goal_number(&self) -> u64 {
+        self.wanted.lock().changes
+    }
+
+    /// The goal of the moment.
+    pub(crate) fn goal(&self) -> Goal {
+        let wanted = self.wanted.lock();
+        Goal { primary: wanted.primary.clone(), number: wanted.changes }
+    }
+
+    /// The link's thread begins, woken by this. False if there is one.
+    pub(crate) fn begin_thread(&self, waker: &Arc<Waker>) -> bool {
+        let mut wanted = self.wanted.lock();
+        let begins = wanted.waker.is_none();
+        if begins {
+            wanted.waker = Some(Arc::clone(waker));
+        }
+        begins
+    }
+
+    /// Nothing is left to be done for the link's thread, which ends; false if there is. The server is a primary from now on.
+    pub(crate) fn end_thread(&self, done: &Goal) -> bool {
+        let mut wanted = self.wanted.lock();
+        let ends = wanted.changes == done.number;
+        if ends {
+            wanted.waker = None;
+        }
+        ends
+    }
+
+    /// The server is a primary: it has left the one that it followed, unless it follows another one by now.
+    pub(crate) fn lead(&self, done: &Goal) -> bool {
+        let wanted = self.wanted.lock();
+        let leads = wanted.changes == done.number;
+        if leads {
+            self.role.store(Role::Primary as u8, Ordering::Release);
+        }
+        leads
+    }
+
+    /// Wakes the link's thread, if there is one.
+    pub(crate) fn wake(&self) {
+        self.wanted.lock().wake();
+    }
+
+    /// The figures of the link as they are now.
+    pub(crate) fn facts(&self) -> LinkFacts {
+        self.facts.lock().clone()
+    }
+
+    /// Changes the figures of the link.
+    pub(crate) fn report(&self, change: impl FnOnce(&mut LinkFacts)) {
+        let mut facts = self.facts.lock();
+        let was_up = facts.stage == LinkStage::Up;
+        change(&mut facts);
+        let is_up = facts.stage == LinkStage::Up;
+        if was_up && !is_up {
+            facts.down_since = Some(Instant::now());
+        }
+        self.is_up.store(is_up, Ordering::Relaxed);
+    }
+}
+
+/// The received stream.
+impl Replica {
+    /// True while the workers' lanes may have commands of a primary to run.
+    #[inline]
+    pub(crate) fn applies(&self) -> bool {
+        self.applies.load(Ordering::Relaxed)
+    }
+
+    /// A stream is applied from now on, or no longer.
+    pub(crate) fn set_applies(&self, on: bool) {
+        self.applies.store(on, Ordering::Relaxed);
+    }
+
+    /// Whole commands were received: `route` gives them to the lanes. Whoever asks for an instant meanwhile waits: the commands
+    /// may run before their piece is here.
+    pub(crate) fn receive<E>(&self, route: impl FnOnce() -> Result<Option<ReceivedPiece>, E>) -> Result<(), E> {
+        let mut pieces = self.pieces.lock();
+        pieces.extend(route()?);
+        Ok(())
+    }
+
+    /// Hands on what is applied to the journal, whose end is the offset. The link's thread is woken if that is far enough for it.
+    pub(crate) fn hand_on(&self, journal: &Journal) {
+        self.hand_on_of(&mut self.pieces.lock(), journal);
+    }
+
+    /// Hands on what is applied like [`Replica::hand_on`], unless the link's thread is about to do that.
+    pub(crate) fn try_hand_on(&self, journal: &Journal) {
+        if let Some(mut pieces) = self.pieces.try_lock() {
+            self.hand_on_of(&mut pieces, journal);
+        }
+    }
+
+    fn hand_on_of(&self, pieces: &mut VecDeque<ReceivedPiece>, journal: &Journal) {
+        let applied = self.applier.applied();
+        while pieces.front().is_some_and(|piece| piece.end <= applied) {
+            let Some(ReceivedPiece { bytes, db, .. }) = pieces.pop_front() else { break };
+            journal.append_received(bytes, db);
+        }
+        if applied >= self.awaited.load(Ordering::Relaxed) && self.awaited.swap(u64::MAX, Ordering::Relaxed) != u64::MAX
+        {
+            self.wake();
+        }
+    }
+
+    /// Has the link's thread woken once all before this offset is applied.
+    pub(crate) fn wake_at(&self, offset: u64) {
+        self.awaited.store(offset, Ordering::Relaxed);
+    }
+
+    /// Forgets pieces that were received and cannot be applied.
+    pub(crate) fn forget_pieces(&self) {
+        self.pieces.lock().clear();
+    }
+
+    /// The database that is selected at the offset.
+    pub(crate) fn stream_db(&self) -> u32 {
+        self.stream_db.load(Ordering::Relaxed)
+    }
+
+    /// Sets the database that is selected at the offset.
+    pub(crate) fn set_stream_db(&self, db: u32) {
+        self.stream_db.store(db, Ordering::Relaxed);
+    }
+
+    /// Has the applied stream stand still for an instant: true if what is applied is exactly a beginning of it. If not, no
+    /// further commands begin, and it is tried again. [`Replica::release_instant`] follows.
+    pub(crate) fn hold_instant(&self, journal: &Journal) -> bool {
+        if !self.applies() {
+            return true;
+        }
+        let holds = self.applier.hold();
+        if holds {
+            self.hand_on(journal);
+        }
+        holds
+    }
+
+    /// The stream goes on behind an instant. Returns the lanes that have something to do.
+    pub(crate) fn release_instant(&self) -> LaneSet {
+        self.applier.release()
+    }
+}
+
+impl Wanted {
+    fn wake(&mut self) {
+        if let Some(waker) = &self.waker {
+            waker.wake().expect("an event descriptor takes a count of one after its thread has read it");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> Option<Address> {
+        Some(Address { host: "127.0.0.1".to_owned(), port: 1 })
+    }
+
+    #[test]
+    fn writes_wait_until_all_is_applied() {
+        let replica = Replica::new(2);
+        assert_eq!((replica.follows(), replica.rules(true, true)), (false, None));
+        replica.want(address());
+        assert_eq!(replica.rules(true, true), Some(ReplicaRules { read_only: true, hides_stale: false }));
+        assert_eq!(replica.rules(false, false), Some(ReplicaRules { read_only: false, hides_stale: true }));
+        replica.report(|facts| facts.stage = LinkStage::Up);
+        assert_eq!(replica.rules(false, false).map(|rules| rules.hides_stale), Some(false));
+        let first = replica.goal();
+        replica.want(None);
+        assert!(replica.follows() && replica.leaves() && replica.rules(true, true).is_none());
+        assert!(!replica.lead(&first), "that was another goal");
+        assert!(replica.lead(&replica.goal()) && !replica.follows());
+    }
+
+    #[test]
+    fn pieces_go_on_when_they_are_applied() {
+        let (replica, journal) = (Replica::new(1), Journal::new(1));
+        journal.follow_from(0);
+        replica.applier.begin(100);
+        for (bytes, end) in [("one", 103), ("three", 108)] {
+            let piece = ReceivedPiece { bytes: bytes.into(), end, db: 0 };
+            replica.receive(|| Ok::<_, ()>(Some(piece))).expect("it was received");
+        }
+        for (applied, handed_on) in [(100, 0), (104, 3), (108, 8)] {
+            replica.applier.begin(applied);
+            replica.hand_on(&journal);
+            assert_eq!(varve_store::EffectSink::end(&*journal), handed_on, "applied up to {applied}");
+        }
+    }
+}

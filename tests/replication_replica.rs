@@ -1,0 +1,417 @@
+//! Varve as a replica: of redis-server 7.0.15, under random load of all types and with links that are cut; and of a primary that
+//! sends what it should not.
+//!
+//! ```text
+//!  random commands --> redis-server --stream--> Varve      at rest: equal offsets, equal digests
+//!  a test          --> "primary" of the test  --> Varve    damaged data, unknown commands, questions
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use varve_testkit::client::encode;
+use varve_testkit::{Launch, RespValue, Server, seed};
+use varve_tests::fill::fill;
+use varve_tests::replicas::{Folder, LIMIT, assert_equal, caught_up, field, follow, stop_following, wait};
+
+/// Commands of a round.
+const COMMANDS: usize = 4_000;
+
+fn peer() -> Server {
+    Launch::peer().config("repl-diskless-sync-delay 0").start().expect("redis-server starts")
+}
+
+fn varve() -> Server {
+    Launch::varve().start().expect("Varve starts")
+}
+
+fn is_in_log(server: &Server, text: &str) -> bool {
+    server.log().contains(text)
+}
+
+#[test]
+fn a_replica_of_redis_server_has_its_data_whatever_happens_to_the_link() {
+    let first = seed::seed("a replica of redis-server");
+    let (primary, replica) = (peer(), varve());
+    fill(&primary, first, COMMANDS);
+    follow(&replica, &primary);
+    assert_equal(&replica, &primary);
+    for round in 1..=3 {
+        std::thread::scope(|scope| {
+            let filling = scope.spawn(|| fill(&primary, first + round, COMMANDS));
+            while !filling.is_finished() {
+                let (server, kind) = if round % 2 == 0 { (&primary, "replica") } else { (&replica, "master") };
+                server.client().cmd(&format!("CLIENT KILL TYPE {kind}"));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        assert_equal(&replica, &primary);
+    }
+    assert!(is_in_log(&replica, "Successful partial resynchronization with master."));
+    // Another one, with other data: a full synchronisation again.
+    let other = peer();
+    fill(&other, first + 100, COMMANDS);
+    follow(&replica, &other);
+    assert_equal(&replica, &other);
+    stop_following(&replica);
+    assert!(!replica.client().cmd("SET a b").is_error());
+}
+
+#[test]
+fn data_that_comes_from_a_file_is_loaded_as_well() {
+    let primary = Launch::peer().config("repl-diskless-sync no").start().expect("redis-server starts");
+    let replica = Launch::varve().config(format!("replicaof 127.0.0.1 {}", primary.port())).start().expect("Varve");
+    fill(&primary, seed::seed("from a file"), COMMANDS);
+    assert_equal(&replica, &primary);
+    assert!(is_in_log(&replica, "bytes from master to disk"));
+    let mut client = replica.client();
+    assert_eq!(client.cmd("CONFIG GET replicaof").elements().map(<[RespValue]>::len), Some(2));
+    assert_eq!(client.cmd("ROLE").elements().and_then(|role| role[3].bytes()), Some(&b"connected"[..]));
+}
+
+#[test]
+fn a_replica_is_read_only_and_says_so() {
+    let (primary, replica) = (peer(), varve());
+    let mut client = replica.client();
+    client.cmd("SET before 1");
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    primary.client().cmd("SET k v");
+    caught_up(&replica, &primary);
+    assert_eq!(client.cmd("GET k").text(), "v");
+    assert!(client.cmd("GET before").is_null(), "the data that was there is gone");
+    let refusal = "READONLY You can't write against a read only replica.";
+    assert_eq!(client.cmd("SET k w").text(), refusal);
+    assert!(
+        client.call(&["EVAL", "return redis.call('SET', 'k', 'w')", "0"]).expect("a reply").text().contains(refusal)
+    );
+    client.cmd("MULTI");
+    assert_eq!(client.cmd("SET k w").text(), refusal);
+    assert!(client.cmd("EXEC").text().starts_with("EXECABORT"));
+    client.cmd("CONFIG SET replica-read-only no");
+    assert_eq!(client.cmd("SET own 1").text(), "OK");
+    assert!(primary.client().cmd("GET own").is_null());
+    client.cmd("CONFIG SET replica-serve-stale-data no");
+    assert_eq!(client.cmd("GET own").text(), "1");
+    drop(primary);
+    wait("the link is down", &replica, || field(&mut replica.client(), "replication", "master_link_status") == "down");
+    let refusal = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    assert_eq!(client.cmd("GET own").text(), refusal);
+    assert_eq!(client.cmd("PING").text(), refusal);
+    stop_following(&replica);
+    assert_eq!(client.cmd("GET own").text(), "1");
+    assert_eq!(client.cmd("SET own 2").text(), "OK");
+}
+
+#[test]
+fn the_primary_decides_when_a_key_goes() {
+    let (primary, replica) = (peer(), varve());
+    follow(&replica, &primary);
+    let (mut theirs, mut ours) = (primary.client(), replica.client());
+    theirs.cmd("DEBUG SET-ACTIVE-EXPIRE 0");
+    theirs.cmd("SET k v PX 20");
+    theirs.cmd("SET stays v");
+    caught_up(&replica, &primary);
+    wait("the time of the key is over", &replica, || ours.cmd("GET k").is_null());
+    assert_eq!(ours.cmd("DBSIZE").integer(), Some(2), "it is hidden, and there");
+    assert_eq!(ours.cmd("EXISTS k stays").integer(), Some(1));
+    wait("it is over at the primary", &primary, || theirs.cmd("GET k").is_null());
+    caught_up(&replica, &primary);
+    assert_eq!(ours.cmd("DBSIZE").integer(), Some(1));
+    // Both a key and the command that finds it over: the stream has its order.
+    theirs.cmd("SET n 1 PX 1");
+    std::thread::sleep(Duration::from_millis(5));
+    theirs.cmd("INCR n");
+    theirs.cmd("PERSIST n");
+    assert_equal(&replica, &primary);
+}
+
+#[test]
+fn clients_of_a_replica_learn_of_what_the_stream_does() {
+    let (primary, replica) = (peer(), varve());
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    let (mut theirs, mut reader, mut listener, mut cache) =
+        (primary.client(), replica.client(), replica.client(), replica.client());
+    reader.queue(&["XREAD", "BLOCK", "0", "STREAMS", "s", "$"]);
+    reader.flush().expect("sent");
+    listener.cmd("CONFIG SET notify-keyspace-events KEA");
+    listener.cmd("SUBSCRIBE news __keyevent@0__:set");
+    listener.read().expect("the second subscription");
+    cache.cmd("HELLO 3");
+    cache.cmd("CLIENT TRACKING ON");
+    cache.cmd("GET cached");
+    wait("the reader waits", &replica, || field(&mut replica.client(), "clients", "blocked_clients") == "1");
+    theirs.cmd("XADD s 1-1 f v");
+    assert!(format!("{:?}", reader.read().expect("the entry")).contains("1-1"));
+    theirs.cmd("PUBLISH news hello");
+    assert!(format!("{:?}", listener.read().expect("a message")).contains("hello"));
+    theirs.cmd("SET cached 2");
+    assert!(format!("{:?}", listener.read().expect("an event")).contains("cached"));
+    assert!(format!("{:?}", cache.read().expect("an invalidation")).contains("invalidate"));
+}
+
+#[test]
+fn clients_that_wait_are_let_go_when_the_server_becomes_a_replica() {
+    let (primary, replica) = (peer(), varve());
+    let mut waiter = replica.client();
+    waiter.queue(&["BLPOP", "k", "0"]);
+    waiter.flush().expect("sent");
+    wait("the client waits", &replica, || field(&mut replica.client(), "clients", "blocked_clients") == "1");
+    follow(&replica, &primary);
+    let text = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)";
+    assert_eq!(waiter.read().expect("a reply").text(), text);
+    assert!(waiter.read().is_err(), "its connection ends");
+}
+
+#[test]
+fn a_replica_that_keeps_an_append_only_file_has_the_stream_in_it() {
+    let primary = peer();
+    let replica = Launch::varve().config("appendonly yes").start().expect("Varve starts");
+    let first = seed::seed("a file of received commands");
+    fill(&primary, first, COMMANDS);
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    let mut client = replica.client();
+    wait("the file begins anew", &replica, || field(&mut client, "persistence", "aof_rewrite_in_progress") == "0");
+    fill(&primary, first + 1, COMMANDS);
+    client.cmd("BGREWRITEAOF");
+    fill(&primary, first + 2, COMMANDS);
+    assert_equal(&replica, &primary);
+    stop_following(&replica);
+    wait("it leads", &replica, || client.cmd("SET last 1").text() == "OK");
+    let digest = client.cmd("DEBUG DIGEST").text();
+    assert!(!client.cmd("DEBUG LOADAOF").is_error());
+    assert_eq!(client.cmd("DEBUG DIGEST").text(), digest, "the file has all of it");
+}
+
+/// Files say where in the stream they end: a replica asks for what is behind that, in the database that is selected there.
+#[test]
+fn issue_17_a_replica_that_starts_again_goes_on_where_its_files_end() {
+    let first = seed::seed("a replica that starts again");
+    for (name, lines, killed) in [
+        ("rdb", &["save 3600 1"][..], false),
+        ("aof", &["appendonly yes", "appendfsync always"], false),
+        ("killed", &["appendonly yes", "appendfsync always"], true),
+        ("rewritten", &["appendonly yes", "appendfsync always"], true),
+    ] {
+        let (primary, folder) = (peer(), Folder::new(name));
+        let start = || {
+            let launch =
+                Launch::varve().config(format!("replicaof 127.0.0.1 {}", primary.port())).config(folder.line());
+            lines.iter().fold(launch, |launch, line| launch.config(*line)).start().expect("Varve starts")
+        };
+        let mut replica = start();
+        fill(&primary, first, COMMANDS);
+        assert_equal(&replica, &primary);
+        let mut theirs = primary.client();
+        theirs.cmd("SELECT 5");
+        theirs.cmd("SET before 1");
+        caught_up(&replica, &primary);
+        if name == "rewritten" {
+            replica.client().cmd("BGREWRITEAOF");
+            let rewrites = || field(&mut replica.client(), "persistence", "aof_rewrite_in_progress") == "1";
+            wait("the rewrite is over", &replica, || !rewrites());
+        }
+        if killed {
+            replica.signal("KILL").expect("killed");
+        } else {
+            let mut client = replica.client();
+            client.queue(&["SHUTDOWN"]);
+            client.flush().expect("sent");
+        }
+        assert!(replica.wait(LIMIT).is_some(), "it ends");
+        theirs.cmd("SET behind 1");
+        let replica = start();
+        assert_eq!(replica.client().cmd("ROLE").elements().and_then(|role| role[0].bytes()), Some(&b"slave"[..]));
+        fill(&primary, first + 1, COMMANDS);
+        theirs.cmd("SELECT 5");
+        theirs.cmd("SET last 1");
+        assert_equal(&replica, &primary);
+        assert_eq!(field(&mut theirs, "stats", "sync_full"), "1", "{name}: {}", replica.log());
+    }
+}
+
+/// The connection of a replica to a primary of the test.
+struct Link {
+    stream: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Link {
+    fn accept(listener: &TcpListener) -> Link {
+        let (stream, _) = listener.accept().expect("the replica connects");
+        stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+        Link { stream, input: Vec::new() }
+    }
+
+    /// The next request of the replica.
+    fn request(&mut self) -> Vec<String> {
+        loop {
+            if let Some((value, used)) = RespValue::decode(&self.input).expect("requests") {
+                self.input.drain(..used);
+                let words = value.elements().expect("words").iter();
+                return words
+                    .map(|word| String::from_utf8_lossy(word.bytes().unwrap_or_default()).into_owned())
+                    .collect();
+            }
+            let mut room = [0; 4096];
+            let count = self.stream.read(&mut room).expect("more of a request");
+            assert!(count > 0, "the replica has closed the link");
+            self.input.extend_from_slice(&room[..count]);
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("sent");
+    }
+
+    fn command(&mut self, words: &[&str]) -> usize {
+        let mut bytes = Vec::new();
+        encode(&mut bytes, words);
+        self.send(&bytes);
+        bytes.len()
+    }
+
+    /// Answers up to PSYNC, whose offset it gives.
+    fn greet(&mut self) -> Vec<String> {
+        loop {
+            let request = self.request();
+            match request[0].as_str() {
+                "PING" => self.send(b"+PONG\r\n"),
+                "PSYNC" => return request,
+                _ => self.send(b"+OK\r\n"),
+            }
+        }
+    }
+
+    /// Sends data with a head that says its length, behind empty lines.
+    fn full_sync(&mut self, offset: u64, data: &[u8]) {
+        self.send(format!("\n\n+FULLRESYNC {ID} {offset}\r\n\n${}\r\n", data.len()).as_bytes());
+        self.send(data);
+    }
+
+    /// The next offset that the replica has acknowledged.
+    fn acknowledged(&mut self) -> u64 {
+        let request = self.request();
+        assert_eq!((request[0].as_str(), request[1].as_str()), ("REPLCONF", "ACK"));
+        request[2].parse().expect("an offset")
+    }
+}
+
+const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// An RDB file without keys.
+fn empty_file() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = varve_rdb::Writer::new(&mut bytes, true);
+    writer.header(varve_rdb::format::VERSION).expect("written");
+    writer.end().expect("written");
+    bytes
+}
+
+/// A replica of the test itself, and the listener.
+fn replica_of_test() -> (Server, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let replica = varve();
+    let port = listener.local_addr().expect("an address").port();
+    assert!(!replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {port}")).is_error());
+    (replica, listener)
+}
+
+#[test]
+fn a_command_that_fails_here_stops_replication_and_not_the_server() {
+    for words in [&["NONSENSE", "k"][..], &["INCR", "text"], &["SELECT", "99"], &["CONFIG", "SET", "port", "1"]] {
+        let (replica, listener) = replica_of_test();
+        let mut link = Link::accept(&listener);
+        link.greet();
+        link.full_sync(1000, &empty_file());
+        assert_eq!(link.acknowledged(), 1000);
+        link.command(&["SELECT", "0"]);
+        link.command(&["SET", "text", "abc"]);
+        link.command(words);
+        link.command(&["APPEND", "text", "d"]);
+        wait("replication stops", &replica, || is_in_log(&replica, "Replication stops here"));
+        let mut client = replica.client();
+        assert!(client.cmd("GET text").text().starts_with("abc"), "what stands before is applied");
+        assert_eq!(field(&mut client, "replication", "master_link_status"), "down");
+        stop_following(&replica);
+        client.cmd(&format!("REPLICAOF 127.0.0.1 {}", listener.local_addr().expect("an address").port()));
+        let request = Link::accept(&listener).greet();
+        assert_ne!(request[1], ID, "the next link brings all data anew");
+        stop_following(&replica);
+        assert_eq!(client.cmd("SET own 1").text(), "OK");
+    }
+}
+
+#[test]
+fn damaged_data_is_asked_for_again() {
+    let (replica, listener) = replica_of_test();
+    let mut damaged = empty_file();
+    let end = damaged.len();
+    damaged[end - 1] ^= 1;
+    for data in [damaged, b"no file at all".to_vec()] {
+        let mut link = Link::accept(&listener);
+        assert_eq!(link.greet().len(), 3);
+        link.full_sync(5, &data);
+    }
+    let mut link = Link::accept(&listener);
+    link.greet();
+    link.full_sync(7, &empty_file());
+    assert_eq!(link.acknowledged(), 7);
+    assert!(is_in_log(&replica, "Failed trying to load the MASTER synchronization DB from disk"));
+}
+
+#[test]
+fn offsets_count_whole_transactions_and_the_next_link_begins_behind_them() {
+    let (replica, listener) = replica_of_test();
+    let mut link = Link::accept(&listener);
+    let request = link.greet();
+    assert_eq!(request[0], "PSYNC");
+    link.full_sync(100, &empty_file());
+    assert_eq!(link.acknowledged(), 100);
+    let mut offset = 100 + link.command(&["SELECT", "3"]) + link.command(&["SET", "a", "1"]) + link.command(&["PING"]);
+    let before = offset;
+    link.command(&["MULTI"]);
+    link.command(&["SET", "a", "2"]);
+    while link.acknowledged() < before as u64 {}
+    // The transaction is not whole: the next link has it from its begin.
+    drop(link);
+    let mut link = Link::accept(&listener);
+    assert_eq!(link.greet()[1..], [ID.to_owned(), (before + 1).to_string()]);
+    link.send(b"+CONTINUE fedcba9876543210fedcba9876543210fedcba98\r\n");
+    for words in [&["MULTI"][..], &["SET", "a", "2"], &["SET", "b", "2"], &["EXEC"]] {
+        offset += link.command(words);
+    }
+    while link.acknowledged() < offset as u64 {}
+    let mut client = replica.client();
+    client.cmd("SELECT 3");
+    assert_eq!((client.cmd("GET a").text(), client.cmd("GET b").text()), ("2".to_owned(), "2".to_owned()));
+    assert_eq!(field(&mut client, "replication", "master_replid2"), ID);
+    assert_eq!(field(&mut client, "replication", "second_repl_offset"), (before + 1).to_string());
+}
+
+#[test]
+fn a_primary_that_is_gone_is_looked_for_again() {
+    let (replica, listener) = replica_of_test();
+    for refusal in ["-LOADING Redis is loading the dataset in memory", "-NOMASTERLINK Can't SYNC while not connected"] {
+        let mut link = Link::accept(&listener);
+        link.greet();
+        link.send(format!("{refusal}\r\n").as_bytes());
+    }
+    let mut link = Link::accept(&listener);
+    link.greet();
+    link.full_sync(0, &empty_file());
+    assert_eq!(link.acknowledged(), 0);
+    // REPLICAOF of somebody who does not answer ends this link at once.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {port}"));
+    let mut rest = Vec::new();
+    link.stream.read_to_end(&mut rest).expect("the end of the link");
+    stop_following(&replica);
+    wait("it leads", &replica, || replica.client().cmd("SET a 1").text() == "OK");
+}

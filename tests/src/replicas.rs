@@ -1,0 +1,109 @@
+//! Servers that follow each other, as tests see them: who follows whom, when they rest, and whether they have the same data.
+//!
+//! At rest a replica has the stream up to its primary's offset, which both count in bytes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use varve_testkit::{Client, Server};
+
+/// How long anything may take that a test waits for.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// The value of a field of INFO; empty if there is none.
+#[must_use]
+pub fn field(client: &mut Client, section: &str, name: &str) -> String {
+    let text = client.cmd(&format!("INFO {section}")).text();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_default().trim_end().to_owned()
+}
+
+/// Waits until `done` says so.
+///
+/// # Panics
+/// It does not within [`LIMIT`]: with the server's log.
+pub fn wait(what: &str, server: &Server, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !done() {
+        assert!(Instant::now() < end, "{what}:\n{}", server.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Has a server follow another one.
+///
+/// # Panics
+/// It refuses.
+pub fn follow(replica: &Server, primary: &Server) {
+    let reply = replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    assert!(!reply.is_error(), "{}", reply.text());
+}
+
+/// Has a server follow nobody.
+///
+/// # Panics
+/// It refuses.
+pub fn stop_following(replica: &Server) {
+    let reply = replica.client().cmd("REPLICAOF NO ONE");
+    assert!(!reply.is_error(), "{}", reply.text());
+}
+
+/// Waits until the replica has all that the primary, which rests, has sent.
+///
+/// # Panics
+/// It does not come to that.
+pub fn caught_up(replica: &Server, primary: &Server) {
+    let (mut ours, mut theirs) = (replica.client(), primary.client());
+    wait("the replica has the stream", replica, || {
+        let sent = field(&mut theirs, "replication", "master_repl_offset");
+        field(&mut ours, "replication", "master_link_status") == "up"
+            && field(&mut ours, "replication", "slave_repl_offset") == sent
+            && field(&mut theirs, "replication", "master_repl_offset") == sent
+    });
+}
+
+/// Waits until the replica has all that the primary, which rests, has sent: both have the same data.
+///
+/// # Panics
+/// They have not.
+pub fn assert_equal(replica: &Server, primary: &Server) {
+    caught_up(replica, primary);
+    let [ours, theirs] = [replica, primary].map(|server| server.client().cmd("DEBUG DIGEST").text());
+    assert_eq!(ours, theirs, "equal data:\n{}", replica.log());
+}
+
+/// A folder that outlives its servers, and is removed with the test.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A folder for the test of this name.
+    ///
+    /// # Panics
+    /// The system makes none.
+    #[must_use]
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("varve-replication-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder for temporary files");
+        Folder(path)
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The setting of a server that has its files there.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("dir {}", self.0.display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

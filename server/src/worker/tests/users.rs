@@ -12,7 +12,9 @@ fn no_command(name: &str) -> String {
 }
 
 /// Commands that end the server or the connection, write files, or after which there is more than one reply.
-const APART: [&str; 15] = [
+const APART: [&str; 17] = [
+    "sync",
+    "psync",
     "shutdown",
     "save",
     "bgsave",

@@ -138,6 +138,19 @@ fn the_place_of_a_connection_that_ended_is_free() {
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(asks))));
 }
 
+/// The port asks for no password: where clients need one, it shows no keys and no values.
+#[test]
+fn slow_commands_have_no_arguments_where_a_password_is_needed() {
+    let (server, port) = server();
+    let mut client = server.client();
+    let _ = client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
+    let _ = client.call(&["SET", "hidden-key", "hidden-value"]);
+    assert!(get(port, "/detail.json").1.contains("SET hidden-key hidden-value"));
+    let _ = client.call(&["CONFIG", "SET", "requirepass", "password"]);
+    let seen = get(port, "/detail.json").1;
+    assert!(seen.contains("\"SET\"") && !seen.contains("hidden"), "{seen}");
+}
+
 #[test]
 fn a_port_that_is_taken_is_an_error_at_the_start() {
     let (_first, port) = server();

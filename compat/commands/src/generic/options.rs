@@ -3,12 +3,31 @@
 use std::ops::Range;
 
 use varve_base::hash::digest64;
+use varve_catalog::{ArgKind, Argument, arg, word};
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Args;
 use varve_store::Ttl;
 
 use crate::errors;
 use crate::grammar::{integer, is};
+
+/// In a row, how GETEX and its kin name a new time to live, or take it away.
+pub(crate) const TIME_OR_PERSIST: &[Argument] = &[
+    arg("seconds", ArgKind::Integer).token("EX"),
+    arg("milliseconds", ArgKind::Integer).token("PX"),
+    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+    word("persist", "PERSIST"),
+];
+
+/// In a row, how MSETEX and HSETEX name a time to live, or keep the one that is there.
+pub(crate) const TIME_OR_KEEPTTL: &[Argument] = &[
+    arg("seconds", ArgKind::Integer).token("EX"),
+    arg("milliseconds", ArgKind::Integer).token("PX"),
+    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
+    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
+    word("keepttl", "KEEPTTL"),
+];
 
 /// The command whose options are read: each takes some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use varve_store::Key;
 use super::expiry::{Changed, FIELDS, counted, did_end, did_expire, did_persist, fields_alone, find_fields, time_of};
 use super::read::bulk_or_null;
 use super::write::PAIRS;
-use crate::generic::options::{Family, Life, Options, When};
+use crate::generic::options::{Family, Life, Options, TIME_OR_KEEPTTL, TIME_OR_PERSIST, When};
 
 pub(super) const ROWS: FileRows = &[HGETEX, HSETEX, HGETDEL];
 
@@ -69,17 +69,7 @@ const HGETEX: Command = Command::new(
         .flags(&[Flags::WRITE, Flags::FAST])
         .acl(&[Acl::HASH])
         .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))])
-        .args(&[
-            key("key", 0),
-            times(&[
-                arg("seconds", ArgKind::Integer).token("EX"),
-                arg("milliseconds", ArgKind::Integer).token("PX"),
-                arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
-                arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
-                word("persist", "PERSIST"),
-            ]),
-            FIELDS,
-        ]),
+        .args(&[key("key", 0), times(TIME_OR_PERSIST), FIELDS]),
 );
 
 /// HSETEX key [NX | XX] [FNX | FXX] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL] FIELDS numfields field value [field value ...]
@@ -172,13 +162,7 @@ const HSETEX: Command = Command::new(
             key("key", 0),
             one_of("condition", &[word("nx", "NX"), word("xx", "XX")]).optional(),
             one_of("fields-condition", &[word("fnx", "FNX"), word("fxx", "FXX")]).optional(),
-            times(&[
-                arg("seconds", ArgKind::Integer).token("EX"),
-                arg("milliseconds", ArgKind::Integer).token("PX"),
-                arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
-                arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
-                word("keepttl", "KEEPTTL"),
-            ]),
+            times(TIME_OR_KEEPTTL),
             block("fields", &[arg("numfields", ArgKind::Integer), PAIRS]).token("FIELDS"),
         ]),
 );

@@ -16,7 +16,7 @@ use varve_store::{StringForm, Ttl};
 
 use super::value::end_overdue;
 use crate::errors;
-use crate::generic::options::{Family, Life, Options};
+use crate::generic::options::{Family, Life, Options, TIME_OR_PERSIST};
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[INCREX];
@@ -44,17 +44,7 @@ const INCREX: Command = Command::new(
             arg("lowerbound", ArgKind::String).token("LBOUND").optional(),
             arg("upperbound", ArgKind::String).token("UBOUND").optional(),
             word("saturate", "SATURATE").optional(),
-            one_of(
-                "expiration",
-                &[
-                    arg("seconds", ArgKind::Integer).token("EX"),
-                    arg("milliseconds", ArgKind::Integer).token("PX"),
-                    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
-                    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
-                    word("persist", "PERSIST"),
-                ],
-            )
-            .optional(),
+            one_of("expiration", TIME_OR_PERSIST).optional(),
             word("enx", "ENX").optional(),
         ]),
 );

@@ -1,11 +1,11 @@
 //! GET and the commands that read a whole string and then change the key: GETEX, GETDEL, GETSET. And STRLEN, DIGEST.
 
-use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, word};
+use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of};
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 
 use super::value::{reply_value, write_as_set};
-use crate::generic::options::{Family, Life, Options, deadline, digest_text};
+use crate::generic::options::{Family, Life, Options, TIME_OR_PERSIST, deadline, digest_text};
 use varve_store::{Key, Removal, Ttl};
 
 pub(super) const ROWS: FileRows = &[GET, GETDEL, GETSET, GETEX, STRLEN, DIGEST];
@@ -107,20 +107,7 @@ const GETEX: Command = Command::new(
         .acl(&[Acl::STRING])
         .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))
             .notes("RW and UPDATE because it changes the TTL")])
-        .args(&[
-            key("key", 0),
-            one_of(
-                "expiration",
-                &[
-                    arg("seconds", ArgKind::Integer).token("EX"),
-                    arg("milliseconds", ArgKind::Integer).token("PX"),
-                    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
-                    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
-                    word("persist", "PERSIST"),
-                ],
-            )
-            .optional(),
-        ]),
+        .args(&[key("key", 0), one_of("expiration", TIME_OR_PERSIST).optional()]),
 );
 
 /// Sets the expiry, or removes the key if that time is over.

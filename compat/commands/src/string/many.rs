@@ -7,7 +7,7 @@ use varve_store::Ttl;
 
 use super::value::{reply_value, write, write_as_set};
 use crate::errors;
-use crate::generic::options::{Family, Options, When};
+use crate::generic::options::{Family, Options, TIME_OR_KEEPTTL, When};
 
 pub(super) const ROWS: FileRows = &[MGET, MSET, MSETNX, MSETEX];
 
@@ -130,17 +130,7 @@ const MSETEX: Command = Command::new(
             arg("numkeys", ArgKind::Integer),
             block("data", &[key("key", 0), arg("value", ArgKind::String)]).multiple(),
             one_of("condition", &[word("nx", "NX"), word("xx", "XX")]).optional(),
-            one_of(
-                "expiration",
-                &[
-                    arg("seconds", ArgKind::Integer).token("EX"),
-                    arg("milliseconds", ArgKind::Integer).token("PX"),
-                    arg("unix-time-seconds", ArgKind::UnixTime).token("EXAT"),
-                    arg("unix-time-milliseconds", ArgKind::UnixTime).token("PXAT"),
-                    word("keepttl", "KEEPTTL"),
-                ],
-            )
-            .optional(),
+            one_of("expiration", TIME_OR_KEEPTTL).optional(),
         ]),
 );
 

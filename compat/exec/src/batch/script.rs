@@ -431,7 +431,7 @@ impl ScriptCalls for Calls<'_> {
         if !counted {
             stats.count_error(text);
         }
-        // As redis-server counts: each that was counted, and once all others.
+        // The failed calls are redis-server's: one for each counted error, and one for all the other errors of the script.
         if counted || !mem::replace(&mut self.has_error, true) {
             stats.of(d).failed.add(1);
         }

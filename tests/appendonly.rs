@@ -9,10 +9,10 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
-
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
-use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
+use varve_testkit::{Client, Launch, Random, RespValue, Server, seed, until};
 use varve_tests::fill::fill;
 
 /// A folder that outlives its servers, and is removed with the test.
@@ -144,6 +144,48 @@ fn a_refused_command_of_a_file_ends_the_start() {
     assert!(error.contains("The command 'LPUSH' at offset 56 was refused (WRONGTYPE"), "{error}");
 }
 
+/// Old servers wrote scripts and transactions as they were asked for, and some of these fail in the middle: they fail again, and
+/// what they did before stays done. So it is in redis-server with transactions; 7.0.15 crashes at the error of a script.
+#[test]
+fn scripts_and_transactions_that_fail_in_a_file_are_passed_over() {
+    let folder = Folder::new("forgiven");
+    let script = "redis.call('SET', KEYS[1], 'done'); return redis.call('LPUSH', KEYS[1], 'x')";
+    let commands: [&[&str]; 8] = [
+        &["EVAL", script, "1", "a"],
+        &["SET", "k", "v"],
+        &["MULTI"],
+        &["SET", "b", "done"],
+        &["LPUSH", "b", "x"],
+        &["SET", "c", "done"],
+        &["EXEC"],
+        &["APPEND", "k", "w"],
+    ];
+    let kept = |commands: &[&[&str]], launch: Launch| {
+        write_increment(&folder, commands);
+        let server = folder.start(launch);
+        let mut client = server.client();
+        assert_eq!(["k", "b", "c"].map(|key| client.cmd(&format!("GET {key}")).text()), ["vw", "done", "done"]);
+        (client.cmd("GET a").text(), server.log())
+    };
+    let (a, log) = kept(&commands, Launch::varve());
+    assert_eq!(a, "done");
+    let says = "2 scripts and transactions of the append only file appendonly.aof.1.incr.aof were answered by errors";
+    assert!(log.contains(says) && log.contains("the command 'EVAL' at offset 0 ("), "{log}");
+    kept(&commands[1..], Launch::peer());
+}
+
+/// A command that is not known ends the start, as it does in redis-server.
+#[test]
+fn an_unknown_command_of_a_file_ends_the_start() {
+    let folder = Folder::new("unknown");
+    for launch in [Launch::varve(), Launch::peer()] {
+        write_increment(&folder, &[&["SET", "k", "v"][..], &["JSON.SET", "k", "$", "1"]]);
+        let launch = launch.config(format!("dir {}", folder.0.display())).config("appendonly yes");
+        let error = launch.start().expect_err("the start ends").to_string();
+        assert!(error.contains("Unknown command 'JSON.SET'"), "{error}");
+    }
+}
+
 /// A time that was to come when a command was written may be over when it is done again: what follows in the file finds the
 /// key all the same.
 #[test]
@@ -214,6 +256,12 @@ fn a_file_that_is_loaded_is_not_switched_off() {
         let reply = client.cmd(&format!("CONFIG SET {refused}")).text();
         assert_eq!(reply, "LOADING Redis is loading the dataset in memory", "{refused}");
     }
+    // DEBUG is answered meanwhile, but for what would make keys that are in the file.
+    for refused in ["POPULATE 10 k", "RELOAD", "RELOAD NOSAVE NOFLUSH MERGE"] {
+        let reply = client.cmd(&format!("DEBUG {refused}")).text();
+        assert_eq!(reply, "LOADING Redis is loading the dataset in memory", "{refused}");
+    }
+    assert_eq!(client.cmd("DEBUG SLEEP 0").text(), "OK");
     assert_eq!(client.cmd("CONFIG SET key-load-delay 0").text(), "OK");
     while client.cmd("PING").text().starts_with("LOADING") {
         thread::sleep(Duration::from_millis(10));
@@ -532,6 +580,74 @@ fn issue_13_a_server_that_ends_on_a_full_disk_says_so() {
     let lost = log.split("The append-only file ends without its last ").nth(1).unwrap_or_else(|| panic!("{log}"));
     let lost: u64 = lost.split(' ').next().and_then(|bytes| bytes.parse().ok()).expect("a number");
     assert!(lost > 0 && log.contains("which the disk has not taken"), "{log}");
+}
+
+/// Under `always`, a writer whose effect the disk has no room for waits; others are refused, and reads of other shards are served.
+/// When there is room again, the writer has its answer and all goes on. The system lets no file grow beyond 64 KB meanwhile.
+#[test]
+fn a_full_disk_has_a_writer_wait_and_recovers_by_itself() {
+    let folder = Folder::new("room");
+    let limited = ["bash", "-c", "trap '' XFSZ; ulimit -S -f 64; exec \"$@\"", "_"];
+    let launch = Launch::varve().config("save \"\"").config("appendfsync always");
+    let server = folder.start(launch.clone().under(limited));
+    let (mut other, mut writer) = (server.client(), server.client());
+    (0..8).for_each(|n| assert_eq!(other.cmd(&format!("SET small{n} v")).text(), "OK"));
+    // It is larger than the room, and is in the journal before the disk has said so.
+    writer.queue(&[&b"SET"[..], b"large", &vec![b'v'; 200_000]]);
+    writer.flush().expect("it is sent");
+    until("the disk is full", || other.cmd("INFO persistence").text().contains("aof_last_write_status:err"));
+    let refusal = other.cmd("SET another v").text();
+    assert!(refusal.starts_with("MISCONF Errors writing to the AOF file: File too large"), "{refusal}");
+    // A key of the shard that the large one is in has to wait as well.
+    let served = (0..8).filter(|n| {
+        let mut reader = server.client();
+        reader.set_timeout(Duration::from_millis(300)).expect("a limit");
+        reader.call(&["GET", &format!("small{n}")]).is_ok_and(|reply| reply.text() == "v")
+    });
+    assert!(served.count() >= 6);
+    writer.set_timeout(Duration::from_millis(300)).expect("a limit");
+    assert!(writer.read().is_err(), "what is not in the file is not acknowledged");
+
+    let pid = server.pid().to_string();
+    let room = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:unlimited"]).status();
+    assert!(room.expect("util-linux").success(), "prlimit");
+    writer.set_timeout(Duration::from_secs(20)).expect("a limit");
+    assert_eq!(writer.read().expect("the answer that waited").text(), "OK");
+    until("writes are taken", || other.cmd("SET another v").text() == "OK");
+    assert!(server.log().contains("AOF write error looks solved"));
+    server.signal("KILL").expect("a signal");
+    drop(server);
+    let server = folder.start(launch);
+    let mut client = server.client();
+    assert_eq!(client.cmd("STRLEN large"), RespValue::Integer(200_000));
+    assert_eq!((client.cmd("GET small7").text(), client.cmd("GET another").text()), ("v".into(), "v".into()));
+}
+
+/// A script of an old file may run for long: nobody ends it, and clients are told that data is being loaded.
+#[test]
+fn a_slow_script_of_a_file_is_waited_for() {
+    let folder = Folder::new("slow");
+    let script = "redis.call('SET', KEYS[1], 'y') for i = 1, ARGV[1] do redis.call('PING') end";
+    let busy = |rounds: u32, launch: Launch| {
+        write_increment(&folder, &[&["EVAL", script, "1", "x", &rounds.to_string()][..]]);
+        let launch = launch.config(format!("dir {}", folder.0.display())).config("appendonly yes");
+        let server = launch.config("busy-reply-threshold 1").start_loading().expect("it listens");
+        let mut client = server.client();
+        let mut told = false;
+        until("it is loaded", || {
+            let reply = client.cmd("GET x").text();
+            told |= reply.starts_with("LOADING");
+            assert!(reply == "y" || reply.starts_with("LOADING"), "{reply}");
+            reply == "y"
+        });
+        told
+    };
+    // The rounds of the script grow until a client sees the server load.
+    let mut rounds = 100_000;
+    while !busy(rounds, Launch::varve()) {
+        rounds *= 4;
+        assert!(rounds < 100_000_000, "nobody was told that data is being loaded");
+    }
 }
 
 /// Large arguments stand in the file as they were, whatever has become of their keys.

@@ -5,99 +5,15 @@
 
 #![forbid(unsafe_code)]
 
-use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
-use varve_testkit::Launch;
-use varve_testkit::server::workspace;
-use varve_testkit::tls::Certificates;
+mod programs;
 
-/// How long a program may run; each takes about two seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+use std::process::Command;
 
-fn sources(name: &str) -> PathBuf {
-    workspace().join("tests/clients").join(name)
-}
-
-/// A directory below .test-tools, made when it is not there.
-fn tools(name: &str) -> PathBuf {
-    let dir = workspace().join(".test-tools").join(name);
-    fs::create_dir_all(&dir).expect("a directory below .test-tools");
-    dir
-}
-
-/// True if all of a toolchain's programs are on the path; else a line says what is missing, past the test's capture.
-fn present(client: &str, programs: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = programs.iter().find(|name| !std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
-    if let Some(missing) = missing {
-        let _ = writeln!(std::io::stderr(), "skipped: {client} needs {missing}, which is not on this machine");
-    }
-    missing.is_none()
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Runs what makes a program ready.
-fn prepare(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(output.status.success(), "{command:?}: {}", text(&output));
-}
-
-/// Runs a program against new servers on four workers, without TLS and with it; it must end by itself, with success and the
-/// number of its checks.
-fn run(client: &str, program: impl Fn() -> Command, protocol: Option<&str>) {
-    let launch = Launch::varve().config("io-threads 4");
-    let server = launch.start().expect("varve-server starts");
-    run_once(client, program(), server.port(), protocol);
-    assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
-    let certificates = Certificates::make(client);
-    let (server, port) = launch.start_tls(&certificates).expect("varve-server starts");
-    let mut program = program();
-    program.env("VARVE_TLS", certificates.path(""));
-    run_once(client, program, port, protocol);
-    assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
-}
-
-fn run_once(client: &str, mut program: Command, port: u16, protocol: Option<&str>) {
-    program.arg(port.to_string()).args(protocol).stdin(Stdio::null());
-    let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-    let end = Instant::now() + LIMIT;
-    while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let late = matches!(child.try_wait(), Ok(None));
-    let _ = child.kill();
-    let output = child.wait_with_output().expect("its output");
-    let text = text(&output);
-    assert!(!late && output.status.success(), "{client} in {protocol:?}: {}\n{text}", output.status);
-    let summary = text.lines().find(|line| line.starts_with(client) && line.ends_with(" checks"));
-    println!("{}, protocol {}", summary.unwrap_or_else(|| panic!("no summary:\n{text}")), protocol.unwrap_or("2"));
-}
+use programs::{prepare, present, run, run_java, run_node, sources, tools};
 
 #[test]
 fn ioredis() {
-    if !present("ioredis", &["node", "npm"]) {
-        return;
-    }
-    let (from, to) = (sources("ioredis"), tools("ioredis"));
-    let same = |name: &str| fs::read(from.join(name)).ok() == fs::read(to.join(name)).ok();
-    if !same("package-lock.json") || !to.join("node_modules/ioredis").is_dir() {
-        for name in ["package.json", "package-lock.json"] {
-            fs::copy(from.join(name), to.join(name)).expect("copied");
-        }
-        prepare(Command::new("npm").args(["ci", "--ignore-scripts"]).current_dir(&to));
-    }
-    let program = || {
-        let mut program = Command::new("node");
-        program.arg(from.join("main.js")).env("NODE_PATH", to.join("node_modules"));
-        program
-    };
-    run("ioredis", program, None);
+    run_node("ioredis");
 }
 
 #[test]
@@ -114,26 +30,5 @@ fn go_redis() {
 
 #[test]
 fn jedis() {
-    if !present("jedis", &["java", "javac", "mvn"]) {
-        return;
-    }
-    let (from, dir) = (sources("jedis"), tools("jedis"));
-    let pom = fs::read(from.join("pom.xml")).expect("its dependencies");
-    // Maven writes beside the file that it reads.
-    if fs::read(dir.join("pom.xml")).ok() != Some(pom.clone()) || !dir.join("lib").is_dir() {
-        fs::write(dir.join("pom.xml"), &pom).expect("written");
-        let goal = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
-        prepare(Command::new("mvn").args(["-q", "-B", goal, "-DoutputDirectory=lib"]).current_dir(&dir));
-    }
-    let libraries = dir.join("lib/*");
-    prepare(Command::new("javac").arg("-cp").arg(&libraries).arg("-d").arg(&dir).arg(from.join("Main.java")));
-    let program = || {
-        let mut program = Command::new("java");
-        let path = std::env::join_paths([&dir, &libraries]).expect("a class path");
-        program.arg("-cp").arg(path).arg("Main");
-        program
-    };
-    for protocol in ["2", "3"] {
-        run("jedis", program, Some(protocol));
-    }
+    run_java("jedis");
 }

@@ -58,6 +58,7 @@ const UNASKED: &[(&str, &str)] = &[
     ("module", STATE),
     ("readonly", STATE),
     ("readwrite", STATE),
+    ("failover", "it needs a replica: tests/failover.rs"),
     ("replicaof", STATE),
     ("role", STATE),
     ("slaveof", STATE),

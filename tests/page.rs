@@ -73,6 +73,9 @@ fn every_view_is_filled_and_names_are_text() {
     let _ = client.call(&["GET", MARKUP]);
     // Nothing is slow from here on: the entries above stay the newest.
     let _ = client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "-1"]);
+    let mut waiter = server.client();
+    waiter.queue(&["BLPOP", "nothing", "0"]);
+    waiter.flush().expect("it is sent");
     let stops = AtomicBool::new(false);
     let shown = thread::scope(|scope| {
         scope.spawn(|| work(&server, &stops));
@@ -87,7 +90,19 @@ fn every_view_is_filled_and_names_are_text() {
         let svg = part(tree, chart).split("</svg>").next().unwrap();
         assert!(svg.contains("<polyline points=\"") && svg.contains("</text>"), "{chart}: {svg}");
     }
-    for table in ["heat", "command-table", "slow-table", "wait-table", "database-table", "tenths"] {
+    for table in [
+        "heat",
+        "command-table",
+        "slow-table",
+        "wait-table",
+        "database-table",
+        "tenths",
+        "hot-table",
+        "prefix-table",
+        "due-table",
+        "large-table",
+        "client-table",
+    ] {
         let body = part(tree, table).split("</table>").next().unwrap();
         assert!(rows(tree, table) >= 2 && !body.contains("class=\"none\""), "{table}: {body}");
     }
@@ -96,6 +111,16 @@ fn every_view_is_filled_and_names_are_text() {
     }
     assert!(part(tree, "heat").contains("lpush"), "commands have their row in the latency map");
     assert!(part(tree, "map-text").starts_with("id=\"map-text\" class=\"\">"), "the map says in words what it shows");
+    let blocked = part(tree, "client-table").split("</table>").next().unwrap();
+    assert!(
+        blocked.contains("<td class=\"text\">keys</td>") && blocked.contains("blpop"),
+        "who waits for what: {blocked}"
+    );
+    let hot = part(tree, "hot-table").split("</table>").next().unwrap();
+    assert!(hot.contains(">list<"), "half of the commands are on one key: {hot}");
+    let prefixes = part(tree, "prefix-table").split("</table>").next().unwrap();
+    assert!(prefixes.contains(">key:<"), "5000 keys with one prefix: {prefixes}");
+    assert!(part(tree, "tree").split("</section>").next().unwrap().contains("title=\"key:: "), "they have a tile");
     assert!(tree.contains("&lt;img src=x onerror=alert(1)&gt;"), "the slow command's arguments are shown");
     assert!(!tree.contains("<img"), "and are no element");
 }
@@ -136,6 +161,8 @@ fn a_page_that_is_open_costs_little() {
             if second % 5 == 0 {
                 ask("/detail.json");
                 ask("/segments.json");
+                ask("/keys.json");
+                ask("/clients.json");
             }
         }
     };

@@ -81,16 +81,45 @@ fn a_panic_ends_the_process_though_no_memory_is_left() {
     }
 }
 
+/// A client decides how long its requests are, and how many of them wait in a transaction: what has no room is refused, and the
+/// server goes on.
+#[test]
+fn requests_without_room_end_no_more_than_their_connection() {
+    let mut server = Launch::varve().config("io-threads 1").start().expect("a server");
+    let (mut client, mut other) = (server.client(), server.client());
+    assert_eq!(other.cmd("PING").text(), "PONG");
+    limit(&server, Some(data_bytes(&server) + (200 << 20)));
+    // 8 MB of arguments that are short enough to be read with the request.
+    let value = "v".repeat(200_000);
+    let words: Vec<&str> = std::iter::once("MSET").chain((0..40).flat_map(|_| ["k", value.as_str()])).collect();
+    assert_eq!(client.cmd("MULTI").text(), "OK");
+    let last = (0..100)
+        .map(|_| client.call(&words).map(|reply| reply.text()))
+        .find(|reply| !matches!(reply.as_deref(), Ok("QUEUED")));
+    match last.expect("800 MB of commands in 200 MB") {
+        Ok(refused) => {
+            assert!(refused.starts_with("OOM "), "{refused}");
+            assert!(client.cmd("EXEC").text().starts_with("EXECABORT "));
+        }
+        // The request itself had no room.
+        Err(_) => drop(client),
+    }
+    assert_eq!(other.cmd("PING").text(), "PONG");
+    limit(&server, None);
+    assert_eq!(other.call(&["SET", "k", &value]).expect("it lives").text(), "OK");
+    server.signal("TERM").expect("kill");
+    assert_eq!(server.wait(END_LIMIT), Some(true), "it ends when it is asked to: {}", server.log());
+}
+
 #[test]
 fn an_allocation_that_is_refused_ends_the_process() {
     let mut server = Launch::varve().under(["env", "RUST_BACKTRACE=1"]).start().expect("a server");
     let mut client = server.client();
     limit(&server, Some(1 << 20));
-    // A transaction keeps its commands in ordinary memory.
-    let _ = client.call(&["MULTI"]);
-    let value = "v".repeat(60_000);
-    let ended = (0..5000).any(|n| client.call(&["SET", &format!("key:{n}"), &value]).is_err());
-    assert!(ended, "300 MB of queued commands in a process that gets no memory");
+    // The names of watched keys lie in ordinary memory.
+    let name = "k".repeat(60_000);
+    let ended = (0..5000).any(|n| client.call(&["WATCH", &format!("{n}:{name}")]).is_err());
+    assert!(ended, "300 MB of watched keys in a process that gets no memory");
     assert_eq!(server.wait(END_LIMIT), Some(false), "it still runs: {}", server.log());
     assert!(server.log().contains("Out of memory: the system refuses"), "{}", server.log());
 }

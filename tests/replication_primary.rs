@@ -492,6 +492,8 @@ fn issue_17_replconf_says_what_it_does_not_know() {
         "REPLCONF nothing 1",
         "REPLCONF listening-port 7 capa eof capa psync2 capa other",
         "REPLCONF rdb-only 1",
+        "REPLCONF rdb-filter-only functions",
+        "REPLCONF rdb-filter-only nothing",
         "PSYNC",
         "PSYNC ? x",
         "WAIT x 0",

@@ -1,13 +1,17 @@
 //! Bytes become operations on one big collection, a list, a hash, a set, a sorted set or a stream, over a log of small segments and
-//! without a store; a naive model stands beside it. Reclaim moves its objects in between; at the end it is copied, freed, and
-//! nothing of it is left in the log.
+//! without a store; a naive model stands beside it. Fields of a hash may expire, a stream may have groups of consumers. Reclaim
+//! moves its objects in between; at the end it is copied, freed, and nothing of it is left in the log.
 //!
 //! Two bytes choose the type and the shape; then four bytes an operation: what, two numbers, a length.
 
 #![no_main]
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+#[path = "../models/groups.rs"]
+mod groups;
 
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+
+use groups::{GroupChange, PlainGroups};
 use libfuzzer_sys::fuzz_target;
 use varve_collection::leaf_table::LeafTable;
 use varve_collection::list::{CompressScratch, End, ListCtx, Quicklist, QuicklistReader, Shape};
@@ -39,11 +43,19 @@ fuzz_target!(|bytes: &[u8]| {
 
 enum Model {
     List(VecDeque<Vec<u8>>),
-    /// Field and value; a set's members have none.
-    Fields(BTreeMap<Vec<u8>, Vec<u8>>),
+    Fields(Fields),
     Scores(BTreeMap<Vec<u8>, f64>),
-    /// Each entry has one field.
-    Entries(BTreeMap<StreamId, (Vec<u8>, Vec<u8>)>),
+    Entries(Entries),
+}
+
+/// Each field's value, and when it expires; a set's members have neither.
+type Fields = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
+
+/// Each entry has one field.
+#[derive(Default)]
+struct Entries {
+    entries: BTreeMap<StreamId, (Vec<u8>, Vec<u8>)>,
+    groups: PlainGroups,
 }
 
 struct World {
@@ -55,6 +67,8 @@ struct World {
     drain: Option<Drain>,
     collection: Collection,
     model: Model,
+    /// Milliseconds; it passes where an operation says so.
+    now_ms: i64,
 }
 
 /// Reclaim's questions answered by the one collection that there is.
@@ -89,7 +103,7 @@ impl World {
             1 => (Collection::Hash(LeafTable::fields()), Model::Fields(BTreeMap::new())),
             2 => (Collection::Set(LeafTable::members()), Model::Fields(BTreeMap::new())),
             3 => (Collection::Zset(Box::new(SortedSet::new(ID, 1))), Model::Scores(BTreeMap::new())),
-            _ => (Collection::Stream(Box::new(Stream::empty())), Model::Entries(BTreeMap::new())),
+            _ => (Collection::Stream(Box::new(Stream::empty())), Model::Entries(Entries::default())),
         };
         let fill = [4, 2, 9, -1][usize::from(shape % 4)];
         let own_node = if shape & 8 == 0 { u64::MAX } else { 60 };
@@ -102,6 +116,7 @@ impl World {
             drain: None,
             collection,
             model,
+            now_ms: 1_000,
         }
     }
 
@@ -109,7 +124,7 @@ impl World {
         if operation[0] % 16 == 15 {
             return self.reclaim();
         }
-        let World { log, access, appender, scratch, shape, collection, model, .. } = self;
+        let World { log, access, appender, scratch, shape, collection, model, now_ms, .. } = self;
         let mut ctx = WriteCtx { log, access, appender, seed: SEED, id: ID };
         if operation[0] % 16 == 14 {
             collection.step(&mut ctx, usize::from(operation[1] % 8) + 1);
@@ -120,10 +135,21 @@ impl World {
                 let mut list_ctx = ListCtx { write: &mut ctx, scratch, shape: *shape };
                 change_list(list, &mut list_ctx, model, operation);
             }
+            (Collection::Hash(table), Model::Fields(model)) if operation[0] & 128 != 0 => {
+                change_times(table, &mut ctx, model, now_ms, operation);
+            }
             (Collection::Hash(table), Model::Fields(model)) => change_fields(table, &mut ctx, model, false, operation),
             (Collection::Set(table), Model::Fields(model)) => change_fields(table, &mut ctx, model, true, operation),
             (Collection::Zset(set), Model::Scores(model)) => change_scores(set, &mut ctx, model, operation),
-            (Collection::Stream(stream), Model::Entries(model)) => change_entries(stream, &mut ctx, model, operation),
+            (Collection::Stream(stream), Model::Entries(Entries { entries, groups })) if operation[0] & 128 != 0 => {
+                let [verb, one, two, three] = operation;
+                *now_ms += i64::from(three);
+                let change = GroupChange { verb, one, two, now_ms: *now_ms };
+                groups.change((stream, &mut ctx), entries.keys(), &change);
+            }
+            (Collection::Stream(stream), Model::Entries(model)) => {
+                change_entries(stream, &mut ctx, &mut model.entries, operation);
+            }
             _ => unreachable!("the model is of the collection's type"),
         }
         appender.park(log);
@@ -165,10 +191,12 @@ impl World {
             }
             (Collection::Hash(table) | Collection::Set(table), Model::Fields(model)) => {
                 let mut shown = BTreeMap::new();
-                table.for_each(ctx, |field, value, _| {
-                    assert!(shown.insert(text(field), text(value)).is_none(), "a field twice");
+                table.for_each(ctx, |field, value, expiry_ms| {
+                    assert!(shown.insert(text(field), (text(value), expiry_ms)).is_none(), "a field twice");
                 });
                 assert_eq!(&shown, model);
+                let first = model.values().filter_map(|(_, expiry_ms)| *expiry_ms).min();
+                assert!(first.is_none_or(|first| table.next_due_ms().is_some_and(|due_ms| due_ms <= first)));
             }
             (Collection::Zset(set), Model::Scores(model)) => {
                 let mut shown = Vec::new();
@@ -179,11 +207,13 @@ impl World {
             }
             (Collection::Stream(stream), Model::Entries(model)) => {
                 let mut shown = BTreeMap::new();
-                StreamReader::Big(stream, ctx).range(StreamId::MIN, StreamId::MAX, false, |mut entry| {
+                let reader = StreamReader::Big(stream, ctx);
+                reader.range(StreamId::MIN, StreamId::MAX, false, |mut entry| {
                     let (name, value) = entry.fields.next().expect("a field");
                     shown.insert(entry.id, (name.to_vec(), value.to_vec())).is_none()
                 });
-                assert_eq!(&shown, model);
+                assert_eq!(shown, model.entries);
+                model.groups.compare(&reader);
             }
             _ => unreachable!("the model is of the collection's type"),
         }
@@ -299,19 +329,19 @@ fn remove_equal(model: &mut VecDeque<Vec<u8>>, needle: &[u8], count: u64, end: E
 fn change_fields(
     table: &mut LeafTable,
     ctx: &mut WriteCtx<'_>,
-    model: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+    model: &mut Fields,
     is_set: bool,
     [what, one, two, three]: [u8; 4],
 ) {
     let field = if what & 64 == 0 { word(one, three) } else { vec![one, two, what] };
     match what % 16 {
         0..=6 if is_set => {
-            let new = model.insert(field.clone(), Vec::new()).is_none();
+            let new = model.insert(field.clone(), (Vec::new(), None)).is_none();
             assert_eq!(table.add(ctx, &field), new);
         }
         0..=6 => {
             let value = word(two, three);
-            let new = model.insert(field.clone(), value.clone()).is_none();
+            let new = model.insert(field.clone(), (value.clone(), None)).is_none();
             assert_eq!(table.set(ctx, &field, &value), new);
         }
         7..=10 => assert_eq!(table.remove(ctx, &field), model.remove(&field).is_some()),
@@ -331,9 +361,56 @@ fn change_fields(
                     break;
                 }
             }
-            assert_eq!(&shown, model, "a scan of a table at rest shows all");
+            let values = model.iter().map(|(field, (value, _))| (field, value));
+            assert!(shown.iter().eq(values), "a scan of a table at rest shows all: {shown:?}");
         }
-        _ => assert_eq!(table.get(ctx.read(), &field).map(text).as_ref(), model.get(&field)),
+        _ => {
+            let value = model.get(&field).map(|(value, _)| value);
+            assert_eq!(table.get(ctx.read(), &field).map(text).as_ref(), value);
+        }
+    }
+    assert_eq!(table.len(), model.len());
+}
+
+/// Fields that get, keep and lose times, and go when these have come.
+fn change_times(
+    table: &mut LeafTable,
+    ctx: &mut WriteCtx<'_>,
+    model: &mut Fields,
+    now_ms: &mut i64,
+    [what, one, two, three]: [u8; 4],
+) {
+    let field = if what & 64 == 0 { word(one, three) } else { vec![one, two, what] };
+    let expiry_ms = *now_ms + i64::from(two) * i64::from(three % 4);
+    match what % 16 {
+        0..=5 => {
+            let value = word(two, three);
+            let new = model.insert(field.clone(), (value.clone(), Some(expiry_ms))).is_none();
+            assert_eq!(table.set_expiring(ctx, &field, &value, expiry_ms), new);
+        }
+        6..=9 => {
+            let expiry_ms = (what & 32 == 0).then_some(expiry_ms);
+            assert_eq!(table.set_expiry_ms(ctx, &field, expiry_ms), model.contains_key(&field));
+            if let Some((_, time)) = model.get_mut(&field) {
+                *time = expiry_ms;
+            }
+        }
+        10 | 11 => {
+            *now_ms += i64::from(one);
+            let (mut gone, leaves) = (BTreeSet::new(), usize::from(three % 4) + 1);
+            // Each look at leaves is some of the way, and the last one leaves nothing that is due.
+            while table.next_due_ms().is_some_and(|due_ms| due_ms <= *now_ms) {
+                table.remove_due(ctx, *now_ms, leaves, |field| {
+                    assert!(gone.insert(field.to_vec()), "a field goes once")
+                });
+            }
+            let due = |expiry_ms: &Option<i64>| expiry_ms.is_some_and(|expiry_ms| expiry_ms <= *now_ms);
+            let wanted: BTreeSet<Vec<u8>> =
+                model.iter().filter(|(_, (_, time))| due(time)).map(|(field, _)| field.clone()).collect();
+            assert_eq!(gone, wanted);
+            model.retain(|field, _| !wanted.contains(field));
+        }
+        _ => assert_eq!(table.expiry_ms(ctx.read(), &field), model.get(&field).map(|(_, time)| *time)),
     }
     assert_eq!(table.len(), model.len());
 }

@@ -5,11 +5,12 @@
 
 #![no_main]
 
+#[path = "../versions.rs"]
+mod versions;
+
 use libfuzzer_sys::fuzz_target;
 use varve_rdb::{Event, Reader, ValueReader};
-
-const HEADS: [&str; 8] =
-    ["REDIS0003", "REDIS0006", "REDIS0009", "REDIS0010", "REDIS0011", "REDIS0012", "VALKEY080", "REDIS0015"];
+use versions::HEADS;
 
 fuzz_target!(|bytes: &[u8]| {
     let [head, body @ ..] = bytes else { return };

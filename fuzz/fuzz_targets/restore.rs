@@ -7,12 +7,13 @@
 
 #[path = "../../compat/commands/tests/common/mod.rs"]
 mod common;
+#[path = "../versions.rs"]
+mod versions;
 
 use common::Server;
 use libfuzzer_sys::fuzz_target;
 use varve_protocol::Resp;
-
-const VERSIONS: [u16; 6] = [6, 9, 10, 11, 12, 80];
+use versions::VERSIONS;
 
 fuzz_target!(|bytes: &[u8]| {
     let [version, value @ ..] = bytes else { return };

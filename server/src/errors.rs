@@ -16,6 +16,35 @@ pub(crate) const PASSWORD_BITS: CommandError = CommandError::new(
 );
 /// ACL GENPASS: the system gives no random numbers.
 pub(crate) const NO_RANDOM_NUMBERS: CommandError = CommandError::new(&"ERR the system gives no random numbers");
+/// HOTKEYS START: one collection at a time.
+pub(crate) const HOTKEYS_UNDER_WAY: CommandError =
+    CommandError::new(&"ERR hotkey tracking session already in progress");
+/// HOTKEYS START without METRICS.
+pub(crate) const HOTKEYS_METRICS: CommandError = CommandError::new(&"ERR METRICS parameter is required");
+/// HOTKEYS START: there are two metrics.
+pub(crate) const HOTKEYS_METRICS_COUNT: CommandError = CommandError::new(&"ERR METRICS count must be 1 or 2");
+/// HOTKEYS START: fewer metrics than their count.
+pub(crate) const HOTKEYS_METRICS_MISSING: CommandError =
+    CommandError::new(&"ERR METRICS count does not match number of metric types provided");
+/// HOTKEYS START: a metric twice.
+pub(crate) const HOTKEYS_CPU_TWICE: CommandError = CommandError::new(&"ERR METRICS CPU given twice");
+/// HOTKEYS START: a metric twice.
+pub(crate) const HOTKEYS_NET_TWICE: CommandError = CommandError::new(&"ERR METRICS NET given twice");
+/// HOTKEYS START: no metric that is known.
+pub(crate) const HOTKEYS_METRICS_UNKNOWN: CommandError =
+    CommandError::new(&"ERR METRICS no valid metrics passed. Valid are: CPU, NET");
+/// HOTKEYS START, HOTKEYS TOP: the number of keys.
+pub(crate) const HOTKEYS_COUNT: CommandError = CommandError::new(&"ERR COUNT must be between 1 and 64");
+/// HOTKEYS START: the seconds.
+pub(crate) const HOTKEYS_DURATION: CommandError = CommandError::new(&"ERR DURATION must be between 1 and 1000000000");
+/// HOTKEYS START: the ratio.
+pub(crate) const HOTKEYS_SAMPLE: CommandError = CommandError::new(&"ERR SAMPLE ratio must be positive");
+/// HOTKEYS START: there are no slots.
+pub(crate) const HOTKEYS_SLOTS: CommandError =
+    CommandError::new(&"ERR SLOTS parameter cannot be used in non-cluster mode");
+/// HOTKEYS RESET: the collection is to be stopped first.
+pub(crate) const HOTKEYS_NOT_STOPPED: CommandError =
+    CommandError::new(&"ERR hotkey tracking session in progress, stop tracking first");
 /// ACL LOAD, ACL SAVE without `aclfile`.
 pub(crate) const NO_ACL_FILE: CommandError = CommandError::new(
     &"ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER \
@@ -98,6 +127,37 @@ pub(crate) const NO_STREAM: CommandError = CommandError::new(&"ERR Can't begin t
 /// SYNC, PSYNC: this server is a replica that has no stream to hand on at present.
 pub(crate) const NO_PRIMARY_LINK: CommandError =
     CommandError::new(&"NOMASTERLINK Can't SYNC while not connected with my master");
+/// SYNC, PSYNC: this server is giving its place to a replica.
+pub(crate) const FAILING_OVER: CommandError = CommandError::new(&"NOMASTERLINK Can't SYNC while failing over");
+/// PSYNC FAILOVER: this server is a master.
+pub(crate) const FAILOVER_TO_MASTER: CommandError = CommandError::new(&"ERR PSYNC FAILOVER can't be sent to a master.");
+/// PSYNC FAILOVER: this server has another history.
+pub(crate) const FAILOVER_OF_ANOTHER: CommandError =
+    CommandError::new(&"ERR PSYNC FAILOVER replid must match my replid.");
+/// REPLICAOF: this server is giving its place to a replica.
+pub(crate) const REPLICAOF_IN_FAILOVER: CommandError =
+    CommandError::new(&"ERR REPLICAOF not allowed while failing over.");
+/// FAILOVER ABORT: there is nothing to abort.
+pub(crate) const NO_FAILOVER: CommandError = CommandError::new(&"ERR No failover in progress.");
+/// FAILOVER: there is one.
+pub(crate) const FAILOVER_UNDER_WAY: CommandError = CommandError::new(&"ERR FAILOVER already in progress.");
+/// FAILOVER: no time.
+pub(crate) const FAILOVER_TIMEOUT: CommandError = CommandError::new(&"ERR FAILOVER timeout must be greater than 0");
+/// FAILOVER: this server is a replica.
+pub(crate) const FAILOVER_ON_REPLICA: CommandError =
+    CommandError::new(&"ERR FAILOVER is not valid when server is a replica.");
+/// FAILOVER: nobody could take over.
+pub(crate) const FAILOVER_ALONE: CommandError = CommandError::new(&"ERR FAILOVER requires connected replicas.");
+/// FAILOVER FORCE: to whom, and when, is not said.
+pub(crate) const FAILOVER_FORCE: CommandError =
+    CommandError::new(&"ERR FAILOVER with force option requires both a timeout and target HOST and IP.");
+/// FAILOVER TO: nobody is known there.
+pub(crate) const FAILOVER_TARGET: CommandError =
+    CommandError::new(&"ERR FAILOVER target HOST and PORT is not a replica.");
+/// FAILOVER TO: the replica is given its data.
+pub(crate) const FAILOVER_OFFLINE: CommandError = CommandError::new(&"ERR FAILOVER target replica is not online.");
+/// FAILOVER: the system gives no thread.
+pub(crate) const FAILOVER_THREAD: CommandError = CommandError::new(&"ERR Can't begin the failover: see the log");
 /// WAIT: this server is a replica.
 pub(crate) const WAIT_ON_REPLICA: CommandError = CommandError::new(
     &"ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be \
@@ -221,6 +281,11 @@ pub(crate) fn long_address(bytes: usize) -> CommandError {
 /// REPLCONF: an option that is not known.
 pub(crate) fn replconf_option(option: &[u8]) -> CommandError {
     CommandError::owned(format!("ERR Unrecognized REPLCONF option: {}", shown(option)))
+}
+
+/// REPLCONF rdb-filter-only: there is no such thing in a data set.
+pub(crate) fn data_filter(name: &[u8]) -> CommandError {
+    CommandError::owned(format!("ERR Unsupported rdb-filter-only option: {}", shown(name)))
 }
 
 /// HELLO: an option that it does not have, or without its value.

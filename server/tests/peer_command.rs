@@ -15,7 +15,7 @@ use varve_testkit::RespValue;
 /// The version beside which commands are compared.
 const PEER: [u32; 3] = [7, 0, 15];
 /// Commands that no other server has.
-const OWN: [&str; 1] = ["segments"];
+const OWN: [&str; 4] = ["segments", "memory|prefixes", "memory|largest", "memory|expiries"];
 /// Fields of COMMAND DOCS whose text is our own.
 const OWN_WORDS: [&str; 2] = ["summary", "complexity"];
 

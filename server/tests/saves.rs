@@ -418,6 +418,14 @@ fn a_damaged_file_is_refused_with_its_offset() {
     let at = whole.windows(4).position(|bytes| bytes == b"0123").expect("the value");
     let mut flipped = whole.clone();
     flipped[at] ^= 1;
+    // Nobody compares the checksum where `rdbchecksum` is off, neither here nor in redis-server.
+    fs::write(dir.file(), &flipped).expect("it is written");
+    for launch in [Launch::binary(PROGRAM), Launch::peer()] {
+        let launch = launch.config("rdbchecksum no").config(format!("dir {}", dir.0.display()));
+        let server = launch.start().expect("it is loaded");
+        let mut client = server.client();
+        assert_eq!(text(client.cmd("GET key")), "1123456789012345678901234567890123456789");
+    }
     for (damaged, says) in [(flipped, "checksum"), (whole[..whole.len() - 20].to_vec(), "at byte")] {
         fs::write(dir.file(), damaged).expect("it is written");
         let output = std::process::Command::new(PROGRAM)
@@ -427,6 +435,114 @@ fn a_damaged_file_is_refused_with_its_offset() {
             .expect("the program runs");
         let log = String::from_utf8_lossy(&output.stdout).to_lowercase();
         assert!(!output.status.success() && log.contains(says) && log.contains("fatal error loading the db"), "{log}");
+    }
+}
+
+/// However a server ends, but by a kill, it leaves no file that is not whole.
+#[test]
+fn an_unfinished_file_goes_with_its_server() {
+    let unfinished = |dir: &Dir| {
+        let names = fs::read_dir(&dir.0).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("temp-")).count()
+    };
+    for signals in [0, 2] {
+        let dir = Dir::new();
+        // Without save points SIGINT saves nothing.
+        let slow = Launch::binary(PROGRAM).config("rdb-key-save-delay 100000").config("save 3600 1");
+        let mut server = launch(slow, &dir.0).start().expect("varve-server starts");
+        let mut client = server.client();
+        assert_eq!(text(client.cmd("DEBUG POPULATE 500 key 10")), "OK");
+        if signals == 0 {
+            assert!(!client.cmd("BGSAVE").is_error());
+            wait_until("the file is begun", || unfinished(&dir) == 1);
+            let _ = client.call(&["SHUTDOWN", "NOSAVE"]);
+        } else {
+            // The first one saves, and the second one has no patience for that.
+            server.signal("INT").expect("a signal");
+            wait_until("the file is begun", || unfinished(&dir) == 1);
+            server.signal("INT").expect("a signal");
+        }
+        assert_eq!(server.wait(Duration::from_secs(20)), Some(signals == 0), "{}", server.log());
+        assert_eq!(unfinished(&dir), 0);
+    }
+}
+
+/// The version that the file's header has.
+fn version(dir: &Dir) -> String {
+    let file = fs::read(dir.file()).expect("the file");
+    String::from_utf8_lossy(&file[5..9]).into_owned()
+}
+
+#[test]
+fn a_pinned_version_is_written_or_the_save_fails() {
+    let (dir, elsewhere) = (Dir::new(), Dir::new());
+    let server = launch(Launch::binary(PROGRAM).config("stop-writes-on-bgsave-error no"), &dir.0);
+    let server = server.start().expect("varve-server starts");
+    let mut client = server.client();
+    assert_eq!(client.cmd("HSET h f v g w"), RespValue::Integer(2));
+    let save = |client: &mut Client| {
+        let reply = client.cmd("SAVE");
+        (reply.is_error(), version(&dir))
+    };
+    assert_eq!(save(&mut client), (false, "0010".to_owned()));
+    client.cmd("CONFIG SET rdb-version 12");
+    assert_eq!(save(&mut client), (false, "0012".to_owned()));
+    let dumped = |client: &mut Client| match client.cmd("DUMP h") {
+        RespValue::Bulk(payload) => Ok(payload[payload.len() - 10]),
+        other => Err(text(other)),
+    };
+    assert_eq!(dumped(&mut client), Ok(12));
+    client.cmd("CONFIG SET rdb-version 10");
+    assert_eq!((save(&mut client), dumped(&mut client)), ((false, "0010".to_owned()), Ok(10)));
+
+    // A field that expires has no place in version 10: nothing is left out, and the file of before stays.
+    let before = fs::read(dir.file()).expect("the file");
+    client.cmd("HEXPIRE h 10000 FIELDS 1 f");
+    assert_eq!(save(&mut client), (true, "0010".to_owned()));
+    assert_eq!(fs::read(dir.file()).expect("the file"), before);
+    // A failed SAVE changes nothing of what is told of saves in the background; a failed BGSAVE does.
+    assert_eq!(field(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert!(!client.cmd("BGSAVE").is_error());
+    wait_until("the save has failed", || field(&mut client, "rdb_last_bgsave_status") == "err");
+    assert_eq!(fs::read(dir.file()).expect("the file"), before);
+    let reason = "rdb-version is 10, and fields of hashes that expire take version 12";
+    assert_eq!(dumped(&mut client), Err(format!("ERR {reason}")));
+    let other = ours(&elsewhere);
+    let migrate = format!("MIGRATE 127.0.0.1 {} h 0 5000", other.port());
+    assert_eq!((text(client.cmd(&migrate)), client.cmd("EXISTS h")), (format!("ERR {reason}"), RespValue::Integer(1)));
+    assert!(server.log().contains(reason));
+
+    client.cmd("CONFIG SET rdb-version auto");
+    assert_eq!((save(&mut client), dumped(&mut client)), ((false, "0012".to_owned()), Ok(12)));
+    // So it is with a hash that is no single object.
+    (0..2000).for_each(|n| client.queue(&["HSET", "big", &format!("field {n}"), "v"]));
+    client.flush().expect("it is sent");
+    (0..2000).for_each(|_| assert_eq!(client.read().expect("a reply"), RespValue::Integer(1)));
+    client.call(&["HEXPIRE", "big", "10000", "FIELDS", "1", "field 7"]).expect("a reply");
+    client.cmd("HPERSIST h FIELDS 1 f");
+    assert_eq!(save(&mut client), (false, "0012".to_owned()));
+    client.cmd("DEL big");
+    assert_eq!(save(&mut client), (false, "0010".to_owned()));
+    client.cmd("HEXPIRE h 10000 FIELDS 1 f");
+    assert_eq!(text(client.cmd(&migrate)), "OK");
+    assert_eq!(other.client().cmd("HTTL h FIELDS 1 g"), RespValue::Array(vec![RespValue::Integer(-1)]));
+}
+
+/// The base of a rewrite is held to the pinned version where it is RDB, and not where it is commands.
+#[test]
+fn a_pinned_version_binds_bases_in_rdb_form() {
+    let dir = Dir::new();
+    let server = launch(Launch::binary(PROGRAM).config("appendonly yes").config("rdb-version 10"), &dir.0);
+    let server = server.start().expect("varve-server starts");
+    let mut client = server.client();
+    for line in ["HSET h f v", "HEXPIRE h 10000 FIELDS 1 f"] {
+        assert!(!client.cmd(line).is_error(), "{line}");
+    }
+    for (preamble, ends) in [("yes", "err"), ("no", "ok")] {
+        client.cmd(&format!("CONFIG SET aof-use-rdb-preamble {preamble}"));
+        assert!(!client.cmd("BGREWRITEAOF").is_error());
+        wait_until("the rewrite ends", || field(&mut client, "aof_rewrite_in_progress") == "0");
+        assert_eq!(field(&mut client, "aof_last_bgrewrite_status"), ends);
     }
 }
 

@@ -33,7 +33,9 @@ fn a_worker_goes_on_beside_a_script_that_rests_and_puts_back_what_needs_its_shar
     assert!(world.turn(1, &["GET", "held"]).is_none(), "the script holds it");
     assert!(world.turn(1, &["EVAL", "return 1", "0"]).is_none(), "one script at a time");
     assert!(world.turn(2, &["FLUSHALL"]).is_none(), "the script is inside the gate");
-    assert!(world.turn(2, &["SCAN", "0"]).is_none(), "it would wait for the shard");
+    // A page of SCAN ends before the shard that the script holds, and does not begin with it.
+    let page = world.turn(2, &["SCAN", "0"]).map(|answer| answer.unwrap_or_default());
+    assert!(page.is_none_or(|page| !page.windows(4).any(|part| part == b"held")), "it would wait for the shard");
     assert_eq!(world.ask(2, &["DBSIZE"]), ":2\r\n");
     assert!(world.ask(2, &["MEMORY", "STATS"]).contains("keys.count\r\n:2\r\n"));
     assert_eq!(world.ask(1, &["SCRIPT", "LOAD", "return 1"]), "$40\r\ne0e1f9fabfc9d4800c877a703b823ac0578ff8db\r\n");
@@ -107,7 +109,7 @@ fn the_deepest_nesting_fits_the_stack_of_scripts() {
 fn issue_15_a_script_whose_place_is_taken_behind_a_rest_is_put_back() {
     let mut world = World::new();
     let body = "for i = 1, 2000000 do end return redis.call(ARGV[1])";
-    let words = ["EVAL", body, "0", "dbsize"];
+    let words = ["EVAL", body, "0", "flushall"];
     let resting = world.begin(0, &words);
     let (inside, leave, store) = (Barrier::new(2), Barrier::new(2), Arc::clone(world.store()));
     std::thread::scope(|scope| {
@@ -126,7 +128,8 @@ fn issue_15_a_script_whose_place_is_taken_behind_a_rest_is_put_back() {
         assert!(world.turn(0, &words).is_none(), "the other one is still inside");
         leave.wait();
     });
-    assert_eq!(world.ask(0, &words), ":0\r\n");
+    // Behind a try that was in vain the gate stays open for a while.
+    assert_eq!(world.ask_again(0, &words), "+OK\r\n");
 }
 
 /// The time of a script, of its transaction, and of a library that is loaded, is the time for which it has run.

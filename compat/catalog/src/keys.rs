@@ -72,6 +72,15 @@ impl Row {
 }
 
 impl Row {
+    /// Whether a request may use keys that its arguments do not name: SCAN, a SORT with patterns, a script.
+    pub fn uses_unnamed_keys(&self, args: Args<'_>) -> bool {
+        let has_patterns = || {
+            let only_by_patterns = self.keys.iter().any(|spec| matches!(spec.begin, Begin::Unknown));
+            !only_by_patterns || sort_options(args).1
+        };
+        self.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) && has_patterns()
+    }
+
     /// Whether the arguments say that there are 0 keys, be there a destination beside them or not.
     pub fn says_no_keys(&self, args: Args<'_>) -> bool {
         self.keys.iter().any(|spec| match (spec.find, begin(spec.begin, args)) {
@@ -131,7 +140,12 @@ fn begin(begin: Begin, args: Args<'_>) -> Option<usize> {
 
 /// The destination of a SORT: behind its last STORE, where that is no other option's argument.
 fn sort_store(args: Args<'_>) -> Option<usize> {
-    let mut found = None;
+    sort_options(args).0
+}
+
+/// The destination of a SORT, and whether it has patterns, which may lead to other keys.
+fn sort_options(args: Args<'_>) -> (Option<usize>, bool) {
+    let (mut found, mut has_patterns) = (None, false);
     let mut at = 2;
     while at < args.len() {
         if args.is(at, "STORE") && at + 1 < args.len() {
@@ -140,11 +154,12 @@ fn sort_store(args: Args<'_>) -> Option<usize> {
         } else if args.is(at, "LIMIT") {
             at += 2;
         } else if args.is(at, "GET") || args.is(at, "BY") {
+            has_patterns = true;
             at += 1;
         }
         at += 1;
     }
-    found
+    (found, has_patterns)
 }
 
 /// The destination of a GEORADIUS: behind its last STORE or STOREDIST, if that is the `word`.
@@ -172,13 +187,20 @@ fn range_end(begin: usize, last: i16, limit: u16, arguments: usize) -> usize {
     }
 }
 
-/// The key flags of a SET: with GET it reads its key too.
+/// The key flags of a SET: with GET it reads its key too, and so it does with a condition on the string, whose answer tells
+/// whether a guess was right.
 pub fn set_flags(args: Args<'_>) -> KeyFlags {
-    if (3..args.len()).any(|at| args.is(at, "GET")) {
+    const READING: [&str; 5] = ["GET", "IFEQ", "IFNE", "IFDEQ", "IFDNE"];
+    if (3..args.len()).any(|at| READING.iter().any(|word| args.is(at, word))) {
         KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::UPDATE
     } else {
         KeyFlags::OW | KeyFlags::UPDATE
     }
+}
+
+/// The key flags of a DELEX: with a condition on the string it reads its key too.
+pub fn delex_flags(args: Args<'_>) -> KeyFlags {
+    if args.len() > 2 { KeyFlags::RW | KeyFlags::ACCESS | KeyFlags::DELETE } else { KeyFlags::RM | KeyFlags::DELETE }
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ mod secret;
 pub use argument::{ArgKind, Argument, arg, block, key, one_of, word};
 pub use flags::{Acl, ArgFlags, Behaviour, Flags, KeyFlags};
 pub use key_spec::{Begin, Find, KeyRange, KeySpec, KeysOption};
-pub use keys::{NoKeys, set_flags};
+pub use keys::{NoKeys, delex_flags, set_flags};
 pub use names::{NameTable, RenameError};
 pub use row::{Channels, DRAWN, Deprecated, Group, Row};
 pub use secret::{Secret, SecretOption, Shown};

@@ -16,7 +16,8 @@ pub enum Secret {
     None,
     /// All behind the name.
     AllArguments,
-    /// All from this argument on.
+    /// All from this argument on: also those of a command that stands in the request of another one (COMMAND GETKEYS), since any
+    /// may be a password there.
     From(usize),
     /// The values of these names; names and values alternate from argument `first` on.
     ValuesOf {

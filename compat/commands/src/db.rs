@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
-use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, SessionCtx, WideCtx};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx, WideCtx};
 use varve_protocol::Args;
 
 use crate::errors;
@@ -12,13 +12,13 @@ use crate::grammar::{is, small_integer};
 pub(crate) const ROWS: FileRows = &[DBSIZE, FLUSHDB, FLUSHALL, SWAPDB, TIME];
 
 /// DBSIZE
-fn dbsize(ctx: &mut WideCtx<'_>) -> CmdResult {
-    ctx.out.integer(ctx.store.len(ctx.session.db()) as i64);
+fn dbsize(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    ctx.out.integer(ctx.tx.store().len(ctx.session.db()) as i64);
     Ok(())
 }
 
 const DBSIZE: Command = Command::new(
-    Exec::Figures(dbsize),
+    Exec::Keyspace(dbsize),
     Row::new("dbsize", Group::Server, 1, "1.0.0")
         .about("Counts the keys of the database.", "O(1)")
         .flags(&[Flags::READONLY, Flags::FAST])

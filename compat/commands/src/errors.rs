@@ -2,6 +2,7 @@
 //! [`CommandError`].
 
 use varve_exec::CommandError;
+use varve_rdb::format::TooOld;
 
 /// SORT: the user may not read the keys that the pattern of BY may lead to.
 pub(crate) const SORT_BY_DENIED: CommandError =
@@ -184,6 +185,8 @@ pub(crate) const TRIM_TWICE: CommandError =
     CommandError::new(&"ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
 pub(crate) const TRIM_WHAT: CommandError =
     CommandError::new(&"ERR syntax error, XTRIM must be called with a trimming strategy");
+pub(crate) const TOO_MANY_MEMBERS: CommandError =
+    CommandError::new(&"ERR the sets have more than 4294967295 members together");
 pub(crate) const TTL_NEGATIVE: CommandError = CommandError::new(&"ERR Invalid TTL value, must be >= 0");
 pub(crate) const VALUE_NOT_FINITE: CommandError = CommandError::new(&"ERR value is NaN or Infinity");
 pub(crate) const VALUE_RANGE: CommandError = CommandError::new(&"ERR value is out of range");
@@ -245,6 +248,11 @@ pub(crate) fn migrate_changed(key: &[u8]) -> CommandError {
     CommandError::owned([b"ERR '", key, b"' has changed on its way: both servers have it"].concat())
 }
 
+/// The version of RDB that is pinned has no place for a value.
+pub(crate) fn rdb_version(fault: TooOld) -> CommandError {
+    CommandError::owned(format!("ERR {fault}"))
+}
+
 /// The other server has answered an error, here without its `-`.
 pub(crate) fn migrate_refused(answer: &[u8]) -> CommandError {
     CommandError::owned([b"ERR Target instance replied with error: ", answer].concat())
@@ -253,6 +261,11 @@ pub(crate) fn migrate_refused(answer: &[u8]) -> CommandError {
 /// A number is not between these two.
 pub(crate) fn not_between(low: i64, high: i64) -> CommandError {
     CommandError::owned(format!("ERR value is out of range, value must between {low} and {high}"))
+}
+
+/// More elements that may repeat than are drawn at once.
+pub(crate) fn too_many_at_once(most: usize) -> CommandError {
+    CommandError::owned(format!("ERR value is out of range, at most {most} elements that may repeat are drawn at once"))
 }
 
 /// A search by position says neither or both of two things, as the command that was sent as `name`.

@@ -6,7 +6,7 @@
 use crate::errors;
 use varve_base::glob;
 use varve_catalog::{
-    Acl, ArgKind, Argument, Begin, Behaviour, Find, Flags, Group, KeyFlags, KeySpec, Row, arg, one_of,
+    Acl, ArgKind, Argument, Begin, Behaviour, Find, Flags, Group, KeyFlags, KeySpec, Row, Secret, arg, one_of,
 };
 use varve_exec::{CmdResult, Command, CommandError, CommandTable, Exec, FileRows, SessionCtx};
 use varve_protocol::{Args, Reply};
@@ -146,7 +146,8 @@ const COMMAND_GETKEYS: Command = Command::new(
     Row::sub("command|getkeys", "getkeys", Group::Server, -4, "2.8.13")
         .about("Finds the keys in a request.", "O(N) in the request's arguments")
         .flags(&[Flags::LOADING, Flags::STALE])
-        .acl(&[Acl::CONNECTION]),
+        .acl(&[Acl::CONNECTION])
+        .secret(Secret::From(3)),
 );
 
 /// `COMMAND GETKEYSANDFLAGS name [argument ...]`
@@ -159,7 +160,8 @@ const COMMAND_GETKEYSANDFLAGS: Command = Command::new(
     Row::sub("command|getkeysandflags", "getkeysandflags", Group::Server, -4, "7.0.0")
         .about("Finds the keys in a request and what it does to them.", "O(N) in the request's arguments")
         .flags(&[Flags::LOADING, Flags::STALE])
-        .acl(&[Acl::CONNECTION]),
+        .acl(&[Acl::CONNECTION])
+        .secret(Secret::From(3)),
 );
 
 /// `COMMAND HELP`

@@ -16,6 +16,7 @@ pub mod grammar;
 pub mod lolwut;
 pub mod memory;
 pub mod segments;
+pub mod survey;
 
 mod bitmap;
 mod blocking;

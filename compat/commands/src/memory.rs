@@ -10,13 +10,23 @@ use varve_store::{LogStats, ProcessMemory, Store};
 
 use crate::grammar::{help, integer, is};
 use crate::segments::utilisation;
+use crate::survey::{MEMORY_EXPIRIES, MEMORY_LARGEST, MEMORY_PREFIXES};
 
 use Figure::{Number, Part, Text};
 
 pub(crate) const ROWS: FileRows = &[MEMORY];
 
-const MEMORY_ROWS: FileRows =
-    &[MEMORY_USAGE, MEMORY_STATS, MEMORY_DOCTOR, MEMORY_PURGE, MEMORY_MALLOC_STATS, MEMORY_HELP];
+const MEMORY_ROWS: FileRows = &[
+    MEMORY_USAGE,
+    MEMORY_STATS,
+    MEMORY_DOCTOR,
+    MEMORY_PURGE,
+    MEMORY_MALLOC_STATS,
+    MEMORY_PREFIXES,
+    MEMORY_LARGEST,
+    MEMORY_EXPIRIES,
+    MEMORY_HELP,
+];
 
 /// MEMORY USAGE key [SAMPLES count]
 fn memory_usage(ctx: &mut Ctx<'_, '_>) -> CmdResult {
@@ -382,8 +392,14 @@ fn memory_help(ctx: &mut SessionCtx<'_>) -> CmdResult {
         &[
             "DOCTOR",
             "    Tell in words whether memory is used well.",
+            "EXPIRIES",
+            "    Estimate how many keys and bytes expire within a minute, an hour, a day, a week.",
+            "LARGEST [COUNT <count>]",
+            "    List the largest keys that were seen lately.",
             "MALLOC-STATS",
             "    Tell the figures of the segment log.",
+            "PREFIXES [COUNT <count>]",
+            "    Estimate keys and bytes by the prefixes of keys, most bytes first.",
             "PURGE",
             "    Drain what died and give its memory back to the system.",
             "STATS",

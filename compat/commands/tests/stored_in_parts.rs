@@ -32,6 +32,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("COPY h0 TO REPLACE", "copy_to"),
     ("COPY l0 TO REPLACE", "copy_to"),
     ("COPY t0 TO REPLACE", "copy_to"),
+    ("COPY b0 TO REPLACE", "copy_to"),
     ("BITOP XOR TO b0 b1", "set"),
     ("SORT l0 DESC STORE TO", "sortstore"),
     ("SORT s0 BY nosort GET # GET nothing STORE TO", "sortstore"),
@@ -313,19 +314,22 @@ fn to(command: &str, key: &str) -> String {
 #[test]
 fn issue_11_a_long_copy_keeps_the_expiry_and_replaces_no_key_that_came_meanwhile() {
     let mut server = server();
-    run(&mut server, "PEXPIRE z0 5000");
-    assert!(!turn(&mut server, 1, "COPY z0 to DB 1").1, "it goes on");
-    assert_eq!(finish(&mut server, 1).0, b":1\r\n");
-    let here = digest(&mut server, "z0");
-    run(&mut server, "SELECT 1");
-    assert_eq!((digest(&mut server, "to"), run(&mut server, "PTTL to")), (here, b":5000\r\n".to_vec()));
-    run(&mut server, "SELECT 0");
-    assert!(!turn(&mut server, 1, "COPY z0 to").1, "it goes on");
-    run(&mut server, "SET to mine");
-    assert_eq!(finish(&mut server, 1).0, b":0\r\n");
-    assert_eq!(run(&mut server, "GET to"), b"$4\r\nmine\r\n");
-    server.background();
-    assert!(!server.has_readers() && server.watched_keys() == 0, "nothing is left");
+    for source in ["z0", "b0"] {
+        run(&mut server, &format!("PEXPIRE {source} 5000"));
+        assert!(!turn(&mut server, 1, &format!("COPY {source} to DB 1 REPLACE")).1, "it goes on");
+        assert_eq!(finish(&mut server, 1).0, b":1\r\n");
+        let here = digest(&mut server, source);
+        run(&mut server, "SELECT 1");
+        assert_eq!((digest(&mut server, "to"), run(&mut server, "PTTL to")), (here, b":5000\r\n".to_vec()));
+        run(&mut server, "SELECT 0");
+        assert!(!turn(&mut server, 1, &format!("COPY {source} to")).1, "it goes on");
+        run(&mut server, "SET to mine");
+        assert_eq!(finish(&mut server, 1).0, b":0\r\n");
+        assert_eq!(run(&mut server, "GET to"), b"$4\r\nmine\r\n");
+        run(&mut server, "DEL to");
+        server.background();
+        assert!(!server.has_readers() && server.watched_keys() == 0, "nothing is left");
+    }
 }
 
 /// Where memory ends, the command does, and the key is as it was.

@@ -251,6 +251,117 @@ fn no_request_waits_for_a_worker_inside_the_gate() {
     assert_eq!(plain.run("FLUSHALL\nDBSIZE\n"), "+OK\r\n:0\r\n");
 }
 
+impl Client {
+    /// Turns until all of it is done, which wait for nothing.
+    fn soon(&mut self, requests: &str) -> String {
+        let mut input = requests.replace('\n', "\r\n").into_bytes();
+        let (mut input, mut replies) = (&mut input[..], String::new());
+        for _ in 0..50 {
+            let (reply, state, consumed) = self.turn(input);
+            assert!(!matches!(state, TurnState::Busy), "{requests} waits");
+            replies += &reply;
+            input = &mut input[consumed..];
+            if input.is_empty() {
+                return replies;
+            }
+        }
+        panic!("{requests} takes more than 50 turns");
+    }
+}
+
+/// A transaction of another worker may hold a shard for seconds: whoever looks at all shards is put back by it, or does not need it.
+#[test]
+fn issue_11_no_command_on_the_whole_keyspace_waits_for_a_shard_that_is_held() {
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    (0..50).for_each(|n| _ = client.run(&format!("SET key:{n} v\n")));
+    let scan = |client: &mut Client, cursor: &mut String, seen: &mut usize| {
+        let (reply, state, _) = client.turn(format!("SCAN {cursor} COUNT 1000\r\n").into_bytes().as_mut_slice());
+        if matches!(state, TurnState::Busy) {
+            assert_eq!(reply, "");
+            return false;
+        }
+        *seen += reply.matches("key:").count();
+        *cursor = reply.split("\r\n").nth(2).expect("a cursor").to_string();
+        cursor != "0"
+    };
+    let (mut cursor, mut seen) = ("0".to_string(), 0);
+    while_held(&store, "key:7", || {
+        assert_eq!(client.soon("DBSIZE\n"), ":50\r\n");
+        while scan(&mut client, &mut cursor, &mut seen) {}
+        assert!(cursor != "0" && seen < 50, "{seen} keys up to {cursor}");
+        assert!(!scan(&mut client, &mut cursor, &mut seen), "it does not pass");
+        let draws = (0..2000).filter(|_| matches!(client.turn(&mut b"RANDOMKEY\r\n".to_vec()).1, TurnState::Busy));
+        let busy = draws.count();
+        assert!((1..1000).contains(&busy), "{busy} of 2000 draws fall on the shard");
+        client.soon("MULTI\nDBSIZE\n");
+        client.is_put_off("EXEC\n");
+    });
+    assert_eq!(client.run("EXEC\n"), "*1\r\n:50\r\n");
+    while scan(&mut client, &mut cursor, &mut seen) {}
+    assert_eq!((cursor.as_str(), seen), ("0", 50));
+}
+
+/// A transaction in which SORT follows no pattern holds the shards of its keys, and one that looks at all keys holds all shards:
+/// neither needs a keyspace at rest.
+#[test]
+fn issue_11_a_transaction_that_reads_many_keys_does_not_run_alone() {
+    let store = store();
+    let mut client = Client::new(&store, 0);
+    client.run("RPUSH l 3 1 2\nMSET w1 30 w2 20 w3 10\n");
+    let sorted = "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n";
+    let plain = ["SORT l\n", "SORT_RO l LIMIT 0 3\n", "SORT l ASC\n"];
+    while_held(&store, "w1", || {
+        for sort in plain {
+            assert_eq!(client.soon(&format!("MULTI\n{sort}EXEC\n")), format!("+OK\r\n+QUEUED\r\n*1\r\n{sorted}"));
+        }
+        client.soon("MULTI\nSORT l STORE to\nEXEC\n");
+        client.soon("MULTI\nSORT l BY w*\n");
+        client.is_put_off("EXEC\n");
+        client.soon("DISCARD\n");
+    });
+    let inside = |worker: &mut StoreWorker, stay: &dyn Fn()| worker.inside(0, |_| stay());
+    beside(&store, inside, || {
+        let replies = client.soon("MULTI\nDBSIZE\nSORT l BY w*\nRANDOMKEY\nSCAN 0 COUNT 1000\nDEL w1\nDBSIZE\nEXEC\n");
+        let (_, exec) = replies.split_once("*6\r\n").expect("six replies");
+        assert!(exec.starts_with(":5\r\n*3\r\n$1\r\n3\r\n$1\r\n2\r\n$1\r\n1\r\n"), "{exec}");
+        assert!(exec.ends_with(":1\r\n:4\r\n") && exec.contains("*2\r\n$1\r\n0\r\n*5\r\n"), "{exec}");
+    });
+    store.verify();
+}
+
+/// Transactions that will be long stand back for one who was refused beside such a one: by the number of their commands, or since
+/// the last one of the same client was. Short ones do not.
+#[test]
+fn issue_11_long_transactions_stand_back_for_one_who_wants_to_be_alone() {
+    let store = store();
+    let (mut alone, mut slow, mut short) = (Client::new(&store, 0), Client::new(&store, 0), Client::new(&store, 2));
+    let mut many = Client::new(&store, 2);
+    for part in 0..50 {
+        let members: Vec<String> = (0..1000).map(|n| format!("m{}", n * 50 + part)).collect();
+        slow.run(&format!("RPUSH l {}\n", members.join(" ")));
+    }
+    slow.run("MULTI\nSORT l ALPHA LIMIT 0 1\nEXEC\nMULTI\nINCR slow\n");
+    short.run("MULTI\nINCR short\n");
+    many.run(&format!("MULTI\n{}", "INCR many\n".repeat(1024)));
+    let inside = |worker: &mut StoreWorker, stay: &dyn Fn()| worker.inside(0, |_| stay());
+    beside(&store, inside, || {
+        let begun = Instant::now();
+        for late in [&mut slow, &mut many] {
+            let (reply, state, _) = alone.turn(&mut b"FLUSHALL\r\n".to_vec());
+            assert!(matches!(state, TurnState::Busy) && reply.is_empty(), "{state:?}");
+            let (reply, state, consumed) = late.turn(&mut b"EXEC\r\n".to_vec());
+            // Whoever asks and does not come back is forgotten after 200 ms.
+            let is_put_off = matches!(state, TurnState::Busy) && (reply.as_str(), consumed) == ("", 0);
+            assert!(is_put_off || begun.elapsed() >= Duration::from_millis(200), "{state:?}");
+        }
+        assert_eq!(short.run("EXEC\n"), "*1\r\n:1\r\n");
+    });
+    assert_eq!(alone.run("FLUSHALL\n"), "+OK\r\n");
+    assert_eq!(slow.run("EXEC\n"), "*1\r\n:1\r\n");
+    assert!(many.run("EXEC\n").ends_with(":1024\r\n"));
+}
+
 #[test]
 fn a_turn_ends_behind_a_long_command() {
     let store = store();
@@ -373,9 +484,9 @@ fn a_key_that_had_ended_when_it_was_watched_is_absent() {
 const ACCOUNTS: u64 = 12;
 const START_SUM: i64 = 100 * ACCOUNTS as i64;
 
-/// Two workers move amounts between accounts, one under EXEC alone, one with WATCH; a third looks at all of them. With
-/// `alone`, transactions have a command in them for which the gate is held alone.
-fn transfers(alone: bool) {
+/// Two workers move amounts between accounts, one under EXEC alone, one with WATCH; a third looks at all of them. Transactions
+/// have a `wide` command in them, if any, for which the gate is held alone, or all shards.
+fn transfers(wide: &str) {
     let seed = std::env::var("VARVE_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(20_261_121);
     println!("seed {seed}");
     let store = store();
@@ -384,7 +495,6 @@ fn transfers(alone: bool) {
     for n in 0..ACCOUNTS {
         first.run(&format!("SET account:{n} 100\n"));
     }
-    let wide = if alone { "DBSIZE\n" } else { "" };
     let (mut blind, mut careful) = (0u64, 0u64);
     thread::scope(|scope| {
         let second = scope.spawn(|| {
@@ -403,7 +513,8 @@ fn transfers(alone: bool) {
             while !stop.load(Relaxed) {
                 assert_eq!(sum(&client.run(&format!("MGET {}\n", all.join(" ")))), START_SUM);
                 let replies = client.run(&format!("MULTI\n{gets}{wide}EXEC\n"));
-                let (_, exec) = replies.split_once(&format!("*{}\r\n", ACCOUNTS + u64::from(alone))).unwrap();
+                let (_, exec) =
+                    replies.split_once(&format!("*{}\r\n", ACCOUNTS + u64::from(!wide.is_empty()))).unwrap();
                 assert_eq!(sum(exec), START_SUM);
             }
         });
@@ -455,12 +566,17 @@ fn sum(replies: &str) -> i64 {
 
 #[test]
 fn transfers_are_seen_whole() {
-    transfers(false);
+    transfers("");
 }
 
 #[test]
 fn transfers_behind_the_closed_gate_are_seen_whole() {
-    transfers(true);
+    transfers("KEYS none\n");
+}
+
+#[test]
+fn transfers_with_all_shards_held_are_seen_whole() {
+    transfers("DBSIZE\n");
 }
 
 /// Issue 11: SORT BY and GET hold the shards of the keys that their patterns lead to, and no others.

@@ -32,6 +32,7 @@ use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
+use crate::sampled::Samples;
 use crate::session::Session;
 use crate::stats::{CommandStats, Slow, SpikeEvent};
 use crate::waiting::{Blocked, Served};
@@ -52,7 +53,6 @@ mod stage;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
-pub use alone::{ALONE_PATIENCE, patience};
 use alone::{Place, run_unkeyed, stands_back};
 use holding::{TRIES_MAX, hold, list_shards, names_occupied, take};
 use noted::{LastReply, end_stretch};
@@ -479,6 +479,7 @@ impl Running<'_> {
         prefetcher.requests(&mut ctx.tx, work, self.next, |request| work.args(request, input, outside));
         let (mut clock, mut kept, mut stop, begin) = (SharedTime::start(), Kept(0), None, self.next);
         let mut last = LastReply::new(&observers.slow, &ctx, self.out_max);
+        let mut samples = Samples::begin(observers, begin, work.requests.len());
         ctx.tx.set_overdue(ctx.session.overdue(pause != Pause::None));
         while let Some(request) = work.requests.get(self.next) {
             let Ok(d @ Command { exec: Exec::Keys(run), .. }) = request.command else { break };
@@ -489,8 +490,7 @@ impl Running<'_> {
                     break;
                 }
             }
-            ctx.args = work.args(request, input, outside);
-            ctx.keys = &work.keys[request.keys.clone()];
+            (ctx.args, ctx.keys) = (work.args(request, input, outside), &work.keys[request.keys.clone()]);
             last.mark = ctx.out.mark();
             ctx.session.begin_request(request.end - request.start);
             if !may_run(plain, d, denied, observers, &mut ctx, &mut clock) {
@@ -502,19 +502,18 @@ impl Running<'_> {
                 stop = Some(Stop::Busy);
                 break;
             }
+            let (apart, sample) = (d.timed || each, samples.begin_one(self.next));
             (self.next, ctx.row) = (self.next + 1, last_command::note(d));
-            let apart = d.timed || each;
             clock.settle_if(apart, &observers.stats);
             let result = run(&mut ctx);
-            ctx.tx.assert_reported();
             end_command(&mut ctx);
             if (!plain || result.is_err()) && !after(&mut ctx, result, last.mark, observers) {
                 (self.next, stop) = (self.next - 1, Some(Stop::Busy));
                 break;
             }
             clock.ran(d);
+            samples.end_one(sample, observers, &ctx, (self.next, last.mark));
             if apart {
-                clock.skip(ctx.tx.take_room_ns());
                 self.spent_ns += took(&mut clock, d, observers, &mut ctx);
             }
             if ctx.tx.has_ready() {
@@ -528,6 +527,7 @@ impl Running<'_> {
                 break;
             }
         }
+        samples.end(observers, self.next);
         end_stretch(&mut ctx, observers, work, begin..self.next, (input, outside), &mut last);
         clock.settle(&observers.stats);
         ctx.tx.finish();
@@ -583,7 +583,7 @@ impl Running<'_> {
             // It would change keys that it does not name: those too that are on their way to another server. Or it names one
             // that another command works on.
             Ok(()) if waits => Err(Stop::Busy),
-            Ok(()) => Place::take(d, &store, self.worker.id(), patience(self.session)),
+            Ok(()) => Place::take(d, &store, self.worker.id(), self.session.busy_tries()),
             Err(_) => Ok(Place::Outside),
         };
         let place = match place {
@@ -608,7 +608,11 @@ impl Running<'_> {
         let call = WideCall { args, worker: self.worker, session: self.session, out: self.out };
         let observers = &mut self.batch.observers;
         let keeper = self.batch.scripts.as_deref_mut().map(Scripts::keeper);
-        let result = run_unkeyed(d, call, (self.table, observers, keeper, self.batch.denied), place);
+        let Some(result) = run_unkeyed(d, call, (self.table, observers, keeper, self.batch.denied), place) else {
+            self.next -= 1;
+            self.out.truncate(mark);
+            return Some(Stop::Busy);
+        };
         let nanos = start.elapsed().as_nanos() as u64;
         self.spent_ns += nanos;
         let now_ms = self.worker.now_ms();
@@ -669,6 +673,7 @@ fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut O
 /// Hands on what a command has reported, if anything, the shards of its keys still held.
 #[inline(always)]
 fn end_command(ctx: &mut Ctx<'_, '_>) {
+    ctx.tx.assert_reported();
     if ctx.tx.has_effects() {
         hand_on(ctx);
     }
@@ -750,6 +755,7 @@ fn refuse(refusal: &CommandError, d: &'static Command, observers: &mut Observers
 
 /// Counts a command that is timed by itself; returns its nanoseconds. One that waits is noted as slow when it is served.
 fn took(clock: &mut SharedTime, d: &Command, observers: &mut Observers, ctx: &mut Ctx<'_, '_>) -> u64 {
+    clock.skip(ctx.tx.take_room_ns());
     if ctx.session.is_blocked() {
         return clock.settle_waiting(&observers.stats);
     }

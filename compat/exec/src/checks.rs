@@ -162,7 +162,7 @@ fn fits(d: &Row, session: &Session, denied: Denied) -> CmdResult {
     if session.only_listens() && !d.runs_while_subscribed() {
         return Err(CommandError::subscribed(d.full_name));
     }
-    if session.is_monitor() && d.interacts() {
+    if session.keeps_off_keys() && d.interacts() {
         return Err(CommandError::MONITORS);
     }
     Ok(())

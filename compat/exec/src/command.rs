@@ -39,7 +39,7 @@ impl Deref for Command {
     }
 }
 
-/// A command on the keys that it names: their shards are held.
+/// A command on the keys that it names, whose shards are held; or one that looks at the shards one after the other.
 pub type KeysFn = fn(&mut Ctx<'_, '_>) -> CmdResult;
 /// A command on the whole keyspace.
 pub type WideFn = fn(&mut WideCtx<'_>) -> CmdResult;
@@ -84,9 +84,10 @@ impl SessionCtx<'_> {
 pub enum Exec {
     /// The shards of its keys are held.
     Keys(KeysFn),
-    /// It locks by itself, shard by shard: SCAN, RANDOMKEY.
-    Keyspace(WideFn),
-    /// It reads counts of all shards, whoever holds them: DBSIZE, MEMORY STATS.
+    /// It looks at the shards one after the other, or at their counts: SCAN, RANDOMKEY, DBSIZE. It is put back if one is busy.
+    /// Inside EXEC all are held.
+    Keyspace(KeysFn),
+    /// It reads counts of all shards, whoever holds them, and what else the store knows of itself: MEMORY STATS.
     Figures(WideFn),
     /// Nobody else is inside the gate: KEYS, FLUSHALL, SWAPDB.
     Exclusive(WideFn),

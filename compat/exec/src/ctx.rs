@@ -9,6 +9,7 @@ use varve_catalog::Row;
 use varve_protocol::{Args, OwnedArgs, Pinned, Reply};
 use varve_store::{Again, Effect, Key, Pin, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
 
+use crate::errors::{CmdResult, CommandError};
 use crate::large_arguments::LargeArguments;
 use crate::notify;
 use crate::ongoing::{Ongoing, OngoingCommand};
@@ -201,6 +202,12 @@ impl<'a> Ctx<'_, 'a> {
             tries: 0,
             begins_anew: false,
         }));
+    }
+
+    /// The command has met a busy shard, has done nothing, and is put back: it fails with what this gives, which is no reply.
+    pub fn put_back(&mut self) -> CmdResult {
+        self.tx.put_back();
+        Err(CommandError::SYNTAX)
     }
 
     /// Reports what the command did to a key ([`Tx::did`]).

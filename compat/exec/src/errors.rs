@@ -121,6 +121,9 @@ impl CommandError {
     pub const SCRIPT_WIDE: CommandError = CommandError::new(
         &"ERR This command sees the whole keyspace: a script that runs it behind a write must name it in its text",
     );
+    /// A command that a script has called has more reply than may be made for it.
+    pub const SCRIPT_REPLY_TOO_LONG: CommandError =
+        CommandError::new(&"ERR The reply of this command is too long for a script");
     /// A script with flags and without `allow-oom` is to run while memory is at its limit.
     pub const SCRIPT_OUT_OF_MEMORY: CommandError = CommandError::new(
         &"OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",

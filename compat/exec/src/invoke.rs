@@ -18,10 +18,11 @@ use varve_catalog::Row;
 use varve_protocol::{Args, Mark, Reply};
 use varve_store::{ReadyKey, Store, StoreWorker, Tx};
 
-use crate::command::{Command, CommandTable, Exec, SessionCtx};
+use crate::command::{Command, CommandTable, Exec, KeysFn, SessionCtx};
 use crate::ctx::{Ctx, WideCtx};
 use crate::denials::{Denials, Origin};
 use crate::errors::{CmdResult, CommandError};
+use crate::hot_keys::Sampling;
 use crate::monitor::Seen;
 use crate::notify::Events;
 use crate::session::Session;
@@ -70,6 +71,8 @@ pub struct Ran<'a> {
 pub(crate) struct Observers {
     pub(crate) stats: Arc<CommandStats>,
     pub(crate) slow: Slow,
+    /// When commands are sampled for the rankings of keys.
+    pub(crate) sampling: Sampling,
     /// Requests that users had no right to.
     pub(crate) denials: Denials,
     /// Publishes clients' messages.
@@ -91,7 +94,7 @@ pub(crate) fn invoke(
 ) -> CmdResult {
     last_command::note(ctx.row);
     match command.exec {
-        Exec::Keys(run) => run(ctx),
+        Exec::Keys(run) | Exec::Keyspace(run) => run(ctx),
         Exec::Session(run) => {
             let databases = ctx.tx.databases();
             let Ctx { row, args, out, session, .. } = ctx;
@@ -109,10 +112,34 @@ pub(crate) fn invoke(
     }
 }
 
-/// Runs a command on the whole keyspace: the gate is held as its row asks for, no shard is.
+/// Runs a command that looks at the shards one after the other, inside the gate; None, and nothing is done, if it is put back
+/// since one is busy. Where it `may_wait`, the gate is held alone, and it is not.
+pub(crate) fn invoke_on_shards(
+    (command, run): (&'static Command, KeysFn),
+    store: &Store,
+    call: WideCall<'_>,
+    may_wait: bool,
+) -> Option<CmdResult> {
+    let WideCall { args, worker, session, out } = call;
+    let tx = Tx::new(store, worker.parts().1, session.db());
+    let tx = if may_wait { tx } else { tx.patient() };
+    let mut ctx = Ctx::of_owned(command, tx, out, session);
+    ctx.set_call(command, args, &[]);
+    let result = run(&mut ctx);
+    let put_back = ctx.tx.take_put_back();
+    ctx.tx.finish();
+    (!put_back).then_some(result)
+}
+
+/// Runs a command on the whole keyspace: the gate is held as its row asks for, or alone, and no shard is.
 pub(crate) fn invoke_wide(command: &'static Command, store: &Store, ctx: WideCall<'_>) -> CmdResult {
-    let (Exec::Exclusive(run) | Exec::Keyspace(run) | Exec::Figures(run)) = command.exec else {
-        unreachable!("{} does not run on the whole keyspace", command.full_name);
+    let run = match command.exec {
+        Exec::Exclusive(run) | Exec::Figures(run) => run,
+        Exec::Keyspace(run) => {
+            last_command::note(command);
+            return invoke_on_shards((command, run), store, ctx, true).expect("nobody else holds a shard");
+        }
+        _ => unreachable!("{} does not run on the whole keyspace", command.full_name),
     };
     let WideCall { args, worker, session, out } = ctx;
     last_command::note(command);
@@ -159,6 +186,7 @@ impl Observers {
         Observers {
             stats,
             slow: Slow::default(),
+            sampling: Sampling::default(),
             denials: Denials::default(),
             events: None,
             monitored: None,

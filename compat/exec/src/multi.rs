@@ -13,6 +13,7 @@
 
 use std::collections::BTreeSet;
 
+use varve_base::refusable::reserve;
 use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, OwnedArgs};
 use varve_store::{StoreWorker, Tx, Watcher};
@@ -35,6 +36,11 @@ impl Queued {
         self.args.args()
     }
 
+    /// A copy of a command; None if the system refuses the memory.
+    fn try_new(row: &'static Row, args: Args<'_>) -> Option<Queued> {
+        Some(Queued { row, args: OwnedArgs::try_copy(args)? })
+    }
+
     /// Bytes that it takes.
     fn memory(&self) -> usize {
         self.args.heap_bytes() + size_of::<Queued>()
@@ -47,7 +53,9 @@ pub(crate) enum Reach {
     /// The shards of all its keys are held.
     #[default]
     Shards,
-    /// Nobody else is inside the gate: it has a command that names no keys, or not all.
+    /// All shards are held: it has a command that looks at keys which it does not name.
+    AllShards,
+    /// Nobody else is inside the gate: it has a command on the whole keyspace that changes more than keys, or a script.
     Exclusive,
     /// Nobody else is inside the gate, and the server drives: it runs some of the commands itself.
     Server,
@@ -93,9 +101,11 @@ impl Multi {
         self.queue.iter().map(|queued| queued.row)
     }
 
-    /// Takes a copy of a command, which needs this `reach`; gives the bytes that it takes.
-    pub(crate) fn push(&mut self, row: &'static Row, args: Args<'_>, reach: Reach) -> usize {
-        let queued = Queued::new(row, args);
+    /// Takes a copy of a command, which needs this `reach`; gives the bytes that it takes. None, and nothing is done, if the system
+    /// refuses the memory.
+    pub(crate) fn push(&mut self, row: &'static Row, args: Args<'_>, reach: Reach) -> Option<usize> {
+        reserve(&mut self.queue, 1).ok()?;
+        let queued = Queued::try_new(row, args)?;
         let memory = queued.memory();
         self.reach = self.reach.max(reach);
         if row.flags.has(Flags::DENYOOM) {
@@ -104,7 +114,7 @@ impl Multi {
             self.admit_bytes += bytes_to_admit(args.bytes(), args.len(), keys);
         }
         self.queue.push(queued);
-        memory
+        Some(memory)
     }
 }
 

@@ -21,12 +21,13 @@
 
 use std::sync::Arc;
 
-use varve_catalog::Row;
+use varve_catalog::{Flags, Row};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{ReadOn, StoreWorker, Tx};
 
 use crate::errors::CommandError;
 use crate::link::Link;
+use crate::occupied::Occupied;
 
 /// The rest of a command.
 pub trait Ongoing: Send {
@@ -91,6 +92,51 @@ impl From<ReadOn> for Progress {
     }
 }
 
+/// Work on an occupied key, which goes on over several turns.
+pub trait OccupiedWork: Send {
+    /// Does some more, like [`Ongoing::go_on`]. The last part ends the occupation.
+    fn part(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress;
+
+    /// Bytes that it keeps: they count as memory of the connection.
+    fn held_bytes(&self) -> usize;
+
+    /// Bytes that collections keep for its readers.
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// A command that works on an occupied key: it is brought to its end, and leaves the key if its client goes.
+#[derive(Debug)]
+pub struct WhileOccupied<W> {
+    /// Its key.
+    pub occupied: Occupied,
+    /// The rest of its work.
+    pub work: W,
+}
+
+impl<W: OccupiedWork> Ongoing for WhileOccupied<W> {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        self.work.part(&mut self.occupied, tx, out)
+    }
+
+    fn is_half_done(&self) -> bool {
+        true
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.work.held_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.work.kept_bytes()
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        self.occupied.abandon(worker);
+    }
+}
+
 /// A command that goes on, as its session holds it.
 pub(crate) struct OngoingCommand {
     pub(crate) row: &'static Row,
@@ -106,6 +152,19 @@ pub(crate) struct OngoingCommand {
     pub(crate) tries: u32,
     /// It is to begin anew: its rest has ended.
     pub(crate) begins_anew: bool,
+}
+
+impl OngoingCommand {
+    /// True if its next part changes a key.
+    pub(crate) fn writes(&self) -> bool {
+        self.row.flags.has(Flags::WRITE) && self.rest.writes()
+    }
+
+    /// True if it changes keys and is brought to its end whatever is refused meanwhile. A command with a link is one: refused in
+    /// the middle, a key would be at both servers.
+    pub(crate) fn is_bound_to_end(&self) -> bool {
+        !self.begins_anew && self.writes() && (self.rest.is_half_done() || self.rest.link().is_some())
+    }
 }
 
 impl std::fmt::Debug for OngoingCommand {

@@ -14,8 +14,8 @@ use crate::checks::{self, Denied};
 use crate::command::Command;
 use crate::session::Session;
 
-/// The commands that are held back at present.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The commands that are held back at present. A greater one holds back more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pause {
     /// Nothing.
     #[default]

@@ -9,12 +9,13 @@ use varve_catalog::{Behaviour, Row};
 use varve_protocol::{Args, Resp};
 use varve_store::{Overdue, StoreWorker, Tx};
 
-use crate::link::Link;
 use crate::multi::{Multi, Reach, Watching};
 use crate::ongoing::OngoingCommand;
 use crate::tracking::Tracking;
 use crate::waiting::Blocked;
 
+mod configured;
+mod going_on;
 mod stand_in;
 
 /// The mode that CLIENT REPLY set.
@@ -77,6 +78,8 @@ pub struct Session {
     no_touch: bool,
     /// Longest string and longest argument, in bytes (`proto-max-bulk-len`).
     string_bytes_max: usize,
+    /// The version of RDB that payloads have (`rdb-version`), if one is pinned.
+    rdb_version: Option<u16>,
     /// It is not among the victims when clients take too much memory.
     no_evict: bool,
     /// The wait that the command that just ran has begun.
@@ -92,6 +95,8 @@ pub struct Session {
     subscriptions: u32,
     /// It gets a line for every command (MONITOR), and may not touch keys.
     monitors: bool,
+    /// It is a replica of this server.
+    follows: bool,
     tracking: Tracking,
     /// The connection ends when what has been replied is sent.
     ends: bool,
@@ -109,6 +114,8 @@ pub struct Session {
     watching: Option<Box<Watching>>,
     /// The number of commands of the EXEC that is running; 0 in a script.
     in_exec: Option<u32>,
+    /// Its last transaction took long: the next one may as well.
+    pub(crate) has_long_transactions: bool,
     /// How often in a row its next request has found a shard busy.
     busy_tries: u32,
     /// It is no client's: a file is replayed.
@@ -144,6 +151,7 @@ impl Session {
             users_epoch: 0,
             no_touch: false,
             string_bytes_max: 512 << 20,
+            rdb_version: None,
             no_evict: false,
             blocked: None,
             ongoing: None,
@@ -152,6 +160,7 @@ impl Session {
             reply: ReplyMode::On,
             subscriptions: 0,
             monitors: false,
+            follows: false,
             tracking: Tracking::default(),
             ends: false,
             last: None,
@@ -161,6 +170,7 @@ impl Session {
             multi: None,
             watching: None,
             in_exec: None,
+            has_long_transactions: false,
             busy_tries: 0,
             replays: false,
             created_ms: now_ms,
@@ -181,6 +191,7 @@ impl Session {
             user: caller.user.clone(),
             no_touch: caller.no_touch,
             string_bytes_max: caller.string_bytes_max,
+            rdb_version: caller.rdb_version,
             tracking: caller.tracking,
             in_exec: Some(0),
             replays: caller.replays,
@@ -262,6 +273,7 @@ impl Session {
     pub(crate) fn is_plain(&self) -> bool {
         self.access == Access::Full
             && !self.monitors
+            && !self.follows
             && self.subscriptions == 0
             && !self.tracking.on
             && self.ends_quietly()
@@ -340,17 +352,6 @@ impl Session {
         self.no_evict = on;
     }
 
-    /// Longest string and longest argument, in bytes (`proto-max-bulk-len`).
-    #[inline]
-    pub fn string_bytes_max(&self) -> usize {
-        self.string_bytes_max
-    }
-
-    /// The configuration has this for the longest string, in bytes.
-    pub fn limit_strings(&mut self, bytes_max: usize) {
-        self.string_bytes_max = bytes_max;
-    }
-
     /// True if it is subscribed to something.
     #[inline]
     pub fn is_subscribed(&self) -> bool {
@@ -366,6 +367,17 @@ impl Session {
     #[inline]
     pub fn is_monitor(&self) -> bool {
         self.monitors
+    }
+
+    /// It is a replica of this server from now on, to its end: it may not touch keys.
+    pub fn begin_following(&mut self) {
+        self.follows = true;
+    }
+
+    /// True if it may not touch keys: it gets a line for every command, or the stream.
+    #[inline]
+    pub(crate) fn keeps_off_keys(&self) -> bool {
+        self.monitors || self.follows
     }
 
     /// MONITOR; false if it monitors already.
@@ -581,50 +593,6 @@ impl Session {
         self.reply == ReplyMode::On
     }
 
-    /// The link for which the command that goes on waits.
-    pub fn link(&self) -> Option<Arc<Link>> {
-        self.ongoing.as_ref().and_then(|ongoing| ongoing.rest.link())
-    }
-
-    /// The connection ends: so does the command that goes on. The worker holds nothing and is outside the gate.
-    pub fn abandon_ongoing(&mut self, worker: &mut StoreWorker) {
-        if let Some(mut ongoing) = self.ongoing.take() {
-            ongoing.rest.abandon(worker);
-        }
-    }
-
-    /// A command goes on in the next turns.
-    pub(crate) fn go_on(&mut self, ongoing: Box<OngoingCommand>) {
-        debug_assert!(self.ongoing.is_none() && self.blocked.is_none(), "one command at a time");
-        self.ongoing = Some(ongoing);
-    }
-
-    /// A part of the command that goes on took this long, nanoseconds.
-    pub(crate) fn note_part(&mut self, nanos: u64) {
-        self.ongoing.as_mut().expect("a command that goes on").nanos += nanos;
-    }
-
-    /// True while a command goes on: its reply is not complete.
-    #[inline]
-    pub fn is_ongoing(&self) -> bool {
-        self.ongoing.is_some()
-    }
-
-    /// Bytes that the command which goes on keeps for its reply, or its script that rests.
-    pub fn ongoing_bytes(&self) -> usize {
-        self.script_bytes + self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes())
-    }
-
-    /// Bytes that the store keeps for the readers of the command which goes on.
-    pub fn kept_bytes(&self) -> usize {
-        self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.kept_bytes())
-    }
-
-    /// The command that goes on, to run its next part.
-    pub(crate) fn take_ongoing(&mut self) -> Option<Box<OngoingCommand>> {
-        self.ongoing.take()
-    }
-
     /// The connection ends when what has been replied is sent.
     pub fn end_after_reply(&mut self) {
         self.ends = true;
@@ -714,12 +682,14 @@ impl Session {
         self.multi = Some(Box::default());
     }
 
-    /// Queues a copy of a command, which needs this `reach`, between MULTI and EXEC.
-    pub(crate) fn queue(&mut self, row: &'static Row, args: Args<'_>, reach: Reach, changes: bool) {
-        if let Some(multi) = &mut self.multi {
-            multi.changes |= changes;
-            self.queued_bytes += multi.push(row, args, reach);
-        }
+    /// Queues a copy of a command, which needs this `reach`, between MULTI and EXEC; false, and nothing is done, if the system
+    /// refuses the memory.
+    pub(crate) fn queue(&mut self, row: &'static Row, args: Args<'_>, reach: Reach, changes: bool) -> bool {
+        let Some(multi) = &mut self.multi else { return true };
+        let Some(bytes) = multi.push(row, args, reach) else { return false };
+        multi.changes |= changes;
+        self.queued_bytes += bytes;
+        true
     }
 
     /// EXEC runs: takes what was queued. Nothing blocks until [`Session::end_exec`].

@@ -17,6 +17,7 @@ use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, Mark, Reply};
 
 use crate::errors::CommandError;
+use crate::hot_keys::HotKeys;
 use crate::monitor;
 
 /// Most arguments that a slow-log entry keeps.
@@ -75,6 +76,8 @@ pub struct CommandStats {
     commands: Box<[CommandStat]>,
     /// How long shards were locked for commands, measured by the turn: a lock is kept for at most 16 commands.
     pub holds: Hist,
+    /// The keys that they use most.
+    pub hot_keys: HotKeys,
     /// Errors replied, by their first word.
     errors: Mutex<BTreeMap<String, u64>>,
     /// Whether durations go into the histograms (`latency-tracking`).
@@ -90,6 +93,7 @@ impl CommandStats {
         Arc::new(CommandStats {
             holds: Hist::new(),
             commands,
+            hot_keys: HotKeys::default(),
             errors: Mutex::default(),
             tracking: AtomicBool::new(true),
             error_replies: Counter::default(),
@@ -197,6 +201,7 @@ impl CommandStats {
             }
         }
         self.errors.lock().expect("no holder panics").clear();
+        self.hot_keys.clear();
         self.holds.reset();
         self.error_replies.reset();
     }

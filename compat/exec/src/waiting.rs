@@ -56,6 +56,8 @@ enum WaitsFor {
     Keys(Arc<Waiter>),
     /// Replicas, or files, have what was written: WAIT, WAITAOF.
     Copies { row: &'static Row, timeout_ms: u64, awaited: Awaited },
+    /// The end of the server, or that it goes on: SHUTDOWN.
+    End { row: &'static Row },
 }
 
 /// The copies of what was written that a client waits for.
@@ -98,10 +100,15 @@ impl Blocked {
         Blocked(WaitsFor::Copies { row, timeout_ms, awaited })
     }
 
-    /// The copies that it waits for; None if it waits for keys.
+    /// A wait for the end of the server.
+    pub fn for_end(row: &'static Row) -> Blocked {
+        Blocked(WaitsFor::End { row })
+    }
+
+    /// The copies that it waits for; None if it waits for something else.
     pub fn awaited(&self) -> Option<Awaited> {
         match self.0 {
-            WaitsFor::Keys(_) => None,
+            WaitsFor::Keys(_) | WaitsFor::End { .. } => None,
             WaitsFor::Copies { awaited, .. } => Some(awaited),
         }
     }
@@ -109,7 +116,7 @@ impl Blocked {
     fn row(&self) -> &'static Row {
         match &self.0 {
             WaitsFor::Keys(waiter) => task(waiter).row,
-            WaitsFor::Copies { row, .. } => row,
+            WaitsFor::Copies { row, .. } | WaitsFor::End { row } => row,
         }
     }
 
@@ -118,6 +125,7 @@ impl Blocked {
         let ms = match &self.0 {
             WaitsFor::Keys(waiter) => task(waiter).timeout_ms,
             WaitsFor::Copies { timeout_ms, .. } => *timeout_ms,
+            WaitsFor::End { .. } => 0,
         };
         (ms > 0).then(|| Duration::from_millis(ms))
     }
@@ -126,7 +134,7 @@ impl Blocked {
     pub fn denial(&self, user: &User) -> Option<Denial> {
         match &self.0 {
             WaitsFor::Keys(waiter) => user.check(task(waiter).row, task(waiter).args.args()).err(),
-            WaitsFor::Copies { .. } => None,
+            WaitsFor::Copies { .. } | WaitsFor::End { .. } => None,
         }
     }
 
@@ -136,12 +144,13 @@ impl Blocked {
         stats.fail(self.row(), &CommandError::no_permission(denial, self.row().full_name), mark, out);
     }
 
-    /// Ends the wait; false if somebody serves the client, whose reply is on its way.
+    /// Ends the wait; false if somebody serves the client, whose reply is on its way, or if it waits for the end of the server.
     #[must_use = "a client that is served gets no other reply"]
     pub fn cancel(&self) -> bool {
         match &self.0 {
             WaitsFor::Keys(waiter) => waiter.cancel(),
             WaitsFor::Copies { .. } => true,
+            WaitsFor::End { .. } => false,
         }
     }
 
@@ -155,15 +164,15 @@ impl Blocked {
     /// Replies that the time is up. `reached` replies how many copies there are.
     pub fn reply_timeout(&self, out: &mut Reply, reached: &dyn Fn(Awaited, &mut Reply)) {
         match &self.0 {
-            WaitsFor::Keys(_) => out.null_array(),
+            WaitsFor::Keys(_) | WaitsFor::End { .. } => out.null_array(),
             WaitsFor::Copies { awaited, .. } => reached(*awaited, out),
         }
     }
 
-    /// Replies that the server follows another one by now: the wait counts as failed.
-    pub fn reply_demoted(&self, stats: &CommandStats, out: &mut Reply) {
+    /// Replies an error that ends the wait, which counts as failed.
+    pub fn reply_failed(&self, error: &CommandError, stats: &CommandStats, out: &mut Reply) {
         let mark = out.mark();
-        stats.fail(self.row(), &CommandError::DEMOTED, mark, out);
+        stats.fail(self.row(), error, mark, out);
     }
 
     /// Counts a wait that CLIENT UNBLOCK ended, and replies an error; without `error`, what [`Blocked::reply_timeout`] does.

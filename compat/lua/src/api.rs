@@ -8,9 +8,9 @@ use crate::errors::{
 use crate::fault::{Fault, error_table};
 use crate::host::{LogLevel, Replicate};
 use crate::library::register;
-use crate::sandbox::of_table;
 use crate::shared::Shared;
-use crate::values::{Reader, Unlimited, error_text};
+use crate::tick::Pace;
+use crate::values::{Reader, Unlimited, error_text, reply_fault};
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -91,17 +91,12 @@ fn add(
 fn call(lua: &Lua, shared: &Shared, args: MultiValue, raises: bool) -> Result<Value> {
     let outcome = arguments(&args).and_then(|texts| run(lua, shared, &texts));
     match outcome {
-        Ok(Value::Table(table)) if raises && is_error(&table)? => Err(of_table(&table)?.into()),
         Err(error) if !raises => match Fault::of(&error) {
             Fault::Reply { text, counted } => Ok(Value::Table(error_table(lua, &text, counted)?)),
             _ => Err(error),
         },
         outcome => outcome,
     }
-}
-
-fn is_error(table: &Table) -> Result<bool> {
-    Ok(table.raw_len() == 0 && matches!(table.raw_get::<Value>("err")?, Value::String(_)))
 }
 
 /// The command's words: strings, and numbers as C's `%.17g` writes them.
@@ -125,6 +120,9 @@ fn argument(value: &Value) -> Result<Text> {
 }
 
 /// Has the host run a command; the reply as a value.
+///
+/// # Errors
+/// The reply is an error, or there is no room for it.
 fn run(lua: &Lua, shared: &Shared, texts: &[Text]) -> Result<Value> {
     let slices: SmallVec<[&[u8]; 8]> = texts.iter().map(AsRef::as_ref).collect();
     let mut reply = shared.reply.borrow_mut();
@@ -133,14 +131,15 @@ fn run(lua: &Lua, shared: &Shared, texts: &[Text]) -> Result<Value> {
     let ran = shared.host.with(|host| host.call(&slices, reply));
     let value = match ran {
         Some(()) => {
-            let room = Unlimited::new(lua);
+            let (room, pace) = (Unlimited::new(lua), Pace::new(lua, shared));
             let mut parts = reply.parts();
             match (parts.next(), parts.next()) {
-                (Some(only), None) => Reader::new(lua, &room, only).value(),
+                (Some(error @ [b'-', ..]), None) => Err(reply_fault(error)),
+                (Some(only), None) => Reader::new(lua, &room, &pace, only).value(),
                 _ => {
                     room.admit(reply.len())?;
                     let joined: Vec<u8> = reply.parts().flatten().copied().collect();
-                    Reader::new(lua, &room, &joined).value()
+                    Reader::new(lua, &room, &pace, &joined).value()
                 }
             }
         }

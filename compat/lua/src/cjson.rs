@@ -7,48 +7,12 @@ mod encode;
 
 use crate::args::Checked;
 use crate::errors::{ONE_ARGUMENT, TOO_MANY};
+use crate::json_settings::Config;
+use crate::shared::Shared;
+use crate::tick::Pace;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use std::cell::Cell;
 use std::rc::Rc;
-
-/// Tables within each other; settings above are taken, and mean this.
-const DEPTH_MAX: i64 = 1000;
-
-/// The settings of one copy of the library.
-#[derive(Clone, Copy)]
-pub(crate) struct Config {
-    encode_depth: i64,
-    decode_depth: i64,
-    /// Significant digits of a number.
-    precision: i64,
-    /// An array with many holes is written as an object, in place of an error.
-    sparse_convert: i64,
-    /// An array has many holes if its length is over this many times the number of its elements ..
-    sparse_ratio: i64,
-    /// .. and over this number.
-    sparse_safe: i64,
-    /// Infinity and NaN when writing: 0 an error, 1 as they are, 2 null.
-    encode_invalid: i64,
-    /// Infinity, NaN and hexadecimal numbers are read.
-    decode_invalid: i64,
-    keep_buffer: i64,
-}
-
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            encode_depth: DEPTH_MAX,
-            decode_depth: DEPTH_MAX,
-            precision: 14,
-            sparse_convert: 0,
-            sparse_ratio: 2,
-            sparse_safe: 10,
-            encode_invalid: 0,
-            decode_invalid: 1,
-            keep_buffer: 1,
-        }
-    }
-}
 
 /// A setting of the library.
 type Field = fn(&mut Config) -> &mut i64;
@@ -67,7 +31,7 @@ const WORDS: [(&str, Field, &[&str]); 3] = [
 ];
 
 /// The table `cjson` with these settings.
-pub(crate) fn table(lua: &Lua, config: &Rc<Cell<Config>>) -> Result<Table> {
+pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>, config: &Rc<Cell<Config>>) -> Result<Table> {
     let library = lua.create_table()?;
     for (name, field, least, most) in NUMBERS {
         add(lua, &library, config, name, 1, move |args, config| {
@@ -86,25 +50,26 @@ pub(crate) fn table(lua: &Lua, config: &Rc<Cell<Config>>) -> Result<Table> {
         let safe = set_number(args, 3, &mut config.sparse_safe, bounds)?;
         Ok(MultiValue::from_iter([convert, ratio, safe]))
     })?;
-    let ours = Rc::clone(config);
+    let (ours, shared_too) = (Rc::clone(config), Rc::clone(shared));
     let encode = move |lua: &Lua, values: MultiValue| {
         let args = Checked { lua, values: &values, name: "encode" };
         if values.len() != 1 {
             return Err(args.bad(1, ONE_ARGUMENT));
         }
-        encode::encode(lua, &ours.get(), args.get(1))
+        encode::encode(lua, &Pace::new(lua, &shared_too), &ours.get(), args.get(1))
     };
     library.raw_set("encode", lua.create_function(encode)?)?;
-    let ours = Rc::clone(config);
+    let (ours, shared_too) = (Rc::clone(config), Rc::clone(shared));
     let decode = move |lua: &Lua, values: MultiValue| {
         let args = Checked { lua, values: &values, name: "decode" };
         if values.len() != 1 {
             return Err(args.bad(1, ONE_ARGUMENT));
         }
-        decode::decode(lua, &ours.get(), args.text(1)?.as_ref())
+        decode::decode(lua, &Pace::new(lua, &shared_too), &ours.get(), args.text(1)?.as_ref())
     };
     library.raw_set("decode", lua.create_function(decode)?)?;
-    library.raw_set("new", lua.create_function(|lua, ()| table(lua, &Rc::default()))?)?;
+    let shared = Rc::clone(shared);
+    library.raw_set("new", lua.create_function(move |lua, ()| table(lua, &shared, &Rc::default()))?)?;
     library.raw_set("null", Value::NULL)?;
     library.raw_set("_NAME", "cjson")?;
     library.raw_set("_VERSION", "2.1.0")?;

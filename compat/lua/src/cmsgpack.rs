@@ -3,8 +3,11 @@
 use crate::args::Checked;
 use crate::errors::{BAD_FORMAT, MISSING_BYTES, PACK_NOTHING};
 use crate::fault::Fault;
+use crate::shared::Shared;
+use crate::tick::Pace;
 use crate::values::Unlimited;
 use mlua::{Lua, MultiValue, Result, Table, Value};
+use std::rc::Rc;
 
 /// Tables within each other that are written; a deeper one becomes nil.
 const PACK_DEPTH_MAX: u32 = 16;
@@ -12,12 +15,14 @@ const PACK_DEPTH_MAX: u32 = 16;
 const UNPACK_DEPTH_MAX: u32 = 1000;
 
 /// The table `cmsgpack`.
-pub(crate) fn table(lua: &Lua) -> Result<Table> {
+pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
     let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(pack)?)?;
-    library.raw_set("unpack", lua.create_function(|lua, values| unpack(lua, &values, "unpack"))?)?;
-    library.raw_set("unpack_one", lua.create_function(|lua, values| unpack(lua, &values, "unpack_one"))?)?;
-    library.raw_set("unpack_limit", lua.create_function(|lua, values| unpack(lua, &values, "unpack_limit"))?)?;
+    let ours = Rc::clone(shared);
+    library.raw_set("pack", lua.create_function(move |lua, values| pack(lua, &ours, values))?)?;
+    for name in ["unpack", "unpack_one", "unpack_limit"] {
+        let ours = Rc::clone(shared);
+        library.raw_set(name, lua.create_function(move |lua, values| unpack(lua, &ours, &values, name))?)?;
+    }
     library.raw_set("_NAME", "cmsgpack")?;
     library.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
     library.raw_set("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo")?;
@@ -25,34 +30,75 @@ pub(crate) fn table(lua: &Lua) -> Result<Table> {
     Ok(library)
 }
 
-fn pack(lua: &Lua, values: MultiValue) -> Result<Value> {
+fn pack(lua: &Lua, shared: &Shared, values: MultiValue) -> Result<Value> {
     if values.is_empty() {
         return Err(Checked { lua, values: &values, name: "pack" }.bad(0, PACK_NOTHING));
     }
     let room = Unlimited::new(lua);
-    let mut out = Vec::new();
+    let mut output = Output { bytes: Vec::new(), room: &room, pace: Pace::new(lua, shared) };
     for value in &values {
-        put(&mut out, &room, value, 0)?;
+        output.put(value, 0)?;
     }
-    room.admit(out.len())?;
-    Ok(Value::String(lua.create_string(out)?))
+    room.admit(output.bytes.len())?;
+    Ok(Value::String(lua.create_string(output.bytes)?))
 }
 
-fn put(out: &mut Vec<u8>, room: &Unlimited<'_>, value: &Value, depth: u32) -> Result<()> {
-    match value {
-        Value::String(text) => {
-            let text = text.as_bytes();
-            room.admit(out.len() + text.len())?;
-            put_len(out, text.len(), [(31, 0xa0), (0xff, 0xd9), (0xffff, 0xda), (u32::MAX as usize, 0xdb)]);
-            out.extend_from_slice(&text);
+/// The bytes of values that are packed.
+struct Output<'a> {
+    bytes: Vec<u8>,
+    room: &'a Unlimited<'a>,
+    pace: Pace<'a>,
+}
+
+impl Output<'_> {
+    fn put(&mut self, value: &Value, depth: u32) -> Result<()> {
+        self.pace.value()?;
+        let out = &mut self.bytes;
+        match value {
+            Value::String(text) => {
+                let text = text.as_bytes();
+                self.room.admit(out.len() + text.len())?;
+                put_len(out, text.len(), [(31, 0xa0), (0xff, 0xd9), (0xffff, 0xda), (u32::MAX as usize, 0xdb)]);
+                out.extend_from_slice(&text);
+            }
+            Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
+            Value::Integer(n) => put_integer(out, *n),
+            Value::Number(n) => put_number(out, *n),
+            Value::Table(table) if depth < PACK_DEPTH_MAX => return self.put_table(table, depth + 1),
+            _ => out.push(0xc0),
         }
-        Value::Boolean(value) => out.push(if *value { 0xc3 } else { 0xc2 }),
-        Value::Integer(n) => put_integer(out, *n),
-        Value::Number(n) => put_number(out, *n),
-        Value::Table(table) if depth < PACK_DEPTH_MAX => return put_table(out, room, table, depth + 1),
-        _ => out.push(0xc0),
+        Ok(())
     }
-    Ok(())
+
+    /// An array, if the keys are the numbers from 1 on; else a map.
+    fn put_table(&mut self, table: &Table, depth: u32) -> Result<()> {
+        let (mut count, mut greatest, mut is_array) = (0, 0, true);
+        for pair in table.pairs::<Value, Value>() {
+            self.pace.value()?;
+            match pair?.0 {
+                Value::Integer(key) if key > 0 => greatest = greatest.max(key),
+                _ => is_array = false,
+            }
+            count += 1;
+        }
+        self.room.admit(self.bytes.len())?;
+        if is_array && greatest == count {
+            let forms = [(15, 0x90), (0, 0), (0xffff, 0xdc), (u32::MAX as usize, 0xdd)];
+            put_len(&mut self.bytes, count as usize, forms);
+            for i in 1..=count {
+                self.put(&table.raw_get(i)?, depth)?;
+            }
+            return Ok(());
+        }
+        let forms = [(15, 0x80), (0, 0), (0xffff, 0xde), (u32::MAX as usize, 0xdf)];
+        put_len(&mut self.bytes, count as usize, forms);
+        for pair in table.pairs::<Value, Value>() {
+            let (key, value) = pair?;
+            self.put(&key, depth)?;
+            self.put(&value, depth)?;
+        }
+        Ok(())
+    }
 }
 
 fn put_integer(out: &mut Vec<u8>, n: i64) {
@@ -99,33 +145,6 @@ fn put_len(out: &mut Vec<u8>, len: usize, forms: [(usize, u8); 4]) {
     }
 }
 
-/// An array, if the keys are the numbers from 1 on; else a map.
-fn put_table(out: &mut Vec<u8>, room: &Unlimited<'_>, table: &Table, depth: u32) -> Result<()> {
-    let (mut count, mut greatest, mut is_array) = (0, 0, true);
-    for pair in table.pairs::<Value, Value>() {
-        match pair?.0 {
-            Value::Integer(key) if key > 0 => greatest = greatest.max(key),
-            _ => is_array = false,
-        }
-        count += 1;
-    }
-    room.admit(out.len())?;
-    if is_array && greatest == count {
-        put_len(out, count as usize, [(15, 0x90), (0, 0), (0xffff, 0xdc), (u32::MAX as usize, 0xdd)]);
-        for i in 1..=count {
-            put(out, room, &table.raw_get(i)?, depth)?;
-        }
-        return Ok(());
-    }
-    put_len(out, count as usize, [(15, 0x80), (0, 0), (0xffff, 0xde), (u32::MAX as usize, 0xdf)]);
-    for pair in table.pairs::<Value, Value>() {
-        let (key, value) = pair?;
-        put(out, room, &key, depth)?;
-        put(out, room, &value, depth)?;
-    }
-    Ok(())
-}
-
 /// The ways in which a text is wrong.
 enum Wrong {
     Missing,
@@ -140,7 +159,7 @@ impl From<mlua::Error> for Wrong {
 }
 
 /// `unpack` gives all values; the others give at most `limit`, behind the offset of the next.
-fn unpack(lua: &Lua, values: &MultiValue, name: &str) -> Result<MultiValue> {
+fn unpack(lua: &Lua, shared: &Shared, values: &MultiValue, name: &str) -> Result<MultiValue> {
     let args = Checked { lua, values, name };
     let text = args.text(1)?;
     let text = text.as_ref();
@@ -160,7 +179,7 @@ fn unpack(lua: &Lua, values: &MultiValue, name: &str) -> Result<MultiValue> {
     };
     let all = limit == 0 && offset == 0;
     let room = Unlimited::new(lua);
-    let mut input = Input { lua, room: &room, rest: input };
+    let mut input = Input { lua, room: &room, pace: Pace::new(lua, shared), rest: input };
     let mut found = MultiValue::new();
     while !input.rest.is_empty() && (all || (found.len() as i64) < limit) {
         match input.value(0) {
@@ -180,12 +199,14 @@ fn unpack(lua: &Lua, values: &MultiValue, name: &str) -> Result<MultiValue> {
 struct Input<'a> {
     lua: &'a Lua,
     room: &'a Unlimited<'a>,
+    pace: Pace<'a>,
     rest: &'a [u8],
 }
 
 impl Input<'_> {
     fn value(&mut self, depth: u32) -> std::result::Result<Value, Wrong> {
         let [tag] = self.take()?;
+        self.pace.value()?;
         Ok(match tag {
             0x00..=0x7f => Value::Integer(i64::from(tag)),
             0xe0..=0xff => Value::Integer(i64::from(tag as i8)),

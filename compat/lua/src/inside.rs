@@ -7,7 +7,7 @@ use crate::replies::{Writer, error_of};
 use crate::sandbox::{self, Doors};
 use crate::script::{LibraryFunction, LuaChunk, Registered, ScriptInput};
 use crate::shared::{Settings, Shared};
-use crate::tick::tick;
+use crate::tick::{Meter, Pace, tick};
 use crate::values::{Unlimited, list};
 use crate::{api, bits, cjson, cmsgpack, structs};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
@@ -44,9 +44,9 @@ impl Inside {
         let ours = lua.create_table()?;
         ours.raw_set("redis", api::table(&lua, &shared)?)?;
         ours.raw_set("bit", bits::table(&lua)?)?;
-        ours.raw_set("cjson", cjson::table(&lua, &shared.json)?)?;
-        ours.raw_set("cmsgpack", cmsgpack::table(&lua)?)?;
-        ours.raw_set("struct", structs::table(&lua)?)?;
+        ours.raw_set("cjson", cjson::table(&lua, &shared, &shared.json)?)?;
+        ours.raw_set("cmsgpack", cmsgpack::table(&lua, &shared)?)?;
+        ours.raw_set("struct", structs::table(&lua, &shared)?)?;
         doors.seal(&lua, ours, api::loading_table(&lua, &shared)?)?;
         lua.set_memory_limit(settings.memory_bytes_max)?;
         watch(&lua, &shared)?;
@@ -127,8 +127,9 @@ impl Inside {
         let ran = self.guarded(host, |inside| {
             inside.tidy_up()?;
             let (keys, argv) = {
-                let room = Unlimited::new(&inside.lua);
-                (list(&inside.lua, &room, input.keys)?, list(&inside.lua, &room, input.argv)?)
+                let Inside { lua, shared, .. } = inside;
+                let (room, pace) = (Unlimited::new(lua), Pace::new(lua, shared));
+                (list(lua, &room, &pace, input.keys)?, list(lua, &room, &pace, input.argv)?)
             };
             let Doors { enter, call, .. } = &inside.doors;
             let door = if inside.shared.settings.for_functions { call } else { enter };
@@ -141,7 +142,7 @@ impl Inside {
         }
         let _room = Unlimited::new(&self.lua);
         let mark = out.mark();
-        let written = Writer { out, resp: self.shared.resp.get(), host }.value(&value, 0);
+        let written = Writer { out, resp: self.shared.resp.get(), host, meter: Meter::default() }.value(&value, 0);
         written.map_err(|error| {
             out.truncate(mark);
             fail(error)

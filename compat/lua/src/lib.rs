@@ -21,6 +21,7 @@ mod errors;
 mod fault;
 mod host;
 mod inside;
+mod json_settings;
 mod lent;
 mod library;
 mod patterns;

@@ -15,14 +15,12 @@ use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Result, Value};
 
 use crate::fault::fault_in_script;
 use crate::shared::Shared;
-use crate::tick::tick;
+use crate::tick::Pace;
 
 /// The letter that begins a class or takes a letter for itself.
 const ESCAPE: u8 = b'%';
 /// Captures of a pattern at most.
 const CAPTURES_MAX: usize = 32;
-/// Steps between two questions to the host: some 100 us.
-const STEPS_PER_TICK: u32 = 20_000;
 /// Bytes that are compared in a step.
 const STEP_BYTES: usize = 64;
 
@@ -37,7 +35,8 @@ pub(crate) fn scan(
     let pattern = pattern.split(|byte| *byte == 0).next().unwrap_or_default();
     let anchored = pattern.first() == Some(&b'^') && literal_caret != Some(true);
     let first = usize::from(anchored);
-    let mut matcher = Matcher { lua, shared, subject: &subject, pattern, captures: Vec::new(), steps: 0 };
+    let pace = Pace::new(lua, shared);
+    let mut matcher = Matcher { lua, pace, subject: &subject, pattern, captures: Vec::new() };
     for at in from - 1..=subject.len() {
         matcher.captures.clear();
         if let Some(end) = matcher.run(at, first)? {
@@ -46,7 +45,7 @@ pub(crate) fn scan(
         if anchored {
             break;
         }
-        matcher.step(1)?;
+        matcher.pace.spend(1)?;
     }
     Ok(MultiValue::new())
 }
@@ -71,25 +70,14 @@ enum CaptureKind {
 /// A pattern at work. Places in subject and pattern count from 0.
 struct Matcher<'m> {
     lua: &'m Lua,
-    shared: &'m Rc<Shared>,
+    /// A step is a unit.
+    pace: Pace<'m>,
     subject: &'m [u8],
     pattern: &'m [u8],
     captures: Vec<Capture>,
-    /// Steps since the host was asked.
-    steps: u32,
 }
 
 impl Matcher<'_> {
-    /// Counts work, and asks the host now and then whether the script goes on.
-    fn step(&mut self, count: usize) -> Result<()> {
-        self.steps = self.steps.saturating_add(count as u32);
-        if self.steps < STEPS_PER_TICK {
-            return Ok(());
-        }
-        self.steps = 0;
-        tick(self.lua, self.shared)
-    }
-
     fn fail<T>(&self, text: &str) -> Result<T> {
         Err(fault_in_script(self.lua, text.as_bytes()))
     }
@@ -101,7 +89,7 @@ impl Matcher<'_> {
     /// Matches the pattern from `p` on with the subject from `s` on; the place behind the match.
     fn run(&mut self, mut s: usize, mut p: usize) -> Result<Option<usize>> {
         loop {
-            self.step(1)?;
+            self.pace.spend(1)?;
             let next = match (self.letter(p), self.letter(p + 1)) {
                 (None, _) => return Ok(Some(s)),
                 (Some(b'('), Some(b')')) => return self.begin_capture(s, p + 2, CaptureKind::Place),
@@ -170,7 +158,7 @@ impl Matcher<'_> {
         let mut count = 0;
         while self.fits(s + count, p, end) {
             count += 1;
-            self.step(1)?;
+            self.pace.spend(1)?;
         }
         for count in (0..=count).rev() {
             if let Some(found) = self.run(s + count, end + 1)? {
@@ -203,7 +191,7 @@ impl Matcher<'_> {
         }
         let mut depth = 1;
         for at in s + 1..self.subject.len() {
-            self.step(1)?;
+            self.pace.spend(1)?;
             if self.subject[at] == close {
                 depth -= 1;
                 if depth == 0 {
@@ -235,7 +223,7 @@ impl Matcher<'_> {
             None | Some(Capture { kind: CaptureKind::Open, .. }) => self.fail("invalid capture index"),
             Some(Capture { kind: CaptureKind::Place, .. }) => Ok(None),
             Some(Capture { from, kind: CaptureKind::Bytes(len) }) => {
-                self.step(len / STEP_BYTES)?;
+                self.pace.spend(len / STEP_BYTES)?;
                 let is_same = self.subject[s..].starts_with(&self.subject[from..from + len]);
                 Ok(is_same.then_some(s + len))
             }

@@ -5,8 +5,9 @@
 
 use crate::errors::{TOO_DEEP, without_last_line_ends};
 use crate::fault::Fault;
-use crate::host::Host;
+use crate::host::{Control, Host};
 use crate::sandbox::of_table;
+use crate::tick::{Meter, VALUE_UNITS, stop_error};
 use mlua::{LuaString, Result, Table, Value};
 use varve_protocol::{Reply, Resp};
 
@@ -29,8 +30,9 @@ enum Kind {
 pub(crate) struct Writer<'a> {
     pub(crate) out: &'a mut Reply,
     pub(crate) resp: Resp,
-    /// Is told of errors among the values.
+    /// Is told of errors among the values, and asked at times whether the script goes on.
     pub(crate) host: &'a mut dyn Host,
+    pub(crate) meter: Meter,
 }
 
 /// The error that the script's result is, if it is one.
@@ -48,6 +50,11 @@ fn has_error(table: &Table) -> Result<bool> {
 impl Writer<'_> {
     /// Writes one value, `depth` tables deep.
     pub(crate) fn value(&mut self, value: &Value, depth: usize) -> Result<()> {
+        if self.meter.is_due(VALUE_UNITS)
+            && let Control::Stop(text) = self.host.tick()
+        {
+            return Err(stop_error(text));
+        }
         match value {
             Value::String(text) => self.out.bulk(&text.as_bytes()),
             Value::Integer(n) => self.out.integer(*n),

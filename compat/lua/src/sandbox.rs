@@ -10,6 +10,7 @@ use crate::errors::{UNKNOWN, with_code};
 use crate::fault::{Fault, PRELUDE, place, placed, without_prelude};
 use crate::patterns;
 use crate::shared::Shared;
+use crate::tick::tick;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, Result, Table, Value};
 use std::rc::Rc;
@@ -47,6 +48,8 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>) -> Result<Doors> {
     native.raw_set("ended", lua.create_function(move |lua, value: Value| ended(lua, &ours, value))?)?;
     let ours = Rc::clone(shared);
     native.raw_set("scan", lua.create_function(move |lua, args| patterns::scan(lua, &ours, args))?)?;
+    let ours = Rc::clone(shared);
+    native.raw_set("tick", lua.create_function(move |lua, ()| tick(lua, &ours))?)?;
     native.raw_set("compile", lua.create_function(compile_for_script)?)?;
     let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).into_function()?;
     let (seal, enter, call, keep, loading) = prelude.call((globals, native, Value::NULL))?;
@@ -98,7 +101,8 @@ fn mended(lua: &Lua, value: Value) -> Result<Value> {
     if let Value::String(message) = &value
         && let (rest, true) = without_prelude(&message.as_bytes())
     {
-        return Ok(Value::String(lua.create_string(placed(lua, rest))?));
+        // Without memory for it the message stays as it is: an error of a handler would be handed to the handler.
+        return Ok(lua.create_string(placed(lua, rest)).map_or(value.clone(), Value::String));
     }
     Ok(value)
 }

@@ -1,7 +1,7 @@
 //! Things that the functions of a state share with it.
 
-use crate::cjson::Config;
 use crate::fault::{Fault, Place};
+use crate::json_settings::Config;
 use crate::lent::Lent;
 use crate::script::Registered;
 use std::cell::{Cell, RefCell};
@@ -29,7 +29,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             memory_bytes_max: 256 << 20,
-            instructions_per_tick: 10_000,
+            instructions_per_tick: 2_000,
             deprecated_api: false,
             for_functions: false,
             version: "7.0.15",

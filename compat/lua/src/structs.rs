@@ -12,8 +12,11 @@ use crate::errors::{
     ALIGNMENT_START, DATA_SHORT, NO_SIZE_BEFORE, OFFSET_LEAST, SIZE_OVERFLOW, STRING_SHORT, UNFINISHED_STRING,
 };
 use crate::fault::Fault;
+use crate::shared::Shared;
+use crate::tick::Pace;
 use crate::values::Unlimited;
 use mlua::{Lua, MultiValue, Result, Table, Value};
+use std::rc::Rc;
 
 /// Greatest size of an integer, bytes.
 const INTEGER_BYTES_MAX: usize = 32;
@@ -21,17 +24,23 @@ const INTEGER_BYTES_MAX: usize = 32;
 const ALIGNMENT: usize = 8;
 
 /// The table `struct`.
-pub(crate) fn table(lua: &Lua) -> Result<Table> {
+pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
     let library = lua.create_table()?;
-    library.raw_set("pack", lua.create_function(pack)?)?;
-    library.raw_set("unpack", lua.create_function(unpack)?)?;
-    library.raw_set("size", lua.create_function(size)?)?;
+    let add = |name: &'static str, function: fn(&Lua, &Pace<'_>, MultiValue) -> Result<MultiValue>| {
+        let shared = Rc::clone(shared);
+        let paced = move |lua: &Lua, values: MultiValue| function(lua, &Pace::new(lua, &shared), values);
+        library.raw_set(name, lua.create_function(paced)?)
+    };
+    add("pack", pack)?;
+    add("unpack", unpack)?;
+    add("size", size)?;
     Ok(library)
 }
 
 /// Reads a format letter by letter.
 struct Format<'a> {
     args: &'a Checked<'a>,
+    pace: &'a Pace<'a>,
     rest: &'a [u8],
     big: bool,
     alignment: usize,
@@ -47,14 +56,16 @@ struct Item {
 }
 
 impl<'a> Format<'a> {
-    fn new(args: &'a Checked<'a>, text: &'a [u8]) -> Format<'a> {
-        Format { args, rest: text.split(|byte| *byte == 0).next().unwrap_or_default(), big: false, alignment: 1 }
+    fn new(args: &'a Checked<'a>, pace: &'a Pace<'a>, text: &'a [u8]) -> Format<'a> {
+        let rest = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        Format { args, pace, rest, big: false, alignment: 1 }
     }
 
     /// The next letter, for the place `at`; None at the end.
     fn next(&mut self, at: usize) -> Result<Option<Item>> {
         let Some((&letter, rest)) = self.rest.split_first() else { return Ok(None) };
         self.rest = rest;
+        self.pace.value()?;
         let size = match letter {
             b'B' | b'b' | b'x' => 1,
             b'H' | b'h' => 2,
@@ -116,14 +127,14 @@ impl<'a> Format<'a> {
     }
 }
 
-fn pack(lua: &Lua, mut values: MultiValue) -> Result<Value> {
+fn pack(lua: &Lua, pace: &Pace<'_>, mut values: MultiValue) -> Result<MultiValue> {
     // The library that this follows has a nil behind its arguments, and complains of it.
     if !values.is_empty() {
         values.push_back(Value::Nil);
     }
     let args = Checked { lua, values: &values, name: "pack" };
     let text = args.text(1)?;
-    let mut format = Format::new(&args, text.as_ref());
+    let mut format = Format::new(&args, pace, text.as_ref());
     let room = Unlimited::new(lua);
     let mut out = Vec::new();
     let mut arg = 1;
@@ -158,7 +169,7 @@ fn pack(lua: &Lua, mut values: MultiValue) -> Result<Value> {
         }
     }
     room.admit(out.len())?;
-    Ok(Value::String(lua.create_string(out)?))
+    Ok(MultiValue::from_iter([Value::String(lua.create_string(out)?)]))
 }
 
 /// The low bytes of the number without its fraction; beyond eight bytes, zeros.
@@ -172,11 +183,11 @@ fn put_integer(out: &mut Vec<u8>, number: f64, size: usize, big: bool) {
     out.extend_from_slice(&bytes[..size]);
 }
 
-fn unpack(lua: &Lua, values: MultiValue) -> Result<MultiValue> {
+fn unpack(lua: &Lua, pace: &Pace<'_>, values: MultiValue) -> Result<MultiValue> {
     let args = Checked { lua, values: &values, name: "unpack" };
     let (text, data) = (args.text(1)?, args.text(2)?);
     let data = data.as_ref();
-    let mut format = Format::new(&args, text.as_ref());
+    let mut format = Format::new(&args, pace, text.as_ref());
     let mut at = match args.number_or(3, 1.0)? as i64 {
         0 => return Err(args.bad(3, OFFSET_LEAST)),
         from => usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX),
@@ -247,10 +258,10 @@ fn integer(bytes: &[u8], signed: bool, big: bool) -> f64 {
     }
 }
 
-fn size(lua: &Lua, values: MultiValue) -> Result<i64> {
+fn size(lua: &Lua, pace: &Pace<'_>, values: MultiValue) -> Result<MultiValue> {
     let args = Checked { lua, values: &values, name: "size" };
     let text = args.text(1)?;
-    let mut format = Format::new(&args, text.as_ref());
+    let mut format = Format::new(&args, pace, text.as_ref());
     let mut at = 0;
     while let Some(item) = format.next(at)? {
         at += item.padding;
@@ -262,5 +273,5 @@ fn size(lua: &Lua, values: MultiValue) -> Result<i64> {
         }
         at += item.size;
     }
-    Ok(at as i64)
+    Ok(MultiValue::from_iter([Value::Integer(at as i64)]))
 }

@@ -9,7 +9,8 @@
 
 use crate::errors::{with_code, without_last_line_ends};
 use crate::fault::{Fault, error_table};
-use mlua::{IntoLua, Lua, Result, Table, Value};
+use crate::tick::Pace;
+use mlua::{Error, IntoLua, Lua, Result, Table, Value};
 
 /// Bytes of Lua that a value in a table costs beside its text, roughly.
 const VALUE_BYTES: usize = 40;
@@ -44,10 +45,11 @@ impl Drop for Unlimited<'_> {
 }
 
 /// A list of strings: KEYS and ARGV.
-pub(crate) fn list(lua: &Lua, room: &Unlimited<'_>, texts: &[&[u8]]) -> Result<Table> {
+pub(crate) fn list(lua: &Lua, room: &Unlimited<'_>, pace: &Pace<'_>, texts: &[&[u8]]) -> Result<Table> {
     let table = lua.create_table_with_capacity(texts.len(), 0)?;
     for text in texts {
         room.admit(text.len())?;
+        pace.value()?;
         table.raw_push(lua.create_string(text)?)?;
     }
     Ok(table)
@@ -57,12 +59,13 @@ pub(crate) fn list(lua: &Lua, room: &Unlimited<'_>, texts: &[&[u8]]) -> Result<T
 pub(crate) struct Reader<'a> {
     lua: &'a Lua,
     room: &'a Unlimited<'a>,
+    pace: &'a Pace<'a>,
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(lua: &'a Lua, room: &'a Unlimited<'a>, reply: &'a [u8]) -> Reader<'a> {
-        Reader { lua, room, rest: reply }
+    pub(crate) fn new(lua: &'a Lua, room: &'a Unlimited<'a>, pace: &'a Pace<'a>, reply: &'a [u8]) -> Reader<'a> {
+        Reader { lua, room, pace, rest: reply }
     }
 
     /// The next value. An error is a table here; whoever asked decides if it is raised.
@@ -71,6 +74,7 @@ impl<'a> Reader<'a> {
         let (kind, text) = line.split_first().unwrap_or((&b'_', b""));
         let lua = self.lua;
         self.room.admit(0)?;
+        self.pace.value()?;
         match kind {
             b'+' => self.field("ok", lua.create_string(text)?),
             b'-' => Ok(Value::Table(error_table(lua, &error_text(text), true)?)),
@@ -166,6 +170,12 @@ impl<'a> Reader<'a> {
         table.raw_set(name, value)?;
         Ok(Value::Table(table))
     }
+}
+
+/// The error that a command has replied, `-` and line end included. A zero byte ends its text, as in C.
+pub(crate) fn reply_fault(reply: &[u8]) -> Error {
+    let line = reply.split(|byte| matches!(byte, b'\r' | 0)).next().unwrap_or_default();
+    Fault::Reply { text: error_text(line.strip_prefix(b"-").unwrap_or(line)), counted: true }.into()
 }
 
 /// An error's text with its code; one without a space has none. The message has no line ends around it.

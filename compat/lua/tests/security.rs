@@ -58,7 +58,9 @@ fn lengths_are_bounded() {
     }
     assert_eq!(run("return select('#', unpack({}, 1, 7000))"), ":7000\\r\\n");
     assert_eq!(run("return #string.rep('', 1e15)"), ":0\\r\\n");
-    assert!(run("table.insert({}, -2147483648, 1)").contains("position out of bounds"));
+    for call in ["-2147483648, 1", "-2147483648, nil", "'-2147483648', 1", "0/0, 1", "1/0, 1"] {
+        assert!(run(&format!("table.insert({{}}, {call})")).contains("position out of bounds"), "{call}");
+    }
     assert!(run("return string.format('%99999d', 1)").contains("invalid format"));
     assert!(run("return string.char(unpack({}, 1, 1e9))").contains("too many results"));
     // Matching recurses in C for each of these letters.
@@ -221,6 +223,25 @@ fn line_ends_stay_inside() {
         let bulk = inner.starts_with(b"$");
         let lines = inner.split(|byte| *byte == b'\n').count();
         assert!(bulk || lines == 2, "{script}: {}", reply.escape_ascii());
+    }
+}
+
+/// An error of an error's handler goes to the handler, some times.
+#[test]
+fn handlers_that_fail_are_asked_again() {
+    let asked = "local n = 0 local ok, e = xpcall(error, function() n = n + 1 if n < 5 then error('x') end return n end) \
+                 return {tostring(ok), e}";
+    assert_eq!(run(asked), "*2\\r\\n$5\\r\\nfalse\\r\\n:5\\r\\n");
+    for handler in [
+        "1",
+        "{}",
+        "nil",
+        "function() error('x') end",
+        "function(e) return e .. {} end",
+        "function() return nil + 1 end",
+    ] {
+        let script = format!("local ok, e = xpcall(error, {handler}) return e");
+        assert_eq!(run(&script), "$23\\r\\nerror in error handling\\r\\n", "{handler}");
     }
 }
 

@@ -8,6 +8,8 @@
 
 use std::ops::Index;
 
+use varve_base::refusable::reserve_exact;
+
 /// One argument's place, relative to the first byte of its request, so that the caller may move its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -171,7 +173,23 @@ impl OwnedArgs {
 
     /// A copy of these arguments; `count` and `bytes` of them are expected.
     fn copied<T: AsRef<[u8]>>(parts: impl IntoIterator<Item = T>, count: usize, bytes: usize) -> OwnedArgs {
-        let (mut bytes, mut spans) = (Vec::with_capacity(bytes), Vec::with_capacity(count));
+        OwnedArgs::filled(parts, Vec::with_capacity(bytes), Vec::with_capacity(count))
+    }
+
+    /// A copy of these arguments; None if the system refuses the memory.
+    pub fn try_copy(args: Args<'_>) -> Option<OwnedArgs> {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        reserve_exact(&mut bytes, args.bytes()).ok()?;
+        reserve_exact(&mut spans, args.len()).ok()?;
+        Some(OwnedArgs::filled(args.iter(), bytes, spans))
+    }
+
+    /// A copy of these arguments in this room, which is empty.
+    fn filled<T: AsRef<[u8]>>(
+        parts: impl IntoIterator<Item = T>,
+        mut bytes: Vec<u8>,
+        mut spans: Vec<Span>,
+    ) -> OwnedArgs {
         for part in parts {
             let part = part.as_ref();
             spans.push(Span { start: bytes.len(), len: part.len() });

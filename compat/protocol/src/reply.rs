@@ -23,6 +23,7 @@ use std::io::IoSlice;
 use varve_base::mem::{FRAMED_MAX, FRAMED_ROOM, push_framed};
 use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64, push_u64, whole_f64};
 use varve_base::page_bytes::BLOCK_BYTES;
+use varve_base::refusable::reserve_exact;
 
 mod chunk;
 
@@ -168,7 +169,7 @@ impl Reply {
         }
         // The room doubles up to a chunk, and has no more than the ceiling admits.
         let doubled = capacity.max(HEAD_MAX).min(CHUNK_BYTES.saturating_sub(len));
-        let fits = self.tail.bytes.try_reserve_exact(more.max(doubled.min(spare))).is_ok();
+        let fits = reserve_exact(&mut self.tail.bytes, more.max(doubled.min(spare))).is_ok();
         self.overflown |= !fits;
         fits
     }

@@ -9,16 +9,52 @@
 //! A number may mean one thing to Redis and another to Valkey, so a type is looked up by (dialect, number). DUMP's
 //! payload has a version without a magic word: 80 and above is Valkey's.
 
+use std::fmt;
+
 /// The version that is written: redis-server 7.0 loads it, and everything later.
 pub const VERSION: u16 = 10;
 /// The version that is written where fields of hashes expire: redis-server 7.4 loads it, and everything later.
 pub const FIELD_EXPIRY_VERSION: u16 = 12;
+/// The versions that a setting may pin.
+pub const PINNED_VERSIONS: [u16; 2] = [VERSION, FIELD_EXPIRY_VERSION];
 /// Newest version of Redis of which some types are read.
 pub const REDIS_VERSION_MAX: u16 = 15;
 /// Oldest version that only Valkey writes.
 pub const VALKEY_VERSION_MIN: u16 = 80;
 /// Newest version of Valkey that is read.
 pub const VALKEY_VERSION_MAX: u16 = 81;
+
+/// The version to write: the one that is pinned; where none is, the least that the data needs. `is_dated`: fields of a hash
+/// expire.
+///
+/// # Errors
+/// The pinned version has no place for what the data has.
+pub fn version_for(pinned: Option<u16>, is_dated: bool) -> Result<u16, TooOld> {
+    let needed = if is_dated { FIELD_EXPIRY_VERSION } else { VERSION };
+    match pinned {
+        None => Ok(needed),
+        Some(pinned) if pinned >= needed => Ok(pinned),
+        Some(pinned) => Err(TooOld { pinned, needed }),
+    }
+}
+
+/// The version that is pinned is older than the data needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooOld {
+    /// The version that is pinned.
+    pub pinned: u16,
+    /// The least version that has a place for all of the data.
+    pub needed: u16,
+}
+
+impl fmt::Display for TooOld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooOld { pinned, needed } = self;
+        write!(f, "rdb-version is {pinned}, and fields of hashes that expire take version {needed}")
+    }
+}
+
+impl std::error::Error for TooOld {}
 
 /// Opcodes: what stands in the place of a type where no value follows.
 pub(crate) mod op {
@@ -248,6 +284,28 @@ impl Encoding {
     }
 
     /// Its name, for people who read about a damaged file.
+    /// The name of a packed form as redis-server's log has it where one is damaged; None of what is not packed. `in_blob`: the
+    /// fault is in the packed bytes themselves, which a stream is more than.
+    pub(crate) fn form(self, in_blob: bool) -> Option<&'static str> {
+        match self {
+            Encoding::String | Encoding::List | Encoding::Set | Encoding::Hash => None,
+            Encoding::Zset | Encoding::ZsetText | Encoding::Module | Encoding::ModulePreGa => None,
+            Encoding::HashFields | Encoding::HashFieldsPreGa | Encoding::HashFieldsValkey => None,
+            Encoding::HashZipmap => Some("Zipmap"),
+            Encoding::ListZiplist => Some("Ziplist"),
+            Encoding::SetIntset => Some("Intset"),
+            Encoding::ZsetZiplist => Some("Zset ziplist"),
+            Encoding::HashZiplist => Some("Hash ziplist"),
+            Encoding::Quicklist => Some("Quicklist ziplist"),
+            Encoding::HashListpack => Some("Hash listpack"),
+            Encoding::ZsetListpack => Some("Zset listpack"),
+            Encoding::Quicklist2 => Some("Quicklist listpack"),
+            Encoding::SetListpack => Some("Set listpack"),
+            Encoding::Stream(_) => Some(if in_blob { "Stream listpack" } else { "Stream" }),
+            Encoding::HashListpackFieldsPreGa | Encoding::HashListpackFields => Some("Hash listpack"),
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Encoding::String => "string",

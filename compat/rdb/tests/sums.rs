@@ -5,7 +5,10 @@ use varve_rdb::{Event, RdbBuffer, Reader, Writer, dump};
 
 /// Whether a file is read to its end.
 fn is_read(file: &[u8]) -> bool {
-    let mut reader = Reader::new(file);
+    ends(Reader::new(file))
+}
+
+fn ends(mut reader: Reader<&[u8]>) -> bool {
     loop {
         match reader.next_event() {
             Ok(Event::End) => return true,
@@ -30,6 +33,8 @@ fn wrong_sums_are_refused_while_sums_are_compared() {
         *bytes.last_mut().unwrap() ^= 1;
     }
     assert!(dump::open(&payload).is_none() && !is_read(&file));
+    assert!(ends(Reader::new(&file[..]).without_checksum()), "a reader by itself does not compare");
+    assert!(!ends(Reader::new(&file[..file.len() - 1]).without_checksum()), "the sum is there all the same");
     compare_sums(false);
     assert!(dump::open(&payload).is_some() && is_read(&file));
     compare_sums(true);

@@ -48,9 +48,10 @@ impl Name {
         Some(Name(digest))
     }
 
-    /// The 40 hexadecimal digits.
-    pub(crate) fn hex(self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    /// The hexadecimal digits.
+    pub(crate) fn hex(self) -> [u8; Name::DIGITS] {
+        let half = |at: usize| if at.is_multiple_of(2) { self.0[at / 2] >> 4 } else { self.0[at / 2] & 0xf };
+        std::array::from_fn(|at| b"0123456789abcdef"[usize::from(half(at))])
     }
 }
 
@@ -138,9 +139,9 @@ mod tests {
     #[test]
     fn names_are_read_in_either_case() {
         let name = Name::of(b"return 1");
-        assert_eq!(name.hex(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
-        assert_eq!(Name::parse(name.hex().as_bytes()), Some(name));
-        assert_eq!(Name::parse(name.hex().to_uppercase().as_bytes()), Some(name));
+        assert_eq!(name.hex(), *b"e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert_eq!(Name::parse(&name.hex()), Some(name));
+        assert_eq!(Name::parse(&name.hex().to_ascii_uppercase()), Some(name));
         assert_eq!(Name::parse(b"e0e1"), None);
         assert_eq!(Name::parse(&[b'g'; 40]), None);
     }

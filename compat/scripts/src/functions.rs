@@ -20,7 +20,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 use varve_exec::{CmdResult, ScriptKind, ScriptRules};
-use varve_lua::{Host, LibraryFunction, LuaChunk, ScriptFlags, ScriptInput, Settings, State};
+use varve_lua::{Host, LibraryFunction, LuaChunk, ScriptFlags, ScriptInput, State};
 use varve_protocol::Reply;
 
 use crate::errors;
@@ -28,6 +28,7 @@ use crate::given::Given;
 use crate::host::{LoadHost, ScriptHost};
 use crate::metadata::Metadata;
 use crate::running::Running;
+use crate::settings::ScriptSettings;
 use crate::words::quoted_words;
 
 /// Bytes that a function takes beside its name, a guess.
@@ -36,6 +37,7 @@ const FUNCTION_BYTES: usize = 200;
 /// See the module's picture.
 #[derive(Default)]
 pub struct Functions {
+    settings: ScriptSettings,
     known: Mutex<Known>,
     state: Mutex<Option<State>>,
     /// The state is taken out.
@@ -127,6 +129,11 @@ impl Library {
 }
 
 impl Functions {
+    /// Those of a server that has none.
+    pub(crate) fn new(settings: ScriptSettings) -> Functions {
+        Functions { settings, ..Functions::default() }
+    }
+
     /// The function of this name, in either case.
     pub(crate) fn find(&self, name: &[u8]) -> Option<Arc<Function>> {
         self.known.lock().functions.get(&name.to_ascii_lowercase()).cloned()
@@ -263,7 +270,7 @@ impl Opened<'_> {
             return Err(errors::library_exists(&name));
         }
         if self.state.is_none() {
-            let settings = Settings { for_functions: true, ..Settings::default() };
+            let settings = self.functions.settings.of_state(true);
             self.state = Some(State::new(settings).map_err(errors::of_script)?);
         }
         let state = self.state.as_mut().expect("it was made");

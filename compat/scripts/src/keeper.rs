@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varve_exec::{Beginning, CmdResult, ScriptCalls, ScriptKeeper, ScriptKind, ScriptRules};
-use varve_lua::{LuaChunk, ScriptInput, Settings, State};
+use varve_lua::{LuaChunk, ScriptInput, State};
 use varve_protocol::Reply;
 
 use crate::cache::{Cache, Name};
@@ -21,12 +21,14 @@ use crate::functions::Functions;
 use crate::given::Given;
 use crate::host::ScriptHost;
 use crate::running::Running;
+use crate::settings::ScriptSettings;
 use crate::shebang;
 use crate::words::quoted_words;
 
 /// The scripts of a server, shared by its workers.
 #[derive(Debug, Default)]
 pub struct Scripts {
+    settings: ScriptSettings,
     cache: Cache,
     functions: Functions,
     running: Running,
@@ -61,6 +63,11 @@ impl ScriptMemory {
 }
 
 impl Scripts {
+    /// Those of a server that has run none.
+    pub fn new(settings: ScriptSettings) -> Scripts {
+        Scripts { settings, functions: Functions::new(settings), ..Scripts::default() }
+    }
+
     /// The script that runs.
     pub fn running(&self) -> &Running {
         &self.running
@@ -197,7 +204,7 @@ impl Keeper {
         let kind = ScriptKind::Script;
         let mut host = ScriptHost { calls: &mut *calls, running, kind, called: None, until: None };
         let name = name.hex();
-        let input = ScriptInput { name: name.as_bytes(), keys: &given.keys, argv: &given.arguments };
+        let input = ScriptInput { name: &name, keys: &given.keys, argv: &given.arguments };
         let result = state.run(*chunk, input, &mut host, out);
         running.end();
         *alone |= calls.has_met_wide();
@@ -236,7 +243,7 @@ impl Keeper {
     fn compile(&mut self, name: Name, body: &[u8]) -> CmdResult {
         let (flags, code) = shebang::split(body)?;
         if self.state.is_none() {
-            self.state = Some(State::new(Settings::default()).map_err(errors::of_script)?);
+            self.state = Some(State::new(self.shared.settings.of_state(false)).map_err(errors::of_script)?);
         }
         let state = self.state.as_mut().expect("it was made");
         let chunk = state.compile(code).map_err(errors::of_script)?;

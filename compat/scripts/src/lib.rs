@@ -29,12 +29,14 @@ mod metadata;
 mod rows;
 mod running;
 mod script;
+mod settings;
 mod shebang;
 mod words;
 
 pub use functions::Functions;
 pub use keeper::{Keeper, ScriptMemory, Scripts};
 pub use running::Running;
+pub use settings::ScriptSettings;
 
 use varve_exec::FileRows;
 

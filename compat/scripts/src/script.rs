@@ -20,7 +20,7 @@ fn load(ctx: &mut KeeperCtx<'_>) -> CmdResult {
     let body = ctx.args.get(2);
     let name = Name::of(body);
     Keeper::of(ctx.keeper).load(name, body)?;
-    ctx.out.bulk(name.hex().as_bytes());
+    ctx.out.bulk(&name.hex());
     Ok(())
 }
 

@@ -10,9 +10,10 @@
 //! the mapping's base, and are multiples of the page size (4096).
 
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -141,6 +142,31 @@ impl Mapping {
         assert!(range.start.is_multiple_of(PAGE_BYTES) && range.end.is_multiple_of(PAGE_BYTES), "{range:?}");
         // SAFETY: the start was just checked to lie inside the mapping.
         (unsafe { self.base.as_ptr().add(range.start) }, range.end - range.start)
+    }
+}
+
+/// Numbers that are zero at first, in a mapping of their own: however many they are, none is touched before it is used.
+#[derive(Debug)]
+pub struct ZeroedNumbers(Mapping);
+
+impl ZeroedNumbers {
+    /// `count` numbers at least, whole pages of them.
+    ///
+    /// # Errors
+    /// The system refuses the memory.
+    pub fn new(count: usize) -> io::Result<ZeroedNumbers> {
+        Mapping::zeroed(count * size_of::<AtomicU64>()).map(ZeroedNumbers)
+    }
+}
+
+impl Deref for ZeroedNumbers {
+    type Target = [AtomicU64];
+
+    #[inline]
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping begins at a page, is readable and writable, zero at first, and lives as long as the reference;
+        // nothing but these atomics ever leads into it.
+        unsafe { std::slice::from_raw_parts(self.0.base().cast::<AtomicU64>(), self.0.len() / size_of::<AtomicU64>()) }
     }
 }
 
@@ -329,6 +355,26 @@ mod tests {
             map.release(4096..8192);
             assert_eq!((bytes.add(1).read(), bytes.add(4097).read()), (7, 0));
         }
+    }
+
+    /// The bytes of a mapping that have memory behind them.
+    fn resident_bytes(map: &Mapping) -> usize {
+        let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let begin = format!("{:x}-", map.base() as usize);
+        let line = all.lines().skip_while(|line| !line.starts_with(&begin)).find(|line| line.starts_with("Rss:"));
+        line.unwrap().split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() << 10
+    }
+
+    #[test]
+    fn numbers_are_zero_and_cost_what_is_used() {
+        use std::sync::atomic::Ordering::Relaxed;
+        let numbers = ZeroedNumbers::new((64 << 20) + 1).unwrap();
+        assert_eq!(numbers.len(), (64 << 20) + 512);
+        // A mapping beside it may have become one with it.
+        let _apart = numbers.0.set_in_core_dumps(false);
+        numbers[64 << 20].store(7, Relaxed);
+        assert_eq!((numbers[0].load(Relaxed), numbers[64 << 20].load(Relaxed)), (0, 7));
+        assert!(resident_bytes(&numbers.0) <= 4 << 20, "{}", resident_bytes(&numbers.0));
     }
 
     #[test]

@@ -19,6 +19,13 @@ impl Store {
     pub fn has_room(&self, bytes: u64) -> bool {
         room::has_room(self, bytes)
     }
+
+    /// True if a transaction or a script, which holds its shards to the end, may write `bytes` at most: what lives passes the
+    /// limit by no more than an eighth of it, and all that is in use stays below twice the limit.
+    #[inline]
+    pub fn may_overdraw(&self, bytes: u64) -> bool {
+        room::may_overdraw(self, bytes)
+    }
 }
 
 impl StoreWorker {
@@ -49,7 +56,7 @@ impl Tx<'_> {
 
     /// Admits a write of at most `bytes`, for a command that finds only in the keyspace how much it needs: its shards are
     /// held again afterwards, but what it read before may no longer hold. In a transaction, which keeps its shards, the limit
-    /// may be passed.
+    /// may be passed as far as [`Store::may_overdraw`] says.
     ///
     /// # Errors
     /// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left: a write without any would
@@ -60,7 +67,7 @@ impl Tx<'_> {
         }
         match self.step_back(|store, local| room::admit(store, local, bytes)) {
             Some(admitted) => admitted,
-            None if self.store().log().has_addresses(bytes) => Ok(()),
+            None if self.store().may_overdraw(bytes) => Ok(()),
             None => Err(OutOfMemory),
         }
     }

@@ -25,12 +25,12 @@ mod steps;
 
 pub use keyspace::gate;
 pub use keyspace::store::{Options, Store};
-pub use keyspace::token::{Overview, ScriptToken, Token};
+pub use keyspace::token::{ScriptToken, Token};
 pub use keyspace::walk::EmitKey;
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
-    AddError, Ahead, ElementLine, EntryReader, GuessedCollection, ListPart, ListReader, ListSearch, Overdue, Pick,
-    Picker, ReadOn, SetOp, SetView, SetViews, SetsInParts, StreamWriter, Tx, Unpublished, WholeReader, ZRanges,
+    AddError, Ahead, Drawn, ElementLine, EntryReader, GuessedCollection, ListPart, ListReader, ListSearch, Overdue,
+    Pick, Picker, ReadOn, SetOp, SetView, SetViews, SetsInParts, StreamWriter, Tx, Unpublished, WholeReader, ZRanges,
     ZsetReader,
 };
 pub use state::clock::{KeyUse, UseMeter};
@@ -50,6 +50,7 @@ pub use state::request::{ObjectInfo, OutOfMemory, Ttl, VALUE_BYTES_MAX};
 pub use state::shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes, SmallShape};
 pub use state::shard_set::ShardSet;
 pub use state::stats::{StoreCounters, StoreTotals};
+pub use state::survey::{KeyShare, LargeKey, Surveyed};
 pub use state::types::{PerType, SmallLimits, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
 pub use state::waiters::{Freeze, NextWaiter, ReadyKey, Waiter, Waiting, Wants};

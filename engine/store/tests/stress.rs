@@ -322,9 +322,8 @@ fn wide(worker: &mut StoreWorker, rng: &mut Rng, flush_all: bool) {
             }
         }
         _ => {
-            let store = Arc::clone(worker.store());
-            let _inside = store.gate().enter(worker.id());
-            let _ = store.scan(worker, 0, rng.below(16) << 36, 20, &mut |_, _| ());
+            let cursor = rng.below(16) << 36;
+            worker.inside(0, |tx| tx.scan(cursor, 20, &mut |_, _| ()));
         }
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_base::rng::Rng;
-use varve_store::{FilledExtent, LogGeometry, Options, Pin, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{
+    Drawn, FilledExtent, LogGeometry, Options, Pin, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Type,
+};
 
 type Model = BTreeMap<(u32, Vec<u8>), (Vec<u8>, Option<i64>)>;
 
@@ -269,9 +271,9 @@ impl Pair {
                 self.worker.set_now(now);
                 let some = self.model.iter().any(|(k, v)| k.0 == db && v.1.is_none_or(|t| t > now));
                 self.worker.set_now(now);
-                let key = self.store.random_key(&mut self.worker, db);
-                assert!(key.is_some() || !some || self.store.len(db) > 0, "a key at random");
-                if let Some(key) = key {
+                let drawn = self.worker.inside(db, |tx| tx.random_key());
+                assert!(drawn != Drawn::Nothing || !some || self.store.len(db) > 0, "a key at random");
+                if let Drawn::Key(key) = drawn {
                     assert!(self.model_live(db, &key).is_some(), "a random key exists");
                 }
             }
@@ -285,7 +287,8 @@ impl Pair {
         let count = 1 + self.rng.below(20) as usize;
         self.worker.set_now(self.now);
         loop {
-            cursor = self.store.scan(&mut self.worker, db, cursor, count, &mut |k, _| seen.push(k.to_vec()));
+            let mut emit = |key: &[u8], _: Type| seen.push(key.to_vec());
+            cursor = self.worker.inside(db, |tx| tx.scan(cursor, count, &mut emit)).expect("nobody holds a shard");
             if cursor == 0 {
                 break;
             }

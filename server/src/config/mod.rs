@@ -19,6 +19,7 @@ mod grammar;
 mod guide;
 mod kind;
 mod live;
+mod metrics;
 mod process;
 mod replica;
 mod replication;
@@ -40,6 +41,7 @@ pub(crate) use file::{LoadError, Loaded, Loader};
 pub(crate) use grammar::{memory, path_of};
 pub use guide::{Changeable, Setting, settings};
 pub(crate) use live::{Effects, Ineffective, Live};
+pub(crate) use metrics::MetricsSettings;
 pub(crate) use process::{OomScore, ProcessSettings};
 pub(crate) use replica::ReplicaSettings;
 pub(crate) use replication::ReplicationSettings;
@@ -49,6 +51,7 @@ pub(crate) use special::OutputLimit;
 pub(crate) use table::{SECRET_DIRECTIVES, Values};
 pub(crate) use title::{TitleFacts, title};
 pub(crate) use tls::{CertificateUser, ClientCertificates, Identity, TlsSettings};
+use varve_scripts::ScriptSettings;
 use varve_store::{Policy, Removal, Store, Type};
 use zeroize::Zeroize;
 
@@ -115,8 +118,8 @@ pub(crate) struct Config {
     pub(crate) timeout_s: u32,
     /// Seconds after which a client that has not authenticated is closed, 0 for never. It matters where there is a password.
     pub(crate) unauthenticated_timeout_s: u32,
-    /// Port of metrics and health over HTTP, 0 for none.
-    pub(crate) metrics_port: u16,
+    /// Figures over HTTP.
+    pub(crate) metrics: MetricsSettings,
     /// Most clients at once.
     pub(crate) max_clients: u32,
     /// Without a password, only loopback addresses are served.
@@ -172,9 +175,11 @@ pub(crate) struct Config {
     pub(crate) event_mask: u32,
     /// Milliseconds from which on an event goes to the latency monitor; 0 for none.
     pub(crate) latency_threshold_ms: u64,
-    /// Whether the time of each call goes into its command's histogram.
     /// Milliseconds after which a script keeps others from being served; 0: never.
     pub(crate) script_busy_ms: u64,
+    /// The settings that scripts are bound by.
+    pub(crate) scripts: ScriptSettings,
+    /// Whether the time of each call goes into its command's histogram.
     pub(crate) latency_tracking: bool,
     /// Which percentiles of those INFO tells, 0 to 100 each.
     pub(crate) latency_percentiles: Vec<f64>,
@@ -233,7 +238,7 @@ impl Config {
             source_address: values.text("bind-source-addr").parse().ok(),
             tcp_keepalive_s: values.number("tcp-keepalive"),
             timeout_s: values.number("timeout"),
-            metrics_port: values.number("metrics-port"),
+            metrics: MetricsSettings::new(values),
             unauthenticated_timeout_s: values.number("unauthenticated-timeout"),
             max_clients: values.number("maxclients"),
             protected_mode: values.yes("protected-mode"),
@@ -268,6 +273,7 @@ impl Config {
             event_mask: varve_exec::notify::mask(values.bytes("notify-keyspace-events")),
             latency_threshold_ms: values.number("latency-monitor-threshold"),
             script_busy_ms: values.number("busy-reply-threshold"),
+            scripts: script_settings(values),
             latency_tracking: values.yes("latency-tracking"),
             latency_percentiles: special::percentile_list(values.bytes("latency-tracking-info-percentiles")),
             lazy_removals: lazy_removals(values),
@@ -301,6 +307,7 @@ impl Config {
         store.set_reclaim(self.reclaim, self.defrag);
         store.set_event_mask(self.event_mask);
         store.set_expire_effort(self.expire_effort);
+        store.set_hides_names(!self.metrics.names);
         store.shapes().set(&self.shapes);
         self.lazy_removals.into_iter().for_each(|(removal, lazy)| store.lazyfree().set(removal, lazy));
     }
@@ -343,6 +350,13 @@ fn defrag(values: &Values) -> varve_store::Defrag {
 fn command_log_lengths(values: &Values) -> [u64; 3] {
     ["slowlog-max-len", "commandlog-large-request-max-len", "commandlog-large-reply-max-len"]
         .map(|name| values.number(name))
+}
+
+fn script_settings(values: &Values) -> ScriptSettings {
+    ScriptSettings {
+        state_bytes_max: values.number("script-memory-limit"),
+        deprecated_api: values.yes("lua-enable-deprecated-api"),
+    }
 }
 
 /// From which amounts on commands go into their logs and to the latency monitor.

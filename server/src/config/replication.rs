@@ -18,6 +18,8 @@ pub(crate) struct ReplicationSettings {
     pub(crate) diskless: bool,
     pub(crate) diskless_delay_s: u64,
     pub(crate) diskless_replicas_max: usize,
+    /// Bytes for a replica wait until a packet is full, or the replica has acknowledged the packet before.
+    pub(crate) gathers_writes: bool,
     /// Seconds between two PINGs in the stream, at least 1.
     pub(crate) ping_period_s: u64,
     /// Seconds of silence after which a link between a primary and a replica is given up.
@@ -29,6 +31,11 @@ pub(crate) struct ReplicationSettings {
 }
 
 impl ReplicationSettings {
+    /// The time within which a replica has said how far it is that follows closely, milliseconds.
+    pub(crate) fn lag_ms(&self) -> i64 {
+        self.replicas_lag_s as i64 * 1000
+    }
+
     /// The typed form of `values`.
     pub(super) fn of(values: &Values) -> ReplicationSettings {
         ReplicationSettings {
@@ -39,6 +46,7 @@ impl ReplicationSettings {
             diskless: values.yes("repl-diskless-sync"),
             diskless_delay_s: values.number("repl-diskless-sync-delay"),
             diskless_replicas_max: values.number("repl-diskless-sync-max-replicas"),
+            gathers_writes: values.yes("repl-disable-tcp-nodelay"),
             ping_period_s: values.number("repl-ping-replica-period"),
             timeout_s: values.number("repl-timeout"),
             replicas_min: values.number("min-replicas-to-write"),

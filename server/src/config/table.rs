@@ -245,7 +245,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("rdbcompression", "yes").live(),
     memory("repl-backlog-size", "1048576", 1, BYTES).live(),
     int("repl-backlog-ttl", "3600", 0, I64).live(),
-    flag("repl-disable-tcp-nodelay", "no"),
+    flag("repl-disable-tcp-nodelay", "no").live(),
     one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").rests_while_loading(),
     flag("repl-diskless-sync", "yes").live(),
     int("repl-diskless-sync-delay", "5", 0, I32).live(),
@@ -270,7 +270,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     flag("set-proc-title", "yes").fixed().live(),
     special("shutdown-on-sigint", Special::ShutdownOptions, "default").live(),
     special("shutdown-on-sigterm", Special::ShutdownOptions, "default").live(),
-    int("shutdown-timeout", "10", 0, I32),
+    int("shutdown-timeout", "10", 0, I32).live(),
     int("slowlog-log-slower-than", "10000", -1, I64).newer_alias("commandlog-execution-slower-than").live(),
     int("slowlog-max-len", "128", 0, I64).newer_alias("commandlog-slow-execution-max-len").live(),
     int("socket-mark-id", "0", 0, U32).fixed().live(),
@@ -323,11 +323,19 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     int("unauthenticated-timeout", "60", 0, I32).hidden().live(),
     // Core dumps of the process have keys and values in them.
     flag("core-dumps-with-data", "no").fixed().hidden().live(),
-    // The port of /metrics on the loopback interface; 0: none.
+    flag("figures-with-key-names", "yes").hidden().live(),
+    // The port of /metrics; 0: none. Its addresses, and the names under which it answers beside them.
     int("metrics-port", "0", 0, PORT).fixed().hidden().live(),
+    special("metrics-bind", Special::Bind, "127.0.0.1 -::1").fixed().hidden().live(),
+    text("metrics-hosts", "").hidden().live(),
+    // The version of RDB files and of DUMP's payloads.
+    one_of("rdb-version", &["auto", "10", "12"], "auto").hidden().live(),
     // How much of the append-only file stays for replicas that were away.
     memory("repl-history-size", "1073741824", 0, BYTES).hidden().live(),
     int("repl-history-ttl", "3600", 0, I64).hidden().live(),
+    // Scripts: their memory; functions of Lua that Debian's redis-server keeps back.
+    memory("script-memory-limit", "268435456", 4 * MIB, BYTES).fixed().hidden().live(),
+    flag("lua-enable-deprecated-api", "no").fixed().hidden().live(),
     one_of("reclaim-policy", &["original", "greedy", "modified"], "modified").hidden().live(),
 ];
 

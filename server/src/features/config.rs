@@ -21,7 +21,7 @@ use crate::net::tls::{self, Contexts};
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 use crate::state::mail::Message;
-use crate::state::{ServerState, identity, watchdog};
+use crate::state::{Now, ServerState, identity, watchdog};
 use crate::system::error_text;
 use crate::system::logging;
 use crate::system::open_files::allow_clients;
@@ -156,6 +156,8 @@ impl Effects for Running<'_> {
         }
         aof::follow_config(self.0, &config);
         self.0.replication().set_backlog_size(config.replication.backlog_bytes);
+        // Writes may depend on it from now on.
+        self.0.replication().replicas().count_good(Now::read().steady_ms, config.replication.lag_ms());
         self.0.send_all(|| Message::Refresh);
     }
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use varve_exec::CmdResult;
-use varve_exec::WideCtx;
-use varve_exec::batch::patience;
+use varve_exec::{CmdResult, CommandError, WideCtx};
 use varve_store::gate::ExclusiveGate;
 use varve_store::{Shapes, Store, Type};
 
@@ -64,6 +62,7 @@ fn reload(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     }
     let store = Arc::clone(ctx.state.store());
     let Some(_alone) = alone(ctx, &store) else { return Ok(After::Busy) };
+    refuse_while_loading(ctx)?;
     if save && !persist::save_alone(ctx.state, ctx.store) {
         return Err(errors::SAVE_FAILED);
     }
@@ -84,8 +83,8 @@ fn load_aof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         return Err(errors::LOADAOF_NOW);
     }
     let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
-    let patience = patience(ctx.conn.session());
-    let begun = persist::aof::reload::begin(ctx.state, ctx.store, waiter, patience);
+    let tries = ctx.conn.session().busy_tries();
+    let begun = persist::aof::reload::begin(ctx.state, ctx.store, waiter, tries);
     if !begun.map_err(|_| errors::LOADAOF_FAILED)? {
         return Ok(After::Busy);
     }
@@ -127,13 +126,22 @@ fn alone<'g>(ctx: &ServerCtx<'_>, store: &'g Store) -> Option<Option<ExclusiveGa
     if session.is_in_exec() {
         return Some(None);
     }
-    store.gate().exclusive_within(ctx.store.id(), patience(session)).map(Some)
+    store.gate().try_exclusive(ctx.store.id(), session.busy_tries()).map(Some)
+}
+
+/// Refuses a subcommand that makes keys while a file is loaded: a key that is there when it comes in the file ends the loading, and
+/// the server with it. The gate is held alone, behind which no loading begins.
+fn refuse_while_loading(ctx: &ServerCtx<'_>) -> CmdResult {
+    if ctx.state.persist().loading.is_on() { Err(CommandError::LOADING) } else { Ok(()) }
 }
 
 /// Runs the subcommands that need the keyspace at rest, or nothing at all.
 fn keyspace(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let store = Arc::clone(ctx.state.store());
     let Some(_alone) = alone(ctx, &store) else { return Ok(After::Busy) };
+    if ctx.args.is(1, "POPULATE") {
+        refuse_while_loading(ctx)?;
+    }
     let session = ctx.conn.session_mut();
     let (args, worker, out) = (ctx.args, &mut *ctx.store, &mut *ctx.out);
     let result = varve_commands::debug::run(&mut WideCtx {

@@ -16,6 +16,7 @@ pub(crate) mod clients;
 pub(crate) mod command_log;
 mod config;
 mod debug;
+pub(crate) mod hot_keys;
 pub(crate) mod info;
 pub(crate) mod latency;
 mod modules;
@@ -43,6 +44,7 @@ const OTHER_ROWS: &[ServerRows] = &[
     auth::ROWS,
     command_log::ROWS,
     debug::ROWS,
+    hot_keys::ROWS,
     info::ROWS,
     latency::ROWS,
     modules::ROWS,

@@ -83,9 +83,10 @@ impl Listener {
 
 /// An address of the `bind` directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wanted {
-    address: IpAddr,
-    optional: bool,
+pub(crate) struct Wanted {
+    pub(crate) address: IpAddr,
+    /// It is passed over where this machine lacks it.
+    pub(crate) optional: bool,
 }
 
 /// Binds TCP sockets of one door for all of `bind` (empty: none). Fails with a message that names the address; an optional
@@ -135,7 +136,11 @@ pub(crate) fn unix(path: &Path, mode: u32, backlog: i32) -> Result<Listener, Str
     bound().map(|listener| Listener::Unix(listener, path.to_owned())).map_err(failed)
 }
 
-fn parse_bind(text: &str) -> Result<Wanted, String> {
+/// An address as `bind` has it: `*` and `::*` are all of a family, and one behind a `-` may be missing.
+///
+/// # Errors
+/// A name that leads to no address.
+pub(crate) fn parse_bind(text: &str) -> Result<Wanted, String> {
     let (optional, address) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),
@@ -158,6 +163,16 @@ fn resolve(name: &str) -> Option<IpAddr> {
 }
 
 fn bind_tcp(address: SocketAddr, config: &Config) -> io::Result<mio::net::TcpListener> {
+    let socket = tcp_socket(address, config)?;
+    socket.set_nonblocking(true)?;
+    Ok(mio::net::TcpListener::from_std(socket.into()))
+}
+
+/// A socket that listens on this address, with the settings that all listening sockets have.
+///
+/// # Errors
+/// When the system refuses it: the address is not there, or the port is taken.
+pub(crate) fn tcp_socket(address: SocketAddr, config: &Config) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -171,8 +186,7 @@ fn bind_tcp(address: SocketAddr, config: &Config) -> io::Result<mio::net::TcpLis
     }
     socket.bind(&address.into())?;
     socket.listen(config.tcp_backlog)?;
-    socket.set_nonblocking(true)?;
-    Ok(mio::net::TcpListener::from_std(socket.into()))
+    Ok(socket)
 }
 
 /// The errors that say "this machine has no such address", which `-` before an address forgives.

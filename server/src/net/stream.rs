@@ -29,6 +29,14 @@ impl Stream {
         }
     }
 
+    /// Small writes are sent at once, or wait for what follows them. A Unix socket always sends at once.
+    pub(crate) fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_nodelay(on),
+            Stream::Unix(_) => Ok(()),
+        }
+    }
+
     /// One read.
     pub(crate) fn read(&self, room: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -93,6 +101,25 @@ impl Ends {
         match self {
             Ends::Tcp { peer, .. } => peer.ip().to_canonical().is_loopback(),
             Ends::Unix(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn issue_17_small_writes_may_wait_for_what_follows() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let system = stream.try_clone().expect("another descriptor of the socket");
+        stream.set_nonblocking(true).expect("a mode");
+        let stream = Stream::Tcp(mio::net::TcpStream::from_std(stream));
+        for on in [true, false] {
+            stream.set_nodelay(on).expect("set");
+            assert_eq!(system.nodelay().expect("the system's word"), on);
         }
     }
 }

@@ -72,8 +72,8 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
     let listeners = listen(&config)?;
     announce(&config);
     machine::warn(&config);
-    let metrics = metrics::listen(config.metrics_port).map_err(|error| {
-        tracing::warn!("Failed listening on metrics-port {}: {}", config.metrics_port, error_text(&error));
+    let metrics = metrics::listen(&config).map_err(|error| {
+        tracing::warn!("Failed listening on metrics-port {}: {}", config.metrics.port, error_text(&error));
         Failed
     })?;
     let store = store(&config)?;
@@ -120,8 +120,11 @@ fn run(
         let options = if asked == Asked::Term { config.save.on_term } else { config.save.on_interrupt };
         state.workers()[0].send(Message::Shutdown(options));
     };
-    let leaving = pid_file.clone();
-    let leave = move || leaving.iter().for_each(|file| file.remove());
+    let (leaving, left) = (pid_file.clone(), Arc::clone(&running.state));
+    let leave = move || {
+        leaving.iter().for_each(|file| file.remove());
+        persist::drop_unfinished(&left);
+    };
     if let Err(error) = signals::watch(shutdown, leave) {
         tracing::warn!("Can't watch for signals: {}", error_text(&error));
     }

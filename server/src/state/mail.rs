@@ -50,10 +50,14 @@ pub(crate) enum Message {
     /// Do this alone behind the gate.
     Alone(AloneWork),
     /// The server follows another one: end the waits of your clients for keys. Answer when you have ended the turn in which you
-    /// heard of it.
+    /// heard of it, and the commands of yours that are brought to their end.
     Follows(SyncSender<()>),
+    /// Answer when you have ended the turn in which you heard of this, and the commands of yours that are brought to their end.
+    Settle(SyncSender<()>),
     /// The operator asks for the end of the server.
     Shutdown(ShutdownOptions),
+    /// The server goes on, for whose end this client of yours waits.
+    Stays { client: u64 },
     /// Write what is written and end.
     Stop,
 }

@@ -13,7 +13,9 @@
 
 pub(crate) mod ask_all_workers;
 pub(crate) mod command;
+pub(crate) mod copies;
 pub(crate) mod ctx;
+pub(crate) mod errands;
 pub(crate) mod handshakes;
 pub(crate) mod identity;
 mod load;
@@ -42,10 +44,12 @@ use varve_store::Store;
 
 use crate::config::Live;
 use crate::features::acl::state::AccessControl;
+use crate::features::clients::state::room::ClientRoom;
 use crate::features::command_log::state::CommandLogs;
+use crate::features::hot_keys::state::Collecting;
 use crate::features::latency::state as latency;
 use crate::features::monitor::state::Monitors;
-use crate::features::pause::state::Pauses;
+use crate::features::pause::state::{Hold, Pauses};
 use crate::features::persist::state::Persist;
 use crate::features::persist::state::aof::Aof;
 use crate::features::persist::state::batch::SERVER_ENDS;
@@ -54,6 +58,7 @@ use crate::features::replication::state::Replication;
 use crate::features::tracking::state::TrackingTable;
 use crate::net::sockets::Sockets;
 use crate::net::tls::Contexts;
+use crate::system::memory::system_memory_bytes;
 use handshakes::Handshakes;
 use mail::Message;
 use rates::Rates;
@@ -75,11 +80,13 @@ pub(crate) struct ServerState {
     acl: AccessControl,
     monitors: Monitors,
     pauses: Pauses,
+    client_room: ClientRoom,
     persist: Persist,
     replication: Replication,
     scripts: Arc<Scripts>,
     command_logs: Mutex<CommandLogs>,
     latency: Mutex<latency::Monitor>,
+    hot_keys: Collecting,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
     ticks_paused: AtomicBool,
     /// Connections keep the room of outputs that are written (DEBUG REPLYBUFFER RESIZING 0).
@@ -151,6 +158,7 @@ impl ServerState {
         replication.set_backlog_size(config.snapshot().replication.backlog_bytes);
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
         store.set_observer(tracking.clone());
+        let scripts = config.snapshot().scripts;
         ServerState {
             store,
             acl: AccessControl::new(&commands, &config.snapshot()),
@@ -159,9 +167,10 @@ impl ServerState {
             table,
             monitors: Monitors::new(workers.len()),
             pauses: Pauses::default(),
+            client_room: ClientRoom::new(system_memory_bytes()),
             persist: Persist::new(now_s, loads, aof),
             replication,
-            scripts: Arc::default(),
+            scripts: Arc::new(Scripts::new(scripts)),
             workers,
             sockets,
             tls,
@@ -170,6 +179,7 @@ impl ServerState {
             tracking,
             command_logs: Mutex::new(CommandLogs::default()),
             latency: Mutex::default(),
+            hot_keys: Collecting::default(),
             ticks_paused: AtomicBool::new(false),
             outputs_kept: AtomicBool::new(false),
             started: Instant::now(),
@@ -249,6 +259,11 @@ impl ServerState {
         &self.acl
     }
 
+    /// Room for clients where no setting bounds them.
+    pub(crate) fn client_room(&self) -> &ClientRoom {
+        &self.client_room
+    }
+
     /// CLIENT PAUSE.
     #[inline]
     pub(crate) fn pauses(&self) -> &Pauses {
@@ -292,6 +307,11 @@ impl ServerState {
     /// The latency monitor, locked. The lock is a leaf.
     pub(crate) fn latency(&self) -> MutexGuard<'_, latency::Monitor> {
         self.latency.lock()
+    }
+
+    /// The collection of the keys that cost most (HOTKEYS).
+    pub(crate) fn hot_keys(&self) -> &Collecting {
+        &self.hot_keys
     }
 
     /// 40 hexadecimal digits, new at each start.
@@ -351,6 +371,19 @@ impl ServerState {
     /// The counts of whoever accepts.
     pub(crate) fn accepting(&self) -> &AcceptStats {
         &self.accepting
+    }
+
+    /// Holds writes back for a reason of the server's own, from the next turn of each worker on.
+    pub(crate) fn hold_writes(&self, hold: Hold) {
+        self.pauses.hold(hold);
+        self.hold_expiry(Now::read());
+    }
+
+    /// Holds writes back for this reason no longer.
+    pub(crate) fn release_writes(&self, hold: Hold) {
+        self.pauses.release(hold);
+        self.hold_expiry(Now::read());
+        self.send_all(|| Message::Refresh);
     }
 
     /// Nothing expires or is evicted while clients are paused. A pause goes by the steady clock and expiry by the wall clock, so

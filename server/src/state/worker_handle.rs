@@ -8,6 +8,7 @@ use varve_exec::stats::CommandStats;
 
 use super::load::Load;
 use super::mail::{Mailbox, Message};
+use crate::features::clients::state::on_show::OnShow;
 use crate::features::clients::state::weights::Weights;
 use crate::system::sys;
 use varve_base::counter::Counter;
@@ -57,6 +58,7 @@ pub(crate) struct WorkerHandle {
     commands: Arc<CommandStats>,
     weights: Weights,
     load: Load,
+    on_show: OnShow,
     /// The system's number of its thread, 0 before it runs.
     thread: AtomicI32,
     /// It has been asked to evict clients, and has not begun.
@@ -74,6 +76,7 @@ impl WorkerHandle {
             commands: CommandStats::new(commands.ids()),
             weights: Weights::default(),
             load: Load::default(),
+            on_show: OnShow::default(),
             thread: AtomicI32::new(0),
             asked_to_evict: AtomicBool::new(false),
             assigned: AtomicU64::new(0),
@@ -121,6 +124,11 @@ impl WorkerHandle {
     #[inline]
     pub(crate) fn load(&self) -> &Load {
         &self.load
+    }
+
+    /// Those of its clients that a page shows.
+    pub(crate) fn on_show(&self) -> &OnShow {
+        &self.on_show
     }
 
     /// Asks the worker to evict clients, unless it is asked already.

@@ -7,9 +7,9 @@ use std::iter;
 use std::sync::Arc;
 
 use varve_exec::apply::Lane;
-use varve_exec::batch::{ALONE_PATIENCE, Batch};
+use varve_exec::batch::Batch;
 use varve_exec::stats::CommandStats;
-use varve_exec::{Blocked, CommandTable, Served};
+use varve_exec::{Blocked, CommandError, CommandTable, Served};
 use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
@@ -17,6 +17,7 @@ use super::ask_all_workers::Questions;
 use super::replicas::Following;
 use super::resting::Resting;
 use super::scripts::ScriptAtRest;
+use super::settling::Settling;
 use crate::config::{Config, ShutdownOptions};
 use crate::errors;
 use crate::features::clients::blocked::BlockedClients;
@@ -40,18 +41,13 @@ use crate::net::conns::Conns;
 use crate::net::links::Links;
 use crate::state::mail::{AloneWork, Message};
 use crate::state::{Now, ServerState, WorkerHandle, WorkerStats};
-use crate::system::memory::system_memory_bytes;
-
-/// The replies of one connection may come to this number of bytes at least, where no limit is set: also on a machine that
-/// does not say how much memory it has.
-const REPLY_BYTES_MIN: u64 = 1 << 30;
 
 /// See the module's text.
 pub(super) struct Core {
     pub(super) index: usize,
     pub(super) state: Arc<ServerState>,
     pub(super) config: Arc<Config>,
-    /// Bytes of one connection's replies where its class has no limit.
+    /// Bytes of one connection's replies where its class has no limit, as clients took memory when it was last summed.
     reply_bytes_max: usize,
     /// The count of changes that `config` has seen.
     config_changes: u64,
@@ -77,6 +73,8 @@ pub(super) struct Core {
     pub(super) filed: WaitingForFile,
     /// Those that are replicas of this server.
     pub(super) following: Following,
+    /// Those who wait until nothing more is written of what was begun.
+    pub(super) settling: Settling,
     /// Questions about all connections that are not answered yet.
     pub(super) questions: Questions,
     /// Runs its share of the commands of a file that is being loaded, or of a primary's stream.
@@ -99,7 +97,7 @@ impl Core {
         let mut core = Core {
             index,
             config: state.config().snapshot(),
-            reply_bytes_max: (system_memory_bytes() / 4).max(REPLY_BYTES_MIN) as usize,
+            reply_bytes_max: state.client_room().reply_bytes(0, state.workers().len()),
             config_changes: 0,
             table: Arc::clone(state.table()),
             conns: Conns::default(),
@@ -118,6 +116,7 @@ impl Core {
             resting: Resting::default(),
             filed: WaitingForFile::default(),
             following: Following::default(),
+            settling: Settling::default(),
             questions: Questions::default(),
             lane: None,
             busy: 0,
@@ -376,7 +375,7 @@ impl Core {
     /// Does something alone behind the gate, or has itself asked again if that is not to be had.
     pub(super) fn alone(&mut self, work: AloneWork) {
         let state = Arc::clone(&self.state);
-        match state.store().gate().exclusive_within(self.store.id(), ALONE_PATIENCE) {
+        match state.store().gate().try_exclusive(self.store.id(), 0) {
             Some(_alone) => work.run(&mut self.store),
             None => self.handle().send(Message::Alone(work)),
         }
@@ -390,7 +389,7 @@ impl Core {
                 continue;
             }
             let stats = Arc::clone(self.batch.stats());
-            let who = self.unblock(client, |blocked, out| blocked.reply_demoted(&stats, out));
+            let who = self.unblock(client, |blocked, out| blocked.reply_failed(&CommandError::DEMOTED, &stats, out));
             if let Some(conn) = who.and_then(|who| self.conns.get_mut(who)) {
                 conn.session_mut().end_after_reply();
             }
@@ -399,15 +398,19 @@ impl Core {
 
     /// A signal asks for the end of the server.
     pub(super) fn shutdown(&mut self, options: ShutdownOptions) {
-        match persist::shutdown::end(&self.state, &mut self.store, &self.config, options) {
-            Ending::Ends => {}
+        match persist::shutdown::ask(&self.state, &mut self.store, &self.config, options, None) {
+            Ending::Ends | Ending::Waits => {}
             Ending::Busy => self.handle().send(Message::Shutdown(options)),
             Ending::Failed => {
-                tracing::warn!(
-                    "A signal asked for the end, but saving failed: the log says why, and the server goes on"
-                );
+                tracing::warn!("The end of the server was asked for, but saving failed: it goes on");
             }
         }
+    }
+
+    /// The server goes on, although this client has asked for its end.
+    pub(super) fn stays(&mut self, client: u64) {
+        let stats = Arc::clone(self.batch.stats());
+        self.unblock(client, |blocked, out| blocked.reply_failed(&errors::SHUTDOWN_FAILED, &stats, out));
     }
 
     /// The save for which a connection waits has ended: replies, and lets it go on. Nothing happens if the client is gone.
@@ -456,8 +459,13 @@ impl Core {
         waits
     }
 
-    /// Bytes that a connection's replies may come to while they are made: the hard limit of its class, else a quarter of the
-    /// machine's memory. A command whose reply has no end stops there, and its connection is closed.
+    /// Follows what all clients take together, which is this number of bytes: so much less is left for replies.
+    pub(super) fn follow_clients(&mut self, taken: u64) {
+        self.reply_bytes_max = self.state.client_room().reply_bytes(taken, self.state.workers().len());
+    }
+
+    /// Bytes that a connection's replies may come to while they are made: the hard limit of its class, else its worker's part of
+    /// what is left for clients. A command whose reply has no end stops there, and its connection is closed.
     #[inline]
     pub(super) fn reply_ceiling(&self, id: ConnId) -> usize {
         let limit = &self.config.output_limits[ClientClass::of_output(&self.conns[id]).limit()];

@@ -26,6 +26,7 @@ mod resting;
 mod run;
 mod scripts;
 mod serve;
+mod settling;
 mod sums;
 mod tick;
 mod transaction;
@@ -293,6 +294,7 @@ impl Worker {
             self.core.end_waits();
             self.tick();
             self.core.limit_tracked_keys();
+            self.core.go_on_settling();
             background_due_ms = self.background();
             if self.core.load() {
                 background_due_ms = Some(0);
@@ -395,11 +397,13 @@ impl Worker {
                 // Looked for in each turn: it has only to wake.
                 Message::Load => {}
                 Message::Alone(work) => self.core.alone(work),
-                Message::Follows(heard) => {
+                Message::Follows(answer) => {
                     self.core.unblock_all();
-                    let _ = heard.send(());
+                    self.core.settle(answer);
                 }
+                Message::Settle(answer) => self.core.settle(answer),
                 Message::Shutdown(options) => self.core.shutdown(options),
+                Message::Stays { client } => self.core.stays(client),
                 Message::Refresh => self.core.follow_config(),
                 Message::Stop => self.stopping = true,
             }
@@ -429,15 +433,18 @@ impl Worker {
     /// Closes clients while all together are over the limit, and gives the store the sum of their buffers.
     fn sum_clients(&mut self) {
         let core = &mut self.core;
-        let max = core.config.client_bytes_max();
+        let limit = core.config.client_bytes_max();
+        let max = if limit > 0 { limit } else { core.state.client_room().bytes() };
         // Bytes over the limit go at once, and must not cost a key its place before.
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
-        let buffers = if max > 0 { buffers.min(max) } else { buffers };
+        let buffers = buffers.min(max);
         let scripts = core.state.scripts().memory();
         let stream = core.state.replication().counted_bytes();
         let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64 + scripts.bytes() + stream;
         core.state.store().set_outside_bytes(outside);
-        if max > 0 && evict_clients::total(&core.state) > max {
+        let taken = evict_clients::total(&core.state);
+        core.follow_clients(taken);
+        if taken > max {
             core.evict_clients(max);
         }
     }

@@ -16,11 +16,14 @@ use varve_store::EffectSink;
 
 use super::core::Core;
 use super::serve::Broken;
+use crate::features::clients;
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::features::replication::primary::{self, send};
 use crate::features::replication::state::replicas::Stage;
 use crate::features::replication::state::waiters::Waiter;
 
+/// Bytes of an error that the log shows.
+const ERROR_BYTES_SHOWN: usize = 256;
 /// Bytes that one replica is sent at a time.
 const SHARE_BYTES: usize = 1 << 20;
 
@@ -97,6 +100,23 @@ impl Core {
             Stage::Ends(_) => false,
             _ => true,
         }
+    }
+
+    /// A replica has asked for something that is replied to, which would stand in its stream: its connection ends.
+    #[cold]
+    pub(super) fn log_reply_to_replica(&self, id: ConnId, reply: &Reply) {
+        let conn = &self.conns[id];
+        let (line, command) = (clients::line(conn, self.now.steady_ms), conn.session().last_command());
+        let name = command.map_or("<unknown>", |row| row.full_name);
+        let begin: Vec<u8> = reply.parts().flatten().copied().take(ERROR_BYTES_SHOWN).collect();
+        if let Some(error) = begin.strip_prefix(b"-") {
+            let text = String::from_utf8_lossy(error.split(|byte| *byte == b'\r').next().unwrap_or_default());
+            tracing::warn!(
+                "== CRITICAL == This master is sending an error to its replica: '{text}' after processing the command \
+                 '{name}'"
+            );
+        }
+        tracing::warn!("Replica generated a reply to command '{name}', disconnecting it: {line}");
     }
 
     /// The connection ends: it is nobody's replica any more.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
 use varve_exec::checks::Denied;
+use varve_exec::monitor::Seen;
 use varve_exec::pause::Pause;
 use varve_exec::stats::LoggedCommand;
 use varve_exec::{Caller, Command, Ran};
@@ -208,8 +209,15 @@ impl Core {
             self.log_denials(id, denials);
         }
         if let Some(seen) = self.batch.take_monitored() {
+            self.show_monitors(id, &seen);
+        }
+    }
+
+    /// Sends lines of commands of this connection to all monitors.
+    pub(super) fn show_monitors(&self, id: ConnId, seen: &[Seen]) {
+        if !seen.is_empty() {
             let address = self.conns[id].socket().ends().peer();
-            self.state.monitors().send(self.state.pubsub(), self.index, &address, &seen);
+            self.state.monitors().send(self.state.pubsub(), self.index, &address, seen);
         }
     }
 

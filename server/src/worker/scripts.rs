@@ -88,15 +88,17 @@ impl Worker {
             let answer = self.core.run_for_script(who, &call);
             script.answer(answer, begun.elapsed());
         }
+        script.set_monitoring(self.core.state.monitors().any());
         match script.go_on() {
             Ok(ended) => {
                 self.core.store.await_also(until);
                 self.end_script(ended, who);
             }
-            Err(script) => {
+            Err(mut script) => {
                 if let Some(conn) = self.core.conns.get_mut(who) {
                     conn.session_mut().note_script_bytes(script.bytes());
                     self.core.count(who.conn);
+                    self.core.show_monitors(who.conn, &script.take_monitored());
                 }
                 self.core.script = Some(ScriptAtRest { script, who, until, since: Instant::now() });
             }

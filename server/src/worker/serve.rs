@@ -75,6 +75,9 @@ impl Worker {
         let Worker { core, buffers: Buffers { scratch, reply, pool, .. }, .. } = self;
         let stop = core.execute(id, &mut scratch[fresh], pool, None, reply);
         let is_replied = !reply.is_empty();
+        if is_replied {
+            core.log_reply_to_replica(id, reply);
+        }
         reply.clear(REPLY_KEEP_BYTES);
         match stop {
             _ if is_replied => Err(Broken(io::Error::other("a replica has asked for something that is replied to"))),

@@ -7,6 +7,7 @@ mod fan_out;
 mod file;
 mod functions;
 mod group;
+mod hot_keys;
 mod large;
 mod limits;
 mod pause;

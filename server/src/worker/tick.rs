@@ -1,5 +1,5 @@
-//! The clock: each 100 ms a slice of the connections is looked at, the worker reports its load, and worker 0 samples the
-//! rates.
+//! The clock: each 100 ms a slice of the connections and of the keys is looked at, the worker reports its load, and worker 0
+//! samples the rates.
 //!
 //! Each connection is looked at once in [`SLICES`] ticks (a second), so that ten thousand idle ones cost a thousand looks
 //! a tick. Looked for: idle longer than `timeout`, not authenticated for longer than `unauthenticated-timeout`, output over its soft limit for too long (nothing else happens on such a
@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::Worker;
 use super::core::Core;
+use crate::features::clients::on_show::ShownClients;
 use crate::features::clients::strangers;
+use crate::features::hot_keys;
 use crate::features::info;
 use crate::features::persist;
 use crate::features::pubsub::state::ConnId;
@@ -21,6 +23,8 @@ use crate::state::Load;
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks in which every connection is looked at once.
 const SLICES: usize = 10;
+/// Keys that are looked at in a tick, so that figures tell what the keyspace is made of: some 20 us.
+const SURVEY_LOOKS: usize = 100;
 
 /// When the next tick is, and where the last one stopped.
 #[derive(Debug, Default)]
@@ -30,6 +34,10 @@ pub(super) struct Tick {
     cursor: usize,
     /// Time that the worker worked since `measured`.
     busy: Duration,
+    /// The connections of this round that a page is to show.
+    shown: ShownClients,
+    /// Such a list is made in this round.
+    shows: bool,
     measured: Option<Instant>,
 }
 
@@ -67,17 +75,30 @@ impl Worker {
         }
         if core.index == 0 {
             core.state.sample_rates();
+            hot_keys::follow(&core.state);
             core.state.hold_expiry(core.now);
             info::report_memory(core.state.store(), &core.state.scripts().memory());
             persist::tick(&core.state, &mut core.store, &core.config);
             primary::tick(&core.state, &mut core.store, &core.config, core.now.steady_ms);
         }
+        core.store.survey(core.now.unix_ms, SURVEY_LOOKS);
         let numbers = core.conns.capacity();
         let to = numbers.min(self.tick.cursor + numbers.div_ceil(SLICES));
+        if self.tick.cursor == 0 {
+            // A list is of a whole round.
+            self.tick.shows = core.state.workers()[core.index].on_show().is_wanted(core.now.steady_ms);
+        }
+        let on_show = self.tick.shows;
         for number in self.tick.cursor..to {
             core.check(ConnId(number));
+            if let Some(conn) = core.conns.at(ConnId(number)).filter(|_| on_show) {
+                self.tick.shown.look(conn, core.now.steady_ms);
+            }
         }
         self.tick.cursor = if to == numbers { 0 } else { to };
+        if self.tick.cursor == 0 && on_show {
+            core.state.workers()[core.index].on_show().show(self.tick.shown.take());
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use varve_exec::Command;
-use varve_exec::batch::{Transaction, patience};
+use varve_exec::batch::Transaction;
 use varve_protocol::Reply;
 
 use super::core::Core;
@@ -33,7 +33,7 @@ impl Core {
     ) -> Option<Option<Question>> {
         let state = Arc::clone(&self.state);
         let session = self.conns[id].session_mut();
-        let Some(alone) = state.store().gate().exclusive_within(self.store.id(), patience(session)) else {
+        let Some(alone) = state.store().gate().try_exclusive(self.store.id(), session.busy_tries()) else {
             session.note_busy();
             return None;
         };

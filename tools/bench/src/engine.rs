@@ -50,6 +50,8 @@ const WRITE: u32 = 1 << 31;
 const TARGETS: [f64; 3] = [1.8, 1.6, 0.9];
 /// That of a store with a journal.
 const JOURNAL_TARGET: f64 = 1.6;
+/// The CPU of an operation of such a store with two threads over that with one, at most: what sharing the journal costs.
+const CPU_TARGET: f64 = 1.15;
 
 struct Scale {
     keys: u64,
@@ -93,6 +95,11 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
                 _ => f64::NAN,
             };
             say!("{} {mix} {name}: {:.2} M/s of one thread, aim of two {aim}", kind.name(), best[0].per_second / 1e6);
+            if let [one, two, ..] = &best[..] {
+                let (growth, cpu) = (two.per_second / one.per_second, one.per_cpu_second / two.per_cpu_second);
+                let aim = if kind == Kind::Journal && writes == 50 { CPU_TARGET } else { f64::NAN };
+                say!("  two threads: {growth:.2} times, an operation takes {cpu:.2} times the CPU, aim {aim}");
+            }
             add(&mut figures[case], kind, &best);
         }
     }

@@ -33,6 +33,7 @@ mod screen;
 mod scripts;
 mod size;
 mod sizes;
+mod syncs;
 mod tails;
 mod tls;
 mod turns;

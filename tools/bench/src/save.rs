@@ -4,8 +4,10 @@
 //! |---|---|
 //! | save | BGSAVE of a server at rest: seconds, MB of the file a second; memory that it took beside the data |
 //! | load | the start with that file: seconds, MB of the file a second, with one worker and with two, and the CPU's seconds; the same of an append-only file of commands |
-//! | tails | GETs and as many SETs at a fixed rate: at rest, while one BGSAVE follows the other, under `appendfsync everysec`, and while one rewrite follows the other |
-//! | always | SETs a second of 50 clients that wait for `appendfsync always` |
+//! | tails | GETs and as many SETs at a fixed rate: at rest, while one BGSAVE follows the other, a minute of `appendfsync everysec`, and while one rewrite follows the other |
+//! | always | SETs a second of 50 clients that wait for `appendfsync always`, and SETs a sync ([`crate::syncs`]) |
+//!
+//! The data set has 2 GB of values, and three collections of two million elements each; the quick form has 2 MB.
 //!
 //! Memory beside the data is what the server says of it (`rdb_last_cow_size`) and the growth of its resident bytes; the
 //! peer's copied pages are its child's. A request counts from when it was due ([`crate::pace`]).
@@ -14,6 +16,7 @@ use crate::load::{self, Load, Op, Order, Sizes, Traffic};
 use crate::pace::{self, Stream};
 use crate::point;
 use crate::report::{Better, Findings, Table};
+use crate::syncs::Syncs;
 use crate::turns::{must, push};
 use std::fs;
 use std::io;
@@ -34,7 +37,10 @@ struct Scale {
     elements: u64,
     /// GETs a second, and SETs.
     rate: f64,
+    /// How long clients are looked at, where files are written and where none are.
     time: Duration,
+    /// How long they are looked at beside an append-only file alone.
+    minute: Duration,
     /// SETs that are to be synced each.
     synced: u64,
 }
@@ -45,35 +51,39 @@ struct Scale {
 /// When a server cannot be started, is lost, or answers an error.
 pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     let scale = if quick {
-        let time = Duration::from_millis(500);
-        Scale { keys: 20_000, value_bytes: 100, elements: 20_000, rate: 2000.0, time, synced: 500 }
+        let (time, minute) = (Duration::from_millis(500), Duration::from_millis(1500));
+        Scale { keys: 20_000, value_bytes: 100, elements: 20_000, rate: 2000.0, time, minute, synced: 500 }
     } else {
-        let time = Duration::from_secs(20);
-        Scale { keys: 4_000_000, value_bytes: 200, elements: 2_000_000, rate: 10_000.0, time, synced: 20_000 }
+        let (time, minute) = (Duration::from_secs(20), Duration::from_secs(60));
+        Scale { keys: 8_000_000, value_bytes: 250, elements: 2_000_000, rate: 10_000.0, time, minute, synced: 20_000 }
     };
     let mut saves = Table::new(&["file MB", "seconds", "MB/s", "beside MB", "grown MB"]);
     let mut loads = Table::new(&["file MB", "seconds", "MB/s", "CPU s", "MB/CPU s"]);
     let mut tails = Table::new(&["p50 us", "p99 us", "p99.9 us", "max us", "saves"]);
-    let mut synced = Table::new(&["SETs/s"]);
+    let mut synced = Table::new(&["SETs/s", "SETs/sync"]);
     for (name, launch) in [("varve", Launch::varve as fn() -> Launch), ("peer", Launch::peer)] {
         let server = launch().config("io-threads 2").start()?;
         fill(&server, &scale)?;
         saves.add(format!("BGSAVE, {name}"), save(&server)?);
         load_all(name, &server, launch, Form::Rdb, &mut loads)?;
         for (scene, saving) in [("at rest", None), ("BGSAVE", Some("BGSAVE"))] {
-            wait(&server, &scale, saving, &format!("{scene}, {name}"), &mut tails)?;
+            wait(&server, &scale, scale.time, saving, &format!("{scene}, {name}"), &mut tails)?;
         }
         drop(server);
         let launch_appending = || launch().config("appendonly yes").config("auto-aof-rewrite-percentage 0");
-        let appending = |fsync: &str| launch_appending().config(format!("appendfsync {fsync}")).start();
-        let server = appending("everysec")?;
+        let appending = |fsync: &str| launch_appending().config(format!("appendfsync {fsync}"));
+        let server = appending("everysec").start()?;
         fill(&server, &scale)?;
         load_all(name, &server, launch, Form::Commands, &mut loads)?;
-        for (scene, saving) in [("everysec", None), ("everysec and BGREWRITEAOF", Some("BGREWRITEAOF"))] {
-            wait(&server, &scale, saving, &format!("{scene}, {name}"), &mut tails)?;
+        let scenes =
+            [("everysec", scale.minute, None), ("everysec and BGREWRITEAOF", scale.time, Some("BGREWRITEAOF"))];
+        for (scene, time, saving) in scenes {
+            wait(&server, &scale, time, saving, &format!("{scene}, {name}"), &mut tails)?;
         }
         drop(server);
-        synced.add(format!("appendfsync always, {name}"), vec![always(&appending("always")?, &scale)?]);
+        let syncs = Syncs::new()?;
+        let server = syncs.under(appending("always")).start()?;
+        synced.add(format!("appendfsync always, {name}"), always(&server, &scale, &syncs)?);
     }
     let tables = [("Saving", saves), ("Loading", loads), ("Waiting", tails), ("Synced writes", synced)];
     let figures = tables.iter().flat_map(|(title, table)| table.apart(title, better));
@@ -217,9 +227,16 @@ fn load_copy(launch: Launch, megabytes: f64) -> io::Result<Vec<f64>> {
     Ok(vec![megabytes, seconds, megabytes / seconds, cpu, megabytes / cpu])
 }
 
-/// The times that GETs and SETs wait at a fixed rate; with a command, while
+/// The times that GETs and SETs wait at a fixed rate, looked at for this time; with a command, while
 /// the files that it writes follow each other.
-fn wait(server: &Server, scale: &Scale, saving: Option<&str>, name: &str, to: &mut Table) -> io::Result<()> {
+fn wait(
+    server: &Server,
+    scale: &Scale,
+    time: Duration,
+    saving: Option<&str>,
+    name: &str,
+    to: &mut Table,
+) -> io::Result<()> {
     let (gets, sets) = (Hist::new(), Hist::new());
     let (mut random, mut other) = (Random::new(2), Random::new(3));
     let key = |random: &mut Random| {
@@ -237,7 +254,7 @@ fn wait(server: &Server, scale: &Scale, saving: Option<&str>, name: &str, to: &m
         }
         _ => push(out, &[b"SET", &key(&mut other), &value]),
     };
-    let requests = (scale.rate * scale.time.as_secs_f64()) as u64;
+    let requests = (scale.rate * time.as_secs_f64()) as u64;
     let stream =
         |write, times| Stream { connections: CLIENTS, rate: scale.rate, first: Duration::ZERO, requests, write, times };
     let (over, mut saves) = (AtomicBool::new(false), Ok(0));
@@ -272,8 +289,9 @@ fn save_on(server: &Server, command: &str, over: &AtomicBool) -> io::Result<u32>
     Ok(saves)
 }
 
-/// SETs a second whose replies wait until they are synced.
-fn always(server: &Server, scale: &Scale) -> io::Result<f64> {
+/// SETs a second whose replies wait until they are synced, and SETs for each sync.
+fn always(server: &Server, scale: &Scale, syncs: &Syncs) -> io::Result<Vec<f64>> {
+    let before = syncs.count();
     let (value, mut next) = (vec![b'v'; scale.value_bytes], 0);
     let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.synced };
     let start = Instant::now();
@@ -284,5 +302,9 @@ fn always(server: &Server, scale: &Scale) -> io::Result<f64> {
         push(out, &[b"SET", &key, &value]);
     })?;
     point::refuse_errors(&outcome)?;
-    Ok(scale.synced as f64 / start.elapsed().as_secs_f64())
+    let (seconds, made) = (start.elapsed().as_secs_f64(), syncs.count() - before);
+    if made == 0 {
+        return Err(io::Error::other("the server has made no sync"));
+    }
+    Ok(vec![scale.synced as f64 / seconds, scale.synced as f64 / made as f64])
 }

@@ -1,16 +1,18 @@
 //! One store with one worker and two connections, served as a server's worker serves them, from bytes to bytes.
 
+use varve_acl::{KnownCommands, RuleContext, User};
 use varve_commands::commands;
-use varve_exec::batch::{Batch, TurnState};
+use varve_exec::batch::{Batch, ScriptParts, TurnState};
 use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::tracking::Tracking;
-use varve_exec::{CommandTable, LargeArguments, Session};
+use varve_exec::{CommandSet, CommandTable, LargeArguments, Session};
 use varve_protocol::{Parser, Reply, RequestLimits};
+use varve_scripts::{Keeper, Scripts};
 use varve_store::{Author, LogGeometry, Observer, Options, Store, StoreWorker};
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Milliseconds of Unix time at which everything begins.
@@ -32,7 +34,15 @@ pub(crate) enum Setting {
     Events,
     /// The second connection tracks what it reads (`CLIENT TRACKING ON`).
     Tracking,
+    /// The second connection is that of a user with the right to all commands, but only to keys of three patterns. The
+    /// keys of the loops fit the last one alone.
+    Rights,
+    /// There are scripts and functions.
+    Scripts,
 }
+
+/// The rules of the user of [`Setting::Rights`].
+const RULES: [&[u8]; 5] = [b"on", b"+@all", b"~session:*:data", b"~job:*", b"~k*"];
 
 /// Requests that one connection sends together.
 #[derive(Debug, Default)]
@@ -46,10 +56,17 @@ struct Client {
     session: Session,
 }
 
+/// All commands with those about scripts.
+fn with_scripts() -> &'static CommandSet {
+    static ALL: LazyLock<CommandSet> =
+        LazyLock::new(|| CommandSet::new(&[varve_commands::FAMILIES, varve_scripts::FAMILIES].concat()));
+    &ALL
+}
+
 pub(crate) struct Connections {
     worker: StoreWorker,
     batch: Batch,
-    commands: CommandTable,
+    commands: Arc<CommandTable>,
     clients: Vec<Client>,
     bodies: LargeArguments,
     out: Reply,
@@ -63,10 +80,11 @@ impl Connections {
         let store = Store::new(&Options { seed: SEED, geometry, ..Options::default() }).expect("an address range");
         let session = |number: usize| Session::new(number as u64 + 1, NOW_MS, true);
         let client = |number| Client { parser: Parser::new(RequestLimits::default()), session: session(number) };
+        let commands = if setting == Setting::Scripts { with_scripts() } else { commands() };
         let mut connections = Connections {
             worker: store.worker(0),
-            batch: Batch::new(CommandStats::new(commands().ids())),
-            commands: CommandTable::new(commands()),
+            batch: Batch::new(CommandStats::new(commands.ids())),
+            commands: Arc::new(CommandTable::new(commands)),
             clients: (0..CLIENTS).map(client).collect(),
             bodies: LargeArguments::default(),
             out: Reply::new(),
@@ -83,6 +101,13 @@ impl Connections {
                 store.set_observer(Arc::new(Readers::default()));
                 store.observe(true);
                 connections.clients[CLIENTS - 1].session.track(Tracking { on: true, ..Tracking::default() });
+            }
+            Setting::Rights => connections.clients[CLIENTS - 1].session.authenticate(user_of_three_patterns()),
+            Setting::Scripts => {
+                let scripts = Arc::new(Scripts::default());
+                let keeper = || Box::new(Keeper::new(Arc::clone(&scripts)));
+                let (worker, table) = (store.script_worker(0), Arc::clone(&connections.commands));
+                connections.batch.set_scripts(ScriptParts { worker, table, keeper: keeper(), aside: keeper() });
             }
         }
         connections
@@ -117,6 +142,17 @@ impl Connections {
             match turn.state {
                 // A client that waits is served by a request of the other one, before it sends again.
                 TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Blocked(_) => {}
+                // It was kept from its core for a slice.
+                TurnState::Script(mut script) => {
+                    let ended = loop {
+                        match script.go_on() {
+                            Ok(ended) => break ended,
+                            Err(rests) => script = rests,
+                        }
+                    };
+                    let again = batch.end_script(ended, worker, Some(&mut *session), out);
+                    assert!(again.is_none(), "it names no command on the whole keyspace");
+                }
                 other => panic!("a loop of commands on keys: {other:?}"),
             }
             input = &mut input[turn.consumed..];
@@ -133,6 +169,14 @@ impl Connections {
         self.now_ms += 10;
         self.worker.background(self.now_ms, Duration::from_secs(60));
     }
+}
+
+fn user_of_three_patterns() -> Arc<User> {
+    let known = KnownCommands::new(commands().rows());
+    let context = RuleContext { commands: &known, all_channels: true };
+    let mut user = User::new(b"three", &context);
+    RULES.iter().for_each(|rule| user.apply(rule, &context).expect("a rule"));
+    Arc::new(user)
 }
 
 /// Stands for the subscribers of a server: counts the bytes that they would be sent.

@@ -30,8 +30,17 @@
 //! | zties | ZADD of a new member, all scores equal | leaves in the order of members |
 //! | exec | MULTI, SET, GET, INCR, EXEC, in turn | queued commands, a transaction that holds its shards |
 //! | served | BLPOP by one client, LPUSH by the other, in turn | a waiter that is entered, served and taken out |
+//! | xadd | XADD of two short fields, of 20 streams that are trimmed to about 1000 entries | entries appended to a node, a head that goes |
+//! | xgroup | XADD, XREADGROUP of one entry and XACK, in turn, of 20 streams | a group's cursor, entries that are pending and acknowledged |
+//! | hexpire | HEXPIRE of a field, in turn of a big hash and of small ones | fields that get another time, the wheel's entry |
+//! | hgetex | HGETEX of a field with EX and with PERSIST, in turn of a big hash and of small ones | a field that is read, and gets and loses a time |
+//! | rget, rset | as get and set, by a user with three patterns of keys | a right to a command and to a key |
+//! | rmget | as mget, by a user with three patterns of keys | what each further key costs |
 //! | events | SET of a random key, keyspace events on | an event that is published on two channels |
 //! | tracked | 10 GETs by a client that tracks, 10 SETs by the other, in turn | reads that are remembered, changes that are reported |
+//! | script | EVALSHA of a SET and a GET of a random key | a script's place, its stack and state, its commands, their replies |
+//! | fcall | the same by FCALL | the state of functions, taken out and put back |
+//! | empty | EVALSHA of a script that does nothing | what every script costs |
 //! | fresh | GET and SET of random keys in turn, time passes between batches | background steps of a new store |
 //! | lived | the same in a store where values have grown, and with many collections and databases are gone | background steps of an old one: at most 5% more than fresh |
 //! | watched | WATCH by one client, 8 SETs by the other, UNWATCH, in turn | a key that is watched, changes while keys are watched |
@@ -68,6 +77,10 @@ const fn alone(
 
 fn first(_: u64) -> usize {
     0
+}
+
+fn second(_: u64) -> usize {
+    1
 }
 
 const KEYS: u64 = 20_000;
@@ -116,12 +129,55 @@ pub(crate) const SCRIPTS: &[Script] = &[
     alone("zties", KEYS, fill_ties, zties),
     alone("exec", KEYS + COUNTERS, set_key_or_counter, transaction),
     Script { client: served_by, ..alone("served", KEYS, set_key, served) },
+    alone("xadd", STREAMS * STREAM_ENTRIES, xadd, xadd),
+    alone("xgroup", STREAMS, make_group, xgroup),
+    alone("hexpire", KEYS + SMALL_HASHES, fill_hash, hexpire),
+    alone("hgetex", KEYS + SMALL_HASHES, fill_hash, hgetex),
+    Script { setting: Setting::Rights, client: second, ..alone("rget", KEYS, set_key, get) },
+    Script { setting: Setting::Rights, client: second, ..alone("rset", KEYS, set_key, set) },
+    Script { setting: Setting::Rights, client: second, ..alone("rmget", KEYS, set_key, mget) },
     Script { setting: Setting::Events, ..alone("events", KEYS, set_key, set) },
     Script { setting: Setting::Tracking, client: tracked_by, ..alone("tracked", KEYS, set_key, tracked) },
     Script { client: watched_by, ..alone("watched", KEYS, set_key, watched) },
+    Script { setting: Setting::Scripts, ..alone("script", KEYS + LOADS, load_and_set_key, evalsha) },
+    Script { setting: Setting::Scripts, ..alone("fcall", KEYS + LOADS, load_and_set_key, fcall) },
+    Script { setting: Setting::Scripts, ..alone("empty", LOADS, load_and_set_key, evalsha_of_nothing) },
     Script { ages: true, ..alone("fresh", KEYS, set_key, get_or_set) },
     Script { ages: true, ..alone("lived", LIFE + KEYS, live_and_set_key, get_or_set) },
 ];
+
+/// A write and a read of one key, and its name; a script that does nothing, and its name.
+const BODY: &str = "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1])";
+const BODY_SHA: &str = "2b20e84ba26251fc86a627f03be6dd614b31bac8";
+const EMPTY: &str = "return 1";
+const EMPTY_SHA: &str = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+const LIBRARY: &str = "#!lua name=loops\nredis.register_function('write', function(KEYS, ARGV) \
+                       redis.call('SET', KEYS[1], ARGV[1]) return redis.call('GET', KEYS[1]) end)";
+/// Requests that load these.
+const LOADS: u64 = 3;
+
+fn load_and_set_key(n: u64, out: &mut Vec<u8>) {
+    match n {
+        0 => encode(out, &["SCRIPT", "LOAD", BODY]),
+        1 => encode(out, &["SCRIPT", "LOAD", EMPTY]),
+        2 => encode(out, &["FUNCTION", "LOAD", LIBRARY]),
+        _ => set_key(n - LOADS, out),
+    }
+}
+
+fn evalsha(n: u64, out: &mut Vec<u8>) {
+    let key = name('k', draw(n, KEYS));
+    encode(out, &[b"EVALSHA".as_slice(), BODY_SHA.as_bytes(), b"1", key.as_bytes(), &value(n, 40)]);
+}
+
+fn fcall(n: u64, out: &mut Vec<u8>) {
+    let key = name('k', draw(n, KEYS));
+    encode(out, &[b"FCALL".as_slice(), b"write", b"1", key.as_bytes(), &value(n, 40)]);
+}
+
+fn evalsha_of_nothing(_: u64, out: &mut Vec<u8>) {
+    encode(out, &["EVALSHA", EMPTY_SHA, "0"]);
+}
 
 /// A number below `below` that looks drawn, the same for the same `n`.
 fn draw(n: u64, below: u64) -> u64 {
@@ -230,11 +286,55 @@ fn small_field(number: u64) -> String {
 }
 
 fn hget(n: u64, out: &mut Vec<u8>) {
+    let (key, field) = some_field(n);
+    encode(out, &["HGET", &key, &field]);
+}
+
+/// A field of the big hash or of a small one, which is there.
+fn some_field(n: u64) -> (String, String) {
     if n.is_multiple_of(2) {
-        encode(out, &["HGET", "hash", &name('f', draw(n, KEYS))]);
+        ("hash".to_owned(), name('f', draw(n, KEYS)))
     } else {
-        let field = small_field(draw(!n, SMALL_HASH_FIELDS));
-        encode(out, &["HGET", &name('h', draw(n, SMALL_HASHES)), &field]);
+        (name('h', draw(n, SMALL_HASHES)), small_field(draw(!n, SMALL_HASH_FIELDS)))
+    }
+}
+
+fn hexpire(n: u64, out: &mut Vec<u8>) {
+    let (key, field) = some_field(n);
+    encode(out, &["HEXPIRE", &key, &(1_000 + draw(n + 1, 1_000)).to_string(), "FIELDS", "1", &field]);
+}
+
+fn hgetex(n: u64, out: &mut Vec<u8>) {
+    let (key, field) = some_field(n / 2);
+    if draw(n + 1, 2) == 0 {
+        encode(out, &["HGETEX", &key, "EX", &(1_000 + draw(n, 1_000)).to_string(), "FIELDS", "1", &field]);
+    } else {
+        encode(out, &["HGETEX", &key, "PERSIST", "FIELDS", "1", &field]);
+    }
+}
+
+const STREAMS: u64 = 20;
+/// Entries to which a stream is trimmed, as far as whole nodes go.
+const STREAM_ENTRIES: u64 = 1_000;
+
+fn xadd(n: u64, out: &mut Vec<u8>) {
+    let (key, most) = (name('x', n % STREAMS), STREAM_ENTRIES.to_string());
+    let (one, two) = (draw(n, 100_000).to_string(), draw(!n, 100).to_string());
+    encode(out, &["XADD", &key, "MAXLEN", "~", &most, "*", "job", &one, "tries", &two]);
+}
+
+fn make_group(n: u64, out: &mut Vec<u8>) {
+    encode(out, &["XGROUP", "CREATE", &name('x', n), "group", "$", "MKSTREAM"]);
+}
+
+/// An entry's life: it is added, given to a consumer and acknowledged. Its ID is the request's number.
+fn xgroup(n: u64, out: &mut Vec<u8>) {
+    let entry = n / 3;
+    let (key, id) = (name('x', entry % STREAMS), format!("{}-0", entry + 1));
+    match n % 3 {
+        0 => encode(out, &["XADD", &key, &id, "job", &draw(n, 100_000).to_string(), "tries", "0"]),
+        1 => encode(out, &["XREADGROUP", "GROUP", "group", "worker", "COUNT", "1", "STREAMS", &key, ">"]),
+        _ => encode(out, &["XACK", &key, "group", &id]),
     }
 }
 

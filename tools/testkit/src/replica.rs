@@ -45,17 +45,11 @@ impl Replica {
         let mut replica = Replica { stream, input: Vec::new(), consumed: 0, offset: 0 };
         replica.send(&["PSYNC", "?", "-1"])?;
         let end = Instant::now() + SYNC_LIMIT;
-        let greeting = replica.line(end)?;
+        let greeting = replica.full_line(end)?;
         let offset = greeting.strip_prefix("+FULLRESYNC ").and_then(|rest| rest.split(' ').nth(1));
         let offset = offset.and_then(|text| text.parse().ok());
         let Some(offset) = offset else { return Err(io::Error::other(greeting)) };
-        // While the snapshot is made, the server sends empty lines to keep the connection alive.
-        let head = loop {
-            let line = replica.line(end)?;
-            if !line.is_empty() {
-                break line;
-            }
-        };
+        let head = replica.full_line(end)?;
         let bytes = head.strip_prefix('$').and_then(|text| text.parse::<usize>().ok());
         let Some(mut left) = bytes else { return Err(io::Error::other(format!("no snapshot: {head}"))) };
         while left > 0 {
@@ -69,6 +63,17 @@ impl Replica {
         replica.offset = offset;
         replica.acknowledge()?;
         Ok(replica)
+    }
+
+    /// The next line that is not empty: before an instant, and while the snapshot is made, the server sends empty lines to keep
+    /// the connection alive.
+    fn full_line(&mut self, end: Instant) -> io::Result<String> {
+        loop {
+            let line = self.line(end)?;
+            if !line.is_empty() {
+                return Ok(line);
+            }
+        }
     }
 
     /// The next command of the stream; None if none came within `limit`.

@@ -24,7 +24,7 @@ const RUNS: &[Long] = &[
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
-    Long { name: "peer", about: "Redis's own suite three times", run: peer },
+    Long { name: "peer", about: "Redis's own suite three times, then 20 minutes of its damaged payloads", run: peer },
     Long { name: "package", about: "the package installed, run and removed in a fresh Debian", run: package },
     Long { name: "tls", about: "Redis's own suite by TLS", run: tls },
 ];
@@ -87,7 +87,8 @@ fn chains() -> Tally {
 }
 
 fn peer() -> Tally {
-    (0..3).fold(setup::packages(), |tally, _| tally.and(|| peer::run(&Choice::of(&[], Over::Tcp))))
+    let thrice = (0..3).fold(setup::packages(), |tally, _| tally.and(|| peer::run(&Choice::of(&[], Over::Tcp))));
+    thrice.and(|| peer::run(&Choice::fuzzer_at_length()))
 }
 
 fn tls() -> Tally {

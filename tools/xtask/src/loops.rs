@@ -24,7 +24,8 @@ const GROWTH_PERCENT_MAX: f64 = 3.0;
 const LOOPS: &[&str] = &[
     "get", "mget", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "hfew", "hmany",
     "sfew", "smany", "zfew", "zmany", "hmid", "hbig", "smid", "sbig", "zmid", "zbig", "spop", "zadd", "zpopmin",
-    "zrange", "zties", "zscore", "zrank", "zrem", "exec", "served", "events", "tracked", "watched", "fresh", "lived",
+    "zrange", "zties", "zscore", "zrank", "zrem", "exec", "served", "xadd", "xgroup", "hexpire", "hgetex", "rget",
+    "rset", "rmget", "events", "tracked", "watched", "script", "fcall", "empty", "fresh", "lived",
 ];
 /// A store that has lived long, and a new one: by how many percent the first may cost more.
 const LIVED: (&str, &str, f64) = ("lived", "fresh", 5.0);

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod certificates;
 mod lanes;
 mod licences;
 mod long;
@@ -145,7 +146,7 @@ fn main() -> ExitCode {
         Task::Package => package::all(),
         Task::Peer { units, no_skips, tls } => {
             let over = if tls { peer::Over::Tls } else { peer::Over::Tcp };
-            setup::packages().and(|| peer::run(&peer::Choice { units, over, no_skips }))
+            setup::packages().and(|| peer::run(&peer::Choice { units, over, no_skips, at_length: false }))
         }
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),

@@ -10,9 +10,13 @@
 //! The tests of redis-py's cache, RESP3 only, look for an invalidation without waiting as soon as another connection's
 //! write is answered. With several workers it is then on its way, but may not have come: there they would fail at times.
 //!
-//! Tests that want a cluster, modules or TLS are left out by the suite's own markers. A skip that matches no test fails
-//! the run, so the list cannot outlive its reasons.
+//! The server has a port for TLS as well, with certificates where the suite looks for them: its own tests of TLS and those of
+//! its cache by TLS go there.
+//!
+//! Tests that want a cluster or modules are left out by the suite's own markers. A skip that matches no test fails the run, so
+//! the list cannot outlive its reasons.
 
+use crate::certificates;
 use crate::setup;
 use crate::shell::{Tally, command, run, say, server_binary, step, tools_dir, workspace};
 use std::fs;
@@ -43,9 +47,13 @@ const MODULES: &[&str] = &[
     "test_pubsub",
     "test_retry",
     "test_scripting",
+    "test_ssl",
     "test_utils",
 ];
 
+/// Where the suite looks for certificates, and the name of the server's.
+const CERTIFICATES: &str = "dockers/standalone/tls";
+const SERVER_NAME: &str = "redis";
 /// Seconds that one test may take, and one protocol's run.
 const TEST_LIMIT: &str = "--timeout=30";
 const RUN_LIMIT: &str = "--session-timeout=300";
@@ -117,6 +125,7 @@ fn prepare() -> Result<PathBuf, String> {
     let mut tar = command("tar", &["-C".as_ref(), suite.as_os_str(), "-xzf".as_ref(), archive.as_os_str()]);
     tar.args(["--strip-components=1", "--wildcards", "*/tests"]);
     run(&mut tar)?;
+    certificates::make(&suite.join(CERTIFICATES), &[SERVER_NAME, "client"])?;
     Ok(suite)
 }
 
@@ -133,8 +142,9 @@ fn one_protocol(suite: &Path, resp: &str, words: &[String]) -> Result<String, St
     let mut pytest = Command::new(setup::venv_python());
     pytest.args(["-m", "pytest", "-p", "redis_py_plugin", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto"]);
     pytest.args(["-q", "-rfE", "--tb=short", "--disable-warnings", TEST_LIMIT, RUN_LIMIT, "--protocol", resp]);
-    pytest.args(["-m", "not onlycluster and not redismod and not ssl", "--redis-url"]);
+    pytest.args(["-m", "not onlycluster and not redismod", "--redis-url"]);
     pytest.arg(format!("redis://127.0.0.1:{}/0", server.port));
+    pytest.args(["--redis-ssl-url", &format!("rediss://127.0.0.1:{}", server.tls_port)]);
     if words.is_empty() {
         pytest.args(modules(suite)).env_remove("VARVE_SKIPS_PART");
     } else {
@@ -181,20 +191,30 @@ fn count(name: &str, text: &str) -> Tally {
 struct Server {
     child: Child,
     port: u16,
+    tls_port: u16,
 }
 
 impl Server {
     fn start(dir: &Path, name: &str, workers: &str) -> Result<Server, String> {
         let io = |error: std::io::Error| error.to_string();
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-        let port = free.map_err(io)?.port();
+        // Both at a time, so that they differ.
+        let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let (plain, tls) = (free().map_err(io)?, free().map_err(io)?);
+        let (port, tls_port) = (plain.local_addr().map_err(io)?.port(), tls.local_addr().map_err(io)?.port());
+        drop((plain, tls));
         let log = fs::File::create(dir.join(format!("server-resp{name}.log"))).map_err(io)?;
         let binary = server_binary();
         let mut server = Command::new(&binary);
         server.args(["--bind", "127.0.0.1", "--save", "", "--enable-debug-command", "yes", "--dir"]).arg(dir);
         server.args(["--io-threads", workers, "--port", &port.to_string()]).stdin(Stdio::null()).stdout(log);
+        server.args(["--tls-port", &tls_port.to_string(), "--tls-auth-clients", "optional"]);
+        let files = [("cert", SERVER_NAME, "crt"), ("key", SERVER_NAME, "key"), ("ca-cert", "ca", "crt")];
+        for (setting, name, kind) in files {
+            let path = dir.join(CERTIFICATES).join(format!("{name}.{kind}"));
+            server.arg(format!("--tls-{setting}-file")).arg(path);
+        }
         let child = server.spawn().map_err(|error| format!("{}: {error}; build it first", binary.display()))?;
-        let server = Server { child, port };
+        let server = Server { child, port, tls_port };
         let end = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
             if Instant::now() > end {

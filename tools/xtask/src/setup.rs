@@ -48,6 +48,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("objcopy", "binutils"),
     ("groff", "groff-base"),
     ("faketime", "faketime"),
+    ("sidekiq", "ruby-sidekiq"),
 ];
 
 /// Installs the packages that are missing.

@@ -5,7 +5,7 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_rdb::{ValueReader, dump};
 
 use super::encoding::{LongDump, whole};
-use super::restoring::{LongRestore, Measure, Options, insert, put};
+use super::restoring::{LongRestore, Measure, Options, insert, put, refused};
 use crate::errors;
 use crate::grammar::integer;
 
@@ -18,14 +18,14 @@ fn dump_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.out.null();
         return Ok(());
     }
+    let pinned = ctx.session.rdb_version();
     if ctx.session.takes_parts()
-        && let Some(rest) = LongDump::begin(&mut ctx.tx, &key)
+        && let Some(rest) = LongDump::begin(&mut ctx.tx, &key, pinned)
     {
         ctx.go_on(Box::new(rest));
         return Ok(());
     }
-    let payload = whole(&mut ctx.tx, &key);
-    match payload {
+    match whole(&mut ctx.tx, &key, pinned)? {
         Some(payload) => ctx.out.bulk(&payload),
         None => ctx.out.null(),
     }
@@ -65,10 +65,11 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return restore_in_parts(ctx, options);
     }
     let (dialect, typed) = dump::open(payload).ok_or(errors::DUMP_CHECKSUM)?;
-    let reader = || ValueReader::of_dump(dialect, typed).map_err(|_| errors::DUMP_FORMAT);
+    let refused = |error| refused(key.bytes, error);
+    let reader = || ValueReader::of_dump(dialect, typed).map_err(refused);
     let mut measure = Measure::new(reader()?);
     let size = loop {
-        match measure.step()? {
+        match measure.step().map_err(refused)? {
             Some(size) => break size,
             None if in_parts => return restore_in_parts(ctx, options),
             None => {}

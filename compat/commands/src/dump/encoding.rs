@@ -7,12 +7,13 @@
 //! The payload is compressed and summed part by part, with no shard held. A string that lies in a run of its own is not
 //! compressed: a compressed string cannot be made in parts, and one of megabytes would keep its worker for as long.
 
-use varve_exec::{Ongoing, Progress};
+use varve_exec::{CmdResult, Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_rdb::Payload;
 use varve_store::{EntryReader, Key, Pin, StreamId, StreamOutline, StreamPart, Tx, Type, ValuePart, WholeReader};
 
 use super::value::{begin_payload, put_count, put_part, put_value};
+use crate::errors;
 
 /// Bytes of a long string that are taken over at once.
 const TEXT_PART_BYTES: usize = 512 << 10;
@@ -20,14 +21,18 @@ const TEXT_PART_BYTES: usize = 512 << 10;
 /// Bytes of a payload from which on it is sent from where it lies, and not copied among the replies.
 const PINNED_MIN_BYTES: usize = 256 << 10;
 
-/// A value as a payload; None without the key. No hit or miss is counted.
-pub(crate) fn whole(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Vec<u8>> {
+/// A value as a payload, in the version that is pinned, if one is; None without the key. No hit or miss is counted.
+///
+/// # Errors
+/// The pinned version has no place for the value.
+pub(crate) fn whole(tx: &mut Tx<'_>, key: &Key<'_>, pinned: Option<u16>) -> CmdResult<Option<Vec<u8>>> {
     let payload = tx.look(key, |value| {
-        let mut payload = begin_payload(value);
+        let mut payload = begin_payload(value, pinned)?;
         put_value(value, payload.encoded());
-        payload
+        Ok(payload)
     });
-    payload.map(Payload::seal)
+    let payload = payload.transpose().map_err(errors::rdb_version)?;
+    Ok(payload.map(Payload::seal))
 }
 
 /// Where the parts of a long value come from.
@@ -48,13 +53,14 @@ pub(crate) struct LongDump {
 }
 
 impl LongDump {
-    /// Begins the payload of a key's value, if it is long. No hit or miss is counted.
-    pub(crate) fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<LongDump> {
+    /// Begins the payload of a key's value, if it is long and the version that is pinned has a place for it. No hit or miss
+    /// is counted.
+    pub(crate) fn begin(tx: &mut Tx<'_>, key: &Key<'_>, pinned: Option<u16>) -> Option<LongDump> {
         let (ty, pin, stream, least_ms, mut payload) = tx.look(key, |value| {
-            let mut payload = begin_payload(value);
+            let mut payload = begin_payload(value, pinned).ok()?;
             put_count(value, payload.encoded());
-            (value.ty(), value.pin(), value.stream(), value.fields_due_ms(), payload)
-        })?;
+            Some((value.ty(), value.pin(), value.stream(), value.fields_due_ms(), payload))
+        })??;
         let source = match ty {
             Type::String => Source::Text(pin?, 0),
             _ if !tx.is_long(key) => return None,

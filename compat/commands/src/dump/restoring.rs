@@ -19,7 +19,7 @@ use varve_exec::notify::{Class, Effect, Words, did_remove};
 use varve_exec::{CmdResult, CommandError, Ongoing, Progress};
 use varve_protocol::{Args, OwnedArgs, Reply};
 use varve_rdb::crc::{Crc64, agrees};
-use varve_rdb::{Dialect, Distinct, Kind, Part, StringReader, ValueReader, dump};
+use varve_rdb::{Dialect, Distinct, Kind, Part, ReadError, ReadFault, StringReader, ValueReader, dump};
 use varve_store::{FilledExtent, Key, OpenExtent, Removal, StringForm, Ttl, Tx, Type, Unpublished, VALUE_BYTES_MAX};
 
 use super::insertion::{Insertion, check};
@@ -110,34 +110,52 @@ impl<R: Read> Measure<R> {
     ///
     /// # Errors
     /// The value has no parts, has one twice, or is nothing that the store keeps.
-    pub(super) fn step(&mut self) -> CmdResult<Option<Size>> {
+    pub(super) fn step(&mut self) -> Result<Option<Size>, ReadError> {
         let begin = self.size;
-        while let Some(part) = self.reader.next_part().map_err(|_| errors::DUMP_FORMAT)? {
-            // It is inserted without a fault, or not at all: what the store does not take is found here.
-            check(&part).map_err(|_| errors::DUMP_FORMAT)?;
-            let text = match part {
-                Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
-                Part::Pair(field, value) | Part::DatedPair(field, value, _) => field.len() + value.len(),
-                Part::Entry(..) | Part::Tail(_) => 0,
-                Part::Group(name, ..) | Part::Consumer(name, ..) => {
-                    self.groups.collect(part).map_err(|_| errors::DUMP_FORMAT)?;
-                    name.len() + GROUP_BYTES
-                }
-                Part::Pending(..) | Part::Owned(_) => {
-                    self.groups.collect(part).map_err(|_| errors::DUMP_FORMAT)?;
-                    0
-                }
+        while let Some(part) = self.reader.next_part()? {
+            let Measure { distinct, groups, size, .. } = self;
+            let text = match look_at(&part, distinct, groups) {
+                Ok(text) => text,
+                Err(fault) => return Err(self.reader.error(fault)),
             };
-            self.distinct.add(&part).map_err(|_| errors::DUMP_FORMAT)?;
-            self.size.bytes += text as u64 + ELEMENT_BYTES;
-            self.size.parts += 1;
-            if self.size.parts - begin.parts >= MEASURE_PARTS || self.size.bytes - begin.bytes >= MEASURE_BYTES {
+            size.bytes += text as u64 + ELEMENT_BYTES;
+            size.parts += 1;
+            if size.parts - begin.parts >= MEASURE_PARTS || size.bytes - begin.bytes >= MEASURE_BYTES {
                 return Ok(None);
             }
         }
-        self.groups.finish().map_err(|_| errors::DUMP_FORMAT)?;
-        if self.size.parts > 0 { Ok(Some(self.size)) } else { Err(errors::DUMP_FORMAT) }
+        self.groups.finish().map_err(|fault| self.reader.error(fault))?;
+        if self.size.parts > 0 { Ok(Some(self.size)) } else { Err(self.reader.error(ReadFault::Empty)) }
     }
+}
+
+/// Looks at a part of a value, and gives the bytes of its texts: what the store would not take is found here, so that a value
+/// is inserted without a fault or not at all.
+fn look_at(part: &Part<'_>, distinct: &mut Distinct, groups: &mut GroupMaker) -> Result<usize, ReadFault> {
+    check(part)?;
+    let bytes = match *part {
+        Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
+        Part::Pair(field, value) | Part::DatedPair(field, value, _) => field.len() + value.len(),
+        Part::Entry(..) | Part::Tail(_) => 0,
+        Part::Group(name, ..) | Part::Consumer(name, ..) => {
+            groups.collect(*part)?;
+            name.len() + GROUP_BYTES
+        }
+        Part::Pending(..) | Part::Owned(_) => {
+            groups.collect(*part)?;
+            0
+        }
+    };
+    distinct.add(part)?;
+    Ok(bytes)
+}
+
+/// A payload is refused: its client learns that its format is bad, and the log has where and why. A key that was damaged
+/// elsewhere is found so.
+#[cold]
+pub(super) fn refused(key: &[u8], error: ReadError) -> CommandError {
+    tracing::warn!("RESTORE has refused a payload: {}", error.of_key(key));
+    errors::DUMP_FORMAT
 }
 
 /// Makes a value that has been read once that of a key which is not there.
@@ -267,7 +285,12 @@ impl LongRestore {
     fn reader(&self) -> CmdResult<ValueReader<PayloadBytes>> {
         let number = self.args.args().get(3).first().filter(|_| self.typed_bytes > 0);
         let number = *number.ok_or(errors::DUMP_FORMAT)?;
-        ValueReader::of(self.dialect, number, self.value(), self.typed_bytes).map_err(|_| errors::DUMP_FORMAT)
+        ValueReader::of(self.dialect, number, self.value(), self.typed_bytes).map_err(|error| self.refused(error))
+    }
+
+    /// The payload is refused.
+    fn refused(&self, error: ReadError) -> CommandError {
+        refused(self.args.args().get(1), error)
     }
 
     /// The bytes of the value.
@@ -279,7 +302,7 @@ impl LongRestore {
     fn after_sum(&self, tx: &Tx<'_>) -> CmdResult<Stage> {
         let reader = self.reader()?;
         if reader.kind() == Kind::String {
-            let pieces = StringReader::new(self.value()).map_err(|_| errors::DUMP_FORMAT)?;
+            let pieces = StringReader::new(self.value()).map_err(|error| self.refused(error))?;
             if let Some(run) = begin_run(tx, &pieces)? {
                 return Ok(Stage::Fill(Box::new(pieces), run));
             }
@@ -302,7 +325,8 @@ impl LongRestore {
                 Ok(Progress::More)
             }
             Stage::Measure(measure) => {
-                if let Some(size) = measure.step()? {
+                let size = measure.step();
+                if let Some(size) = size.map_err(|error| self.refused(error))? {
                     self.size = size;
                     tx.admit(size.bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
                     return self.begin(tx);
@@ -310,7 +334,7 @@ impl LongRestore {
                 Ok(Progress::More)
             }
             Stage::Fill(pieces, run) => {
-                if fill(tx, pieces, run, FILL_BYTES)? {
+                if fill(tx, self.args.args().get(1), pieces, run, FILL_BYTES)? {
                     let Stage::Fill(_, run) = std::mem::replace(&mut self.stage, Stage::Publish(New::Small)) else {
                         unreachable!("a run was filled")
                     };
@@ -423,11 +447,17 @@ fn begin_run<R: Read>(tx: &Tx<'_>, pieces: &StringReader<R>) -> CmdResult<Option
 ///
 /// # Errors
 /// The string is damaged, or the limit leaves no room.
-fn fill<R: Read>(tx: &mut Tx<'_>, pieces: &mut StringReader<R>, run: &mut OpenExtent, most: usize) -> CmdResult<bool> {
+fn fill<R: Read>(
+    tx: &mut Tx<'_>,
+    key: &[u8],
+    pieces: &mut StringReader<R>,
+    run: &mut OpenExtent,
+    most: usize,
+) -> CmdResult<bool> {
     tx.admit(most.min(run.len() - run.filled()) as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     let begin = run.filled();
     while run.filled() - begin < most {
-        let Some(piece) = pieces.next_piece().map_err(|_| errors::DUMP_FORMAT)? else { return Ok(true) };
+        let Some(piece) = pieces.next_piece().map_err(|error| refused(key, error))? else { return Ok(true) };
         run.push(piece);
     }
     Ok(false)

@@ -100,7 +100,7 @@ impl GroupMaker {
             }
             Part::Consumer(name, seen_ms, _) => {
                 if !group.meet(name, seen_ms, true) {
-                    return Err(ReadFault::Odd("a group has a consumer twice"));
+                    return Err(ReadFault::Odd("Duplicate stream consumer detected in a group"));
                 }
                 *consumer = group.consumer(name).expect("it was added").number();
             }

@@ -1,5 +1,6 @@
 //! From the store's values to RDB's.
 
+use varve_rdb::format::TooOld;
 use varve_rdb::{Kind, LastUse, Listpack, Payload, RdbBuffer, StreamTail};
 use varve_store::{
     Before, PendingEntry, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamNode, Type, ValuePart,
@@ -25,9 +26,13 @@ pub fn begin_entry(value: &Before<'_>, last_use: Option<LastUse>, to: &mut RdbBu
     }
 }
 
-/// Begins the payload of a value.
-pub(super) fn begin_payload(value: &Before<'_>) -> Payload {
-    if value.fields_due_ms().is_some() { Payload::dated_hash() } else { Payload::new(kind_of(value.ty())) }
+/// Begins the payload of a value, in the version that is pinned, if one is.
+///
+/// # Errors
+/// That version has no place for it.
+pub(super) fn begin_payload(value: &Before<'_>, pinned: Option<u16>) -> Result<Payload, TooOld> {
+    let is_dated = value.fields_due_ms().is_some();
+    if is_dated { Payload::dated_hash() } else { Payload::new(kind_of(value.ty())) }.pin(pinned)
 }
 
 /// Appends a value as it stands behind its type and key: the number of its elements, and these.

@@ -10,11 +10,12 @@
 //! draws at once (`varve_store::Pick`), and what is taken out.
 
 use varve_base::rng::Rng;
-use varve_exec::{Ctx, Occupied, Ongoing, Progress, Watching};
+use varve_exec::{CmdResult, Ctx, Occupied, Ongoing, Progress, Watching};
 use varve_protocol::Reply;
 use varve_store::{Key, Pick, Picker, ReadOn, StoreWorker, Tx, Type, ValuePart, WholeReader};
 
 use super::sort_rows::Items;
+use crate::errors;
 
 /// Drawing an element from a copy takes as long as showing this number of them, and picking one from a collection of millions
 /// as long as this.
@@ -23,6 +24,9 @@ const PICK_COST: u64 = 16;
 /// A collection is gathered for draws of one in this number of its elements, and for more of them: the elements that are
 /// not drawn are copied as well.
 const GATHERED_EACH: usize = 16;
+/// Elements that may repeat, drawn at once at most where the reply cannot come in parts: in EXEC, in a script, for a client that
+/// listens. No collection bounds their number, and nobody can end the command: these take some hundred milliseconds.
+const AT_ONCE_MAX: usize = 1_000_000;
 /// Bytes of a reply that an element has at least: an empty bulk string.
 const ELEMENT_BYTES_MIN: usize = 6;
 /// Elements, and about their bytes, that one step replies with.
@@ -75,24 +79,31 @@ impl Draw {
 /// Begins to draw from a collection of this type over several turns; false, and nothing is done, if the elements are to be
 /// drawn at once. Draws with repetition whose reply is sure to pass the ceiling of replies are not begun: their number is the
 /// client's alone, and no collection bounds it.
-pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw: Draw) -> bool {
+///
+/// # Errors
+/// More elements that may repeat are to be drawn at once than may be.
+pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw: Draw) -> CmdResult<bool> {
     let (Pick::Any(most) | Pick::Distinct(most)) = draw.pick;
-    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(most as u64, PICK_COST) || ctx.tx.type_of(key) != Some(ty) {
-        return false;
+    if !ctx.tx.is_long_work(most as u64, PICK_COST) || ctx.tx.type_of(key) != Some(ty) {
+        return Ok(false);
+    }
+    if !ctx.session.takes_parts() {
+        let too_many = matches!(draw.pick, Pick::Any(count) if count > AT_ONCE_MAX);
+        return if too_many { Err(errors::too_many_at_once(AT_ONCE_MAX)) } else { Ok(false) };
     }
     let len = ctx.tx.look(key, |value| value.len()).map_or(0, |len| len as usize);
     let count = draw.count(len);
     let is_few = count < len / GATHERED_EACH;
     if !ctx.tx.is_long_work(count as u64, if is_few { PICK_COST } else { DRAW_COST }) {
-        return false;
+        return Ok(false);
     }
     if let Pick::Any(_) = draw.pick
         && !ctx.out.admits(count.saturating_mul(ELEMENT_BYTES_MIN))
     {
-        return true;
+        return Ok(true);
     }
     if is_few {
-        return pick_in_parts(ctx, key, ty, draw);
+        return Ok(pick_in_parts(ctx, key, ty, draw));
     }
     let mut rest = LongDraw::new(draw, Rng::seeded(ctx.tx.draw_seed()));
     match ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") {
@@ -103,7 +114,7 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
         }
     }
     ctx.go_on(Box::new(rest));
-    true
+    Ok(true)
 }
 
 /// Begins to pick elements of which there are many times as many; false, and nothing is done, if the key is on its way to

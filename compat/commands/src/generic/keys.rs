@@ -2,8 +2,8 @@
 
 use varve_catalog::{Acl, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, key};
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows, WideCtx};
-use varve_store::{Key, Tx};
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
+use varve_store::{Drawn, Key, Tx};
 
 pub(super) const ROWS: FileRows = &[DEL, UNLINK, EXISTS, TOUCH, TYPE, RANDOMKEY];
 
@@ -119,10 +119,11 @@ const TYPE: Command = Command::new(
 );
 
 /// RANDOMKEY
-fn randomkey(ctx: &mut WideCtx<'_>) -> CmdResult {
-    match ctx.store.random_key(ctx.worker, ctx.session.db()) {
-        Some(key) => ctx.out.bulk(&key),
-        None => ctx.out.null(),
+fn randomkey(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    match ctx.tx.random_key() {
+        Drawn::Key(key) => ctx.out.bulk(&key),
+        Drawn::Nothing => ctx.out.null(),
+        Drawn::Busy => return ctx.put_back(),
     }
     Ok(())
 }

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use varve_exec::notify::{self, Class, Effect, Words};
-use varve_exec::{CmdResult, Ctx, Occupied, Ongoing, Progress};
+use varve_exec::{CmdResult, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
 use varve_protocol::{Args, OwnedArgs, Reply};
-use varve_store::{Key, StoreWorker, Tx};
+use varve_store::{Key, Tx};
 
 /// Arguments up to which a command runs at once.
 pub(crate) const FEW: usize = 1024;
@@ -87,7 +87,8 @@ pub(crate) fn run_in_parts(ctx: &mut Ctx<'_, '_>, first: usize, each: &'static E
     ctx.go_on_with(|args| {
         let checked = if each.check.is_some() { first } else { args.args().len() };
         let args = Arc::clone(args);
-        Box::new(RestOfArguments { args, each, occupied, first, checked, next: first, number: 0, has_changed: false })
+        let work = RestOfArguments { args, each, first, checked, next: first, number: 0, has_changed: false };
+        Box::new(WhileOccupied { occupied, work })
     });
     true
 }
@@ -96,7 +97,6 @@ pub(crate) fn run_in_parts(ctx: &mut Ctx<'_, '_>, first: usize, each: &'static E
 struct RestOfArguments {
     args: Arc<OwnedArgs>,
     each: &'static Each,
-    occupied: Occupied,
     /// The argument with which the first element begins.
     first: usize,
     /// The first argument that is not checked yet.
@@ -110,7 +110,7 @@ struct RestOfArguments {
 
 impl RestOfArguments {
     /// Works on some elements, and reports them. The shard of the key is held.
-    fn part(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> CmdResult {
+    fn some(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> CmdResult {
         let RestOfArguments { args, each, first, checked, next, number, has_changed, .. } = self;
         let args = args.args();
         if *checked < args.len() {
@@ -141,18 +141,18 @@ impl RestOfArguments {
     }
 }
 
-impl Ongoing for RestOfArguments {
-    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+impl OccupiedWork for RestOfArguments {
+    fn part(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let args = Arc::clone(&self.args);
         let key = tx.key(args.args().get(1));
         if !tx.try_hold_one(tx.shard_of(key.hash)) {
             return Progress::Busy;
         }
-        let part = self.part(tx, &key);
+        let part = self.some(tx, &key);
         if part.is_ok() && self.next < args.args().len() {
             return Progress::More;
         }
-        self.occupied.end(tx, &key);
+        occupied.end(tx, &key);
         match part {
             Ok(()) => {
                 (self.each.reply)(out, self.number);
@@ -162,20 +162,8 @@ impl Ongoing for RestOfArguments {
         }
     }
 
-    fn is_half_done(&self) -> bool {
-        true
-    }
-
     fn held_bytes(&self) -> usize {
         self.args.heap_bytes()
-    }
-
-    fn kept_bytes(&self) -> usize {
-        0
-    }
-
-    fn abandon(&mut self, worker: &mut StoreWorker) {
-        self.occupied.abandon(worker);
     }
 }
 

@@ -22,6 +22,7 @@ mod sort_far;
 mod sort_parts;
 mod sort_pattern;
 mod sort_rows;
+mod string_copy;
 pub(crate) mod texts;
 
 pub(crate) use object::{refcount, shares_integers};

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{Key, StoreWorker, Tx, Type, WholeReader};
+use varve_store::{Key, StoreWorker, StringForm, Ttl, Tx, Type, WholeReader};
 
 use super::building::{Building, Report, after_read};
+use super::string_copy::{PART_BYTES, StringCopy};
 use crate::errors;
 use crate::grammar::{database, is};
 
@@ -99,6 +100,9 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     }
     let free = free && (replace || !ctx.tx.exists(&to));
+    if free && copy_string_in_parts(ctx, &from, (db, replace)) {
+        return Ok(());
+    }
     let done = free && ctx.tx.copy(&from, &to);
     if done {
         ctx.did(&to, Effect::sent(Class::Generic, "copy_to", 1));
@@ -127,6 +131,83 @@ fn copy_in_parts(ctx: &mut Ctx<'_, '_>, from: &Key<'_>, (db, replaces): (u32, bo
         Box::new(LongCopy { args, reader, replaces, building })
     });
     true
+}
+
+/// Begins to copy a large string over several turns; false, and nothing is done, if it is to be copied at once.
+fn copy_string_in_parts(ctx: &mut Ctx<'_, '_>, from: &Key<'_>, (db, replaces): (u32, bool)) -> bool {
+    let len = ctx.tx.glance(from).map_or(0, <[u8]>::len);
+    if len <= PART_BYTES || !ctx.session.takes_parts() {
+        return false;
+    }
+    let Some(copy) = StringCopy::begin(&mut ctx.tx, from) else { return false };
+    ctx.go_on_building(|tx, args| {
+        let mut watching = Watching::default();
+        watching.add(tx, std::iter::once(args.args().get(1)));
+        let (args, watching) = (Arc::clone(args), Some(watching));
+        Box::new(LongStringCopy { args, db, replaces, watching, copy: Some(copy) })
+    });
+    true
+}
+
+/// A COPY of a large string that is under way.
+struct LongStringCopy {
+    args: Arc<OwnedArgs>,
+    db: u32,
+    replaces: bool,
+    /// The source, until the key changes.
+    watching: Option<Watching>,
+    /// The copy so far; the last part takes it.
+    copy: Option<StringCopy>,
+}
+
+impl Ongoing for LongStringCopy {
+    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let copy = self.copy.as_mut().expect("the last part takes it");
+        if !copy.is_whole() {
+            tx.release();
+            if tx.admit(PART_BYTES as u64).is_err() {
+                return Progress::Failed(CommandError::OUT_OF_MEMORY);
+            }
+            copy.copy_some();
+            return Progress::More;
+        }
+        let args = self.args.args();
+        let (from, to) = (tx.key(args.get(1)), tx.key_in(self.db, args.get(2)));
+        let shards = [tx.shard_of(from.hash), tx.shard_of(to.hash)];
+        if !tx.try_hold_all(shards.into_iter(), None) || tx.is_frozen(&to) {
+            return Progress::Busy;
+        }
+        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+            return Progress::Anew;
+        }
+        if tx.exists(&to) {
+            if !self.replaces {
+                out.integer(0);
+                return Progress::Done;
+            }
+            tx.remove(&to);
+        }
+        let expiry = tx.look(&from, |value| value.expiry_ms()).flatten();
+        let copy = self.copy.take().expect("it is whole").finish();
+        tx.adopt(&to, &copy, expiry.map_or(Ttl::Clear, Ttl::At), StringForm::Own);
+        tx.did(&to, Effect::sent(Class::Generic, "copy_to", 1));
+        out.integer(1);
+        Progress::Done
+    }
+
+    fn abandon(&mut self, worker: &mut StoreWorker) {
+        if let Some(watching) = self.watching.take() {
+            watching.abandon(worker);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.args.heap_bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Copying an element of a hash, a set or a sorted set takes as long as showing this number of them.

@@ -10,12 +10,11 @@
 
 use std::sync::Arc;
 
-use varve_exec::{CmdResult, Ctx, Occupied, Ongoing, Progress};
+use varve_exec::{CmdResult, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
 use varve_protocol::{Args, OwnedArgs, Reply};
-use varve_store::{Key, OpenExtent, Pin, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{Key, StringForm, Ttl, Tx};
 
-/// Bytes that are copied in one part: some hundred microseconds.
-const PART_BYTES: usize = 1 << 20;
+use super::string_copy::{PART_BYTES, StringCopy};
 
 /// A write to the string of the first key, whose arguments were checked and whose growth was admitted.
 pub(crate) struct Write<'a> {
@@ -45,12 +44,12 @@ fn copy_first(ctx: &mut Ctx<'_, '_>, run: Run) -> bool {
     if !ctx.session.takes_parts() || !ctx.tx.is_read_in_place(&key) {
         return false;
     }
-    let Some(source) = ctx.tx.pin(&key) else { return false };
-    let Some(copy) = ctx.tx.store().log().begin_extent(source.len()) else { return false };
+    let Some(copy) = StringCopy::begin(&mut ctx.tx, &key) else { return false };
     let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) else { return false };
     let string_bytes_max = ctx.session.string_bytes_max();
     ctx.go_on_with(|args| {
-        Box::new(CopyFirst { args: Arc::clone(args), string_bytes_max, run, occupied, source: Some((source, copy)) })
+        let work = CopyFirst { args: Arc::clone(args), string_bytes_max, run, copy: Some(copy) };
+        Box::new(WhileOccupied { occupied, work })
     });
     true
 }
@@ -60,47 +59,26 @@ struct CopyFirst {
     args: Arc<OwnedArgs>,
     string_bytes_max: usize,
     run: Run,
-    occupied: Occupied,
-    /// The string as it was when the command began, and its copy so far; the last part takes them.
-    source: Option<(Pin, OpenExtent)>,
+    /// The copy so far; the last part takes it.
+    copy: Option<StringCopy>,
 }
 
 impl CopyFirst {
-    /// Copies some more; false if all is there.
-    fn copy_some(&mut self) -> bool {
-        let Some((source, copy)) = &mut self.source else { return false };
-        let (done, mut left) = (copy.filled(), PART_BYTES);
-        if done == source.len() {
-            return false;
-        }
-        while left > 0 && copy.filled() < source.len() {
-            let from = copy.filled();
-            let written = source.next_written(from);
-            copy.skip(written.start - from);
-            let some = &source[written.start..written.end.min(written.start + left)];
-            copy.rest()[..some.len()].copy_from_slice(some);
-            copy.advance(some.len());
-            left -= some.len();
-        }
-        true
-    }
-
     /// Makes the copy the key's value, if the key still has the one that was copied: its time may have come, or databases have been
     /// emptied.
     fn adopt(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) {
-        let Some((source, copy)) = self.source.take() else { return };
-        let copy = copy.finish();
-        let is_same = |pin: Pin| std::ptr::eq(&pin[..], &source[..]);
-        if tx.exists(key) && tx.pin(key).is_some_and(is_same) {
-            tx.adopt(key, &copy, Ttl::Keep, StringForm::Raw);
+        let Some(copy) = self.copy.take() else { return };
+        if copy.is_of(tx, key) {
+            tx.adopt(key, &copy.finish(), Ttl::Keep, StringForm::Raw);
             tx.did_nothing(key);
         }
     }
 }
 
-impl Ongoing for CopyFirst {
-    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
-        if self.copy_some() {
+impl OccupiedWork for CopyFirst {
+    fn part(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        if let Some(copy) = self.copy.as_mut().filter(|copy| !copy.is_whole()) {
+            copy.copy_some();
             return Progress::More;
         }
         let args = Arc::clone(&self.args);
@@ -109,7 +87,7 @@ impl Ongoing for CopyFirst {
             return Progress::Busy;
         }
         self.adopt(tx, &key);
-        self.occupied.end(tx, &key);
+        occupied.end(tx, &key);
         let write = Write { args: args.args(), key, string_bytes_max: self.string_bytes_max };
         match (self.run)(tx, &write, out) {
             Ok(()) => Progress::Done,
@@ -117,19 +95,7 @@ impl Ongoing for CopyFirst {
         }
     }
 
-    fn is_half_done(&self) -> bool {
-        true
-    }
-
     fn held_bytes(&self) -> usize {
         self.args.heap_bytes()
-    }
-
-    fn kept_bytes(&self) -> usize {
-        0
-    }
-
-    fn abandon(&mut self, worker: &mut StoreWorker) {
-        self.occupied.abandon(worker);
     }
 }

@@ -1,6 +1,6 @@
 //! SCAN and KEYS: all keys of a database, filtered.
 //!
-//! SCAN goes shard by shard without the gate and promises what Redis promises: a key that is there from the first call
+//! SCAN goes shard by shard, as far as they are free, and promises what Redis promises: a key that is there from the first call
 //! to the last is told. KEYS begins with the keyspace at rest,
 //! which is its instant; many keys are listed shard by shard, as they were then.
 //!
@@ -8,7 +8,7 @@
 
 use varve_base::glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg};
-use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, Ongoing, Progress, WideCtx};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, WideCtx};
 use varve_protocol::{Args, Reply};
 use varve_store::{KeyListing, KeyNames, Store, Tx, Type, WantsName};
 
@@ -78,18 +78,20 @@ impl<'a> Options<'a> {
 }
 
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
-fn scan(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let cursor = parse_cursor(ctx.store, ctx.args.get(1))?;
+fn scan(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    let store = ctx.tx.store();
+    let cursor = parse_cursor(store, ctx.args.get(1))?;
     let options = Options::parse(&ctx.args, 2, Family::Keys)?;
     let mut found = 0;
     let page = ctx.out.defer();
-    let next = ctx.store.scan(ctx.worker, ctx.session.db(), cursor, options.count, &mut |key, ty| {
+    let next = ctx.tx.scan(cursor, options.count, &mut |key, ty| {
         if options.wants_type(ty) && options.wants(key) {
             ctx.out.bulk(key);
             found += 1;
         }
     });
-    ctx.out.end_page(page, ctx.store.seal_cursor(next), found);
+    let Some(next) = next else { return ctx.put_back() };
+    ctx.out.end_page(page, store.seal_cursor(next), found);
     Ok(())
 }
 

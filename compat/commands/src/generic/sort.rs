@@ -221,7 +221,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
     let shown = &order[limited((plan.offset, plan.count), order.len())];
     match plan.store {
         None => reply(ctx, &plan, &items, shown),
-        Some(at) => store(ctx, &plan, &items, shown, at),
+        Some(at) => store(ctx, &plan, &items, shown, at)?,
     }
     Ok(())
 }
@@ -368,6 +368,9 @@ fn reply(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize])
     ctx.out.array(shown.len() * plan.get.len().max(1));
     let mut scratch = Vec::new();
     for &at in shown {
+        if ctx.out.is_overflown() {
+            break;
+        }
         if plan.get.is_empty() {
             ctx.out.bulk(items.get(at));
         }
@@ -382,11 +385,14 @@ fn reply(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize])
 }
 
 /// Stores the result as a list, what a pattern does not lead to as an empty element. Without a result the destination
-/// is removed.
-fn store(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize], at: usize) {
+/// is removed. Patterns may lead to any number of bytes: the limit is asked while they are gathered, for them and for the list.
+fn store(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize], at: usize) -> CmdResult {
     let mut result = Items::default();
     let mut scratch = Vec::new();
     for &at in shown {
+        if !ctx.tx.store().may_overdraw(2 * result.held_bytes() as u64) {
+            return Err(CommandError::OUT_OF_MEMORY);
+        }
         if plan.get.is_empty() {
             result.push(items.get(at));
         }
@@ -401,4 +407,5 @@ fn store(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, items: &Items, shown: &[usize],
     // Each element counts as a change.
     ctx.did_store(Class::List, "sortstore", &to, result.len() as u64, taken);
     ctx.out.integer(result.len() as i64);
+    Ok(())
 }

@@ -181,7 +181,7 @@ fn some_fields(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let len = ctx.tx.hash_len(&key)?;
     let form @ (head, reply) = form(values);
-    if draw_in_parts(ctx, &key, Type::Hash, Draw { pick, values, form }) {
+    if draw_in_parts(ctx, &key, Type::Hash, Draw { pick, values, form })? {
         return Ok(());
     }
     let many = match pick {

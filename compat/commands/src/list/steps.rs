@@ -8,9 +8,9 @@
 //! part, removes the same. Not here: short lists, and matches near the end from which the search goes (`middle`).
 
 use varve_exec::notify::{self, Class, Effect, Words};
-use varve_exec::{CmdResult, CommandError, Ctx, Occupied, Ongoing, Progress};
+use varve_exec::{CmdResult, CommandError, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
 use varve_protocol::Reply;
-use varve_store::{Key, ListEnd, ListReader, ListSearch, ReadOn, RemovalPart, RemovedPart, StoreWorker, Tx};
+use varve_store::{Key, ListEnd, ListReader, ListSearch, ReadOn, RemovalPart, RemovedPart, Tx};
 
 /// This number of elements is compared in the time in which one is shown. Where all of them match, their removal takes some
 /// tenths of a millisecond.
@@ -42,7 +42,8 @@ pub(super) fn remove(ctx: &mut Ctx<'_, '_>, removal: Removal<'_>) -> CmdResult {
     did_remove_some(&mut ctx.tx, &key, removal, removed, "lrem");
     let occupied = Occupied::begin(&mut ctx.tx, &key).expect("a command that writes finds no frozen key");
     let (name, element, left) = (key.bytes.into(), element.into(), count - removed);
-    ctx.go_on_behind(Box::new(RestOfRemoval { name, element, occupied, from, left, removed, passed }));
+    let work = RestOfRemoval { name, element, from, left, removed, passed };
+    ctx.go_on_behind(Box::new(WhileOccupied { occupied, work }));
     Ok(())
 }
 
@@ -65,7 +66,6 @@ fn did_remove_some(tx: &mut Tx<'_>, key: &Key<'_>, removal: Removal<'_>, removed
 struct RestOfRemoval {
     name: Box<[u8]>,
     element: Box<[u8]>,
-    occupied: Occupied,
     from: ListEnd,
     /// Elements to remove at most.
     left: u64,
@@ -74,9 +74,9 @@ struct RestOfRemoval {
     passed: u64,
 }
 
-impl Ongoing for RestOfRemoval {
-    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
-        let RestOfRemoval { name, element, occupied, from, left, removed, passed } = self;
+impl OccupiedWork for RestOfRemoval {
+    fn part(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let RestOfRemoval { name, element, from, left, removed, passed } = self;
         let key = tx.key(name);
         if !tx.try_hold_one(tx.shard_of(key.hash)) {
             return Progress::Busy;
@@ -97,20 +97,8 @@ impl Ongoing for RestOfRemoval {
         Progress::Done
     }
 
-    fn is_half_done(&self) -> bool {
-        true
-    }
-
     fn held_bytes(&self) -> usize {
         self.name.len() + self.element.len()
-    }
-
-    fn kept_bytes(&self) -> usize {
-        0
-    }
-
-    fn abandon(&mut self, worker: &mut StoreWorker) {
-        self.occupied.abandon(worker);
     }
 }
 
@@ -125,8 +113,8 @@ pub(super) fn insert_in_parts(ctx: &mut Ctx<'_, '_>, before: bool) -> bool {
     let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) else { return false };
     let search = ListSearch { needle: pivot.to_vec(), skip: 0, count: 1, compare: u64::MAX, len, compared: 0 };
     let (name, element) = (key.bytes.into(), element.into());
-    let rest = RestOfInsertion { name, element, before, occupied, reader: Some(reader), search, found: None };
-    ctx.go_on_behind(Box::new(rest));
+    let work = RestOfInsertion { name, element, before, reader: Some(reader), search, found: None };
+    ctx.go_on_behind(Box::new(WhileOccupied { occupied, work }));
     true
 }
 
@@ -135,7 +123,6 @@ struct RestOfInsertion {
     name: Box<[u8]>,
     element: Box<[u8]>,
     before: bool,
-    occupied: Occupied,
     /// The reader until it has found a match, or come to the end.
     reader: Option<ListReader>,
     search: ListSearch,
@@ -144,7 +131,7 @@ struct RestOfInsertion {
 
 impl RestOfInsertion {
     /// The search has ended: inserts the element, and replies.
-    fn insert(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+    fn insert(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         tx.release();
         if tx.admit((self.element.len() + ELEMENT_BYTES) as u64).is_err() {
             return Progress::Failed(CommandError::OUT_OF_MEMORY);
@@ -153,7 +140,7 @@ impl RestOfInsertion {
         if !tx.try_hold_one(tx.shard_of(key.hash)) {
             return Progress::Busy;
         }
-        self.occupied.end(tx, &key);
+        occupied.end(tx, &key);
         let Some(at) = self.found else {
             out.integer(-1);
             return Progress::Done;
@@ -173,10 +160,10 @@ impl RestOfInsertion {
 /// Bytes that an element takes at most beside its own, its node being written anew among them.
 const ELEMENT_BYTES: usize = 16 << 10;
 
-impl Ongoing for RestOfInsertion {
-    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+impl OccupiedWork for RestOfInsertion {
+    fn part(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let RestOfInsertion { reader, search, found, .. } = self;
-        let Some(reading) = reader else { return self.insert(tx, out) };
+        let Some(reading) = reader else { return self.insert(occupied, tx, out) };
         match tx.search_on(reading, search, |at| *found = Some(at)) {
             ReadOn::Busy => return Progress::Busy,
             ReadOn::More(_) => {}
@@ -185,20 +172,11 @@ impl Ongoing for RestOfInsertion {
         Progress::More
     }
 
-    /// Others are kept from the list until it ends.
-    fn is_half_done(&self) -> bool {
-        true
-    }
-
     fn held_bytes(&self) -> usize {
         self.name.len() + self.element.len() + self.search.needle.capacity()
     }
 
     fn kept_bytes(&self) -> usize {
         self.reader.as_ref().map_or(0, ListReader::kept_bytes)
-    }
-
-    fn abandon(&mut self, worker: &mut StoreWorker) {
-        self.occupied.abandon(worker);
     }
 }

@@ -36,7 +36,8 @@ fn migrate(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let host = String::from_utf8_lossy(ctx.args.get(1)).into_owned();
     let port = integer(ctx.args.get(2)).ok().and_then(|port| u16::try_from(port).ok()).unwrap_or(0);
     let idle_max = options.idle_max;
-    let rest = Transfer::new((host, port, idle_max), ctx.tx.db(), options, moved);
+    let mut rest = Transfer::new((host, port, idle_max), ctx.tx.db(), options, moved);
+    rest.pin_version(ctx.session.rdb_version());
     ctx.go_on(Box::new(rest));
     Ok(())
 }

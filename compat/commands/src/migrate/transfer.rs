@@ -136,6 +136,8 @@ pub(super) struct Transfer {
     misled: bool,
     /// The key that is sent next.
     next: usize,
+    /// The version of RDB that payloads have, if one is pinned.
+    rdb_version: Option<u16>,
     /// Its payload while that is made, if it is long, and its time to live, milliseconds.
     dump: Option<(LongDump, i64)>,
     /// Its payload while that is sent.
@@ -164,6 +166,7 @@ impl Transfer {
             greeted: false,
             misled: false,
             next: 0,
+            rdb_version: None,
             dump: None,
             payload: None,
             asked: VecDeque::new(),
@@ -173,6 +176,11 @@ impl Transfer {
             refusal: None,
             end: None,
         }
+    }
+
+    /// Payloads have this version of RDB, if one is given.
+    pub(super) fn pin_version(&mut self, version: Option<u16>) {
+        self.rdb_version = version;
     }
 
     /// Freezes the keys; `Done` when all are.
@@ -282,11 +290,20 @@ impl Transfer {
                 return Progress::More;
             };
             let ttl_ms = expiry.map_or(0, |at| (at - tx.now_ms()).max(1));
-            self.dump = LongDump::begin(tx, &key).map(|dump| (dump, ttl_ms));
+            self.dump = LongDump::begin(tx, &key, self.rdb_version).map(|dump| (dump, ttl_ms));
             if self.dump.is_some() {
                 return Progress::More;
             }
-            let payload = whole(tx, &key).expect("the key is there");
+            let payload = match whole(tx, &key, self.rdb_version) {
+                Ok(payload) => payload.expect("the key is there"),
+                Err(error) => {
+                    // The key stays, and the others go.
+                    self.refusal.get_or_insert(error);
+                    moved.thaw(tx, &key);
+                    self.next += 1;
+                    return Progress::More;
+                }
+            };
             tx.release();
             self.send_key(payload, ttl_ms);
             self.send_payload();

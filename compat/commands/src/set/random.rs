@@ -3,9 +3,11 @@
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, DRAWN, Flags, Group, KeySpec, Row, arg, key};
 use varve_exec::notify::{self, Class, Effect, Words};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Occupied, Ongoing, Progress};
+use varve_exec::{
+    CmdResult, Command, CommandError, Ctx, Exec, FileRows, Occupied, OccupiedWork, Progress, WhileOccupied,
+};
 use varve_protocol::Reply;
-use varve_store::{Key, PackedEntry, Pick, StoreWorker, Tx, Type};
+use varve_store::{Key, PackedEntry, Pick, Tx, Type};
 
 use super::one::RestOfMembers;
 use super::{RANDOM, READS, TAKES, reply_member};
@@ -108,8 +110,8 @@ fn pop_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, count: u64) -> CmdResult<b
     }
     let Some(occupied) = Occupied::begin(&mut ctx.tx, key) else { return Ok(false) };
     let members = ctx.out.like();
-    let rest = RestOfPop { name: key.bytes.into(), occupied, left: count, popped: 0, members };
-    ctx.go_on_behind(Box::new(rest));
+    let work = RestOfPop { name: key.bytes.into(), left: count, popped: 0, members };
+    ctx.go_on_behind(Box::new(WhileOccupied { occupied, work }));
     Ok(true)
 }
 
@@ -119,16 +121,15 @@ const POP_COST: u64 = 16;
 /// An SPOP that takes members out part by part, while the set is occupied. Its reply comes at the end.
 struct RestOfPop {
     name: Box<[u8]>,
-    occupied: Occupied,
     /// Members to take out.
     left: u64,
     popped: usize,
     members: Reply,
 }
 
-impl Ongoing for RestOfPop {
-    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
-        let RestOfPop { name, occupied, left, popped, members } = self;
+impl OccupiedWork for RestOfPop {
+    fn part(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        let RestOfPop { name, left, popped, members } = self;
         let key = tx.key(name);
         if !tx.try_hold_one(tx.shard_of(key.hash)) {
             return Progress::Busy;
@@ -152,20 +153,8 @@ impl Ongoing for RestOfPop {
         Progress::Done
     }
 
-    fn is_half_done(&self) -> bool {
-        true
-    }
-
     fn held_bytes(&self) -> usize {
         self.name.len() + self.members.held_bytes()
-    }
-
-    fn kept_bytes(&self) -> usize {
-        0
-    }
-
-    fn abandon(&mut self, worker: &mut StoreWorker) {
-        self.occupied.abandon(worker);
     }
 }
 
@@ -255,7 +244,7 @@ fn show_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let most = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let pick = if count < 0 { Pick::Any(most) } else { Pick::Distinct(most) };
     let draw = Draw { pick, values: false, form: (Reply::array, |out, drawn| out.bulk(drawn.name)) };
-    if draw_in_parts(ctx, &key, Type::Set, draw) {
+    if draw_in_parts(ctx, &key, Type::Set, draw)? {
         ctx.tx.note_lookup(true);
         return Ok(());
     }

@@ -1,6 +1,8 @@
 //! SET and its short forms; DELIFEQ and DELEX.
 
-use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, one_of, set_flags, word};
+use varve_catalog::{
+    Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, delex_flags, key, one_of, set_flags, word,
+};
 use varve_exec::notify::{Again, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_store::{Key, Removal, Ttl};
@@ -222,7 +224,12 @@ const DELEX: Command = Command::new(
         .about("Removes a key if it holds a string for which a condition holds.", "O(1), by digest O(N)")
         .flags(&[Flags::WRITE, Flags::FAST])
         .acl(&[Acl::STRING])
-        .keys(&[KeySpec::one(1, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .keys(&[KeySpec::one(
+            1,
+            KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE).and(KeyFlags::VARIABLE_FLAGS),
+        )
+        .notes("RW and ACCESS due to the optional condition")])
+        .vary(delex_flags)
         .args(&[
             key("key", 0),
             one_of(

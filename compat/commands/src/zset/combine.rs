@@ -285,7 +285,8 @@ impl<'a> Plan<'a> {
             Op::Union => self.unite(tx, members),
             Op::Inter => self.intersect(tx, members),
             Op::Diff => self.subtract(tx, members),
-        }
+        }?;
+        members.check()
     }
 
     fn unite(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {

@@ -124,6 +124,9 @@ impl LongCombination {
         };
         if part.taken < part.batch.len() {
             self.take(at);
+            if let Err(refusal) = self.members.check() {
+                return Progress::Failed(refusal);
+            }
         } else if let Some(reader) = &mut part.reader {
             (part.batch, part.taken) = (Scratch::new(0), 0);
             let batch = &mut part.batch;

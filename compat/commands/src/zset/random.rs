@@ -51,7 +51,7 @@ fn pick_many(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     } else {
         (Reply::array, |out, drawn| out.bulk(drawn.name))
     };
-    if draw_in_parts(ctx, &key, Type::Zset, Draw { pick, values: false, form }) {
+    if draw_in_parts(ctx, &key, Type::Zset, Draw { pick, values: false, form })? {
         return Ok(());
     }
     let members = match pick {

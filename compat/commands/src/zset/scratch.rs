@@ -13,10 +13,14 @@ use hashbrown::HashTable;
 use varve_base::hash::hash64;
 use varve_exec::{CmdResult, CommandError, Ctx};
 
+use crate::errors;
 use crate::generic::texts::{Place, Texts};
 
 /// About the bytes that a member takes in the store beside its own.
 const MEMBER_OVERHEAD_BYTES: usize = 48;
+
+/// Members that may be indexed: their numbers have 32 bits.
+const INDEXED_MAX: usize = u32::MAX as usize;
 
 /// Tables of the index of many members: of ten million, each has some 2500.
 const TABLES: usize = 4096;
@@ -37,11 +41,22 @@ pub(crate) struct Scratch {
     index: Vec<HashTable<u32>>,
     /// The hash of a key, which follows from the process's seed: nobody outside can make members collide.
     seed: u64,
+    /// How many members may be indexed.
+    indexed_max: usize,
+    /// There were more, which are not here.
+    is_over: bool,
 }
 
 impl Scratch {
     pub(crate) fn new(seed: u64) -> Scratch {
-        Scratch { texts: Texts::default(), items: Vec::new(), index: vec![HashTable::new()], seed }
+        Scratch {
+            texts: Texts::default(),
+            items: Vec::new(),
+            index: vec![HashTable::new()],
+            seed,
+            indexed_max: INDEXED_MAX,
+            is_over: false,
+        }
     }
 
     /// Scratch space for many members, none of whose additions takes long.
@@ -86,8 +101,17 @@ impl Scratch {
         self.items.push(Item { place, round: 0, score });
     }
 
-    /// Adds a member that is not there.
+    /// Refuses a result of which members are missing, since there were more than can be indexed.
+    pub(crate) fn check(&self) -> CmdResult {
+        if self.is_over { Err(errors::TOO_MANY_MEMBERS) } else { Ok(()) }
+    }
+
+    /// Adds a member that is not there; one too many is left out ([`Scratch::check`]).
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) {
+        if self.items.len() >= self.indexed_max {
+            self.is_over = true;
+            return;
+        }
         self.push(member, score);
         self.index_item(self.items.len() - 1);
     }
@@ -129,7 +153,7 @@ impl Scratch {
     }
 
     fn index_item(&mut self, at: usize) {
-        let number = u32::try_from(at).expect("fewer members than sets have");
+        let number = u32::try_from(at).expect("no more members than may be indexed");
         let hash = hash64(self.seed, self.text(at));
         let table = self.table(hash);
         let (texts, items, seed) = (&self.texts, &self.items, self.seed);
@@ -186,4 +210,24 @@ impl Scratch {
 fn in_order(texts: &Texts, a: &Item, b: &Item) -> Ordering {
     let scores = a.score.partial_cmp(&b.score).unwrap_or(Ordering::Equal);
     scores.then_with(|| texts.get(a.place).cmp(texts.get(b.place)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_beyond_the_bound_are_an_error() {
+        let mut members = Scratch { indexed_max: 3, ..Scratch::of_many(7) };
+        for name in [b"a", b"b", b"a", b"c", b"b"] {
+            members.merge(name, 1.0, |old, new| old + new);
+            assert!(members.check().is_ok());
+        }
+        members.merge(b"d", 1.0, |old, new| old + new);
+        let refused = members.check().expect_err("a member is missing");
+        assert_eq!(refused.text(), errors::TOO_MANY_MEMBERS.text());
+        members.merge(b"a", 1.0, |old, new| old + new);
+        let found: Vec<_> = members.iter().map(|(name, score)| (name.to_vec(), score)).collect();
+        assert_eq!(found, [(b"a".to_vec(), 3.0), (b"b".to_vec(), 2.0), (b"c".to_vec(), 1.0)]);
+    }
 }

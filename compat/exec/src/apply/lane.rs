@@ -1,5 +1,6 @@
 //! One worker's part of applying a stream: its own session, batch and parser. Of the replies only errors are read: a command
-//! that is refused ends the work, since what it changed when it was written is missing.
+//! that is refused ends the work, since what it changed when it was written is missing; but for those that may have failed then
+//! as well ([`Applier::forgiving`]).
 //!
 //! Keys whose time is over stay: the stream says when they went. Clients that wait for keys are served as by any other command;
 //! their replies are the caller's to send.
@@ -12,9 +13,9 @@ use varve_base::number::parse_i64;
 use varve_protocol::{Args, Parsed, Parser, Reply, RequestLimits};
 use varve_store::StoreWorker;
 
-use super::queue::{Applier, Chunk, LaneSet, Refused};
+use super::queue::{Applier, Chunk, Forgiven, LaneSet, Refused};
 use crate::batch::{Batch, TurnState};
-use crate::command::CommandTable;
+use crate::command::{CommandTable, Exec};
 use crate::large_arguments::LargeArguments;
 use crate::notify::Events;
 use crate::script::ScriptKeeper;
@@ -95,7 +96,7 @@ impl Lane {
             Some(taken) => taken,
             None => Taken::new(applier.take(self.number)?),
         };
-        match self.run(worker, table, now_ms, &mut taken) {
+        match self.run(applier, worker, table, now_ms, &mut taken) {
             Ok(false) => {
                 self.taken = Some(taken);
                 Some(LaneSet::default())
@@ -107,6 +108,7 @@ impl Lane {
     /// Runs commands that were taken; true if all have run.
     fn run(
         &mut self,
+        applier: &Applier,
         worker: &mut StoreWorker,
         table: &CommandTable,
         now_ms: i64,
@@ -120,7 +122,7 @@ impl Lane {
             }
             while *done_bytes < end {
                 let (input, offsets) = (&mut chunk.bytes[*done_bytes..end], &chunk.offsets[*done_commands..]);
-                let (consumed, commands) = self.turn(worker, table, now_ms, input, offsets)?;
+                let (consumed, commands) = self.turn((applier, table), worker, now_ms, input, offsets)?;
                 *done_bytes += consumed;
                 *done_commands += commands;
                 if consumed == 0 || begin.elapsed() >= STEP_TIME {
@@ -136,8 +138,8 @@ impl Lane {
     /// One turn; the bytes and commands that are done with.
     fn turn(
         &mut self,
+        (applier, table): (&Applier, &CommandTable),
         worker: &mut StoreWorker,
-        table: &CommandTable,
         now_ms: i64,
         input: &mut [u8],
         offsets: &[u64],
@@ -147,9 +149,9 @@ impl Lane {
         let turn = batch.turn(worker, table, parser, session, now_ms, input, &mut LargeArguments::default(), out);
         let refused = |reason: String| Refused { offset: offsets[turn.commands.min(offsets.len() - 1)], reason };
         if batch.stats().error_replies.get() != errors {
-            let error = refusal(&out.parts().collect::<Vec<_>>().concat(), &input[..turn.consumed], offsets);
+            let replies = out.parts().collect::<Vec<_>>().concat();
             out.clear(REPLY_KEEP_BYTES);
-            return Err(error);
+            judge(applier, table, &replies, &input[..turn.consumed], offsets)?;
         }
         out.clear(REPLY_KEEP_BYTES);
         match turn.state {
@@ -177,16 +179,42 @@ fn parser() -> Parser {
     Parser::new(RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() })
 }
 
-/// Names the first command that was refused, of those that stand at `offsets` of the stream.
+/// Looks at replies of which some are errors; the commands stand at `offsets` of the stream.
+///
+/// # Errors
+/// The first command whose error is not forgiven.
 #[cold]
-fn refusal(replies: &[u8], commands: &[u8], offsets: &[u64]) -> Refused {
-    let Some((nth, error)) = first_error(replies) else {
+fn judge(
+    applier: &Applier,
+    table: &CommandTable,
+    replies: &[u8],
+    commands: &[u8],
+    offsets: &[u64],
+) -> Result<(), Refused> {
+    let (mut forgiven, mut last) = (Forgiven::default(), None);
+    for Failed { nth, error, is_part } in errors(replies) {
+        let (offset, name) = (offsets[nth], name_of(commands, nth));
+        let is_script = || table.get(&name).is_some_and(|command| matches!(command.exec, Exec::Script(..)));
+        let text = [&name, error].map(String::from_utf8_lossy);
+        if !applier.forgives() || !is_part && !is_script() {
+            let [name, error] = text;
+            return Err(Refused {
+                offset,
+                reason: format!("The command '{name}' at offset {offset} was refused ({error})"),
+            });
+        }
+        // A transaction counts once.
+        if last.replace(nth) != Some(nth) {
+            let [name, error] = text;
+            forgiven.add(offset, format!("the command '{name}' at offset {offset} ({error})"));
+        }
+    }
+    if last.is_none() {
         let offset = offsets[0];
-        return Refused { offset, reason: format!("A command behind offset {offset} was refused") };
-    };
-    let (offset, name) = (offsets[nth], name_of(commands, nth));
-    let [name, error] = [&name, error].map(String::from_utf8_lossy);
-    Refused { offset, reason: format!("The command '{name}' at offset {offset} was refused ({error})") }
+        return Err(Refused { offset, reason: format!("A command behind offset {offset} was refused") });
+    }
+    applier.forgive(forgiven);
+    Ok(())
 }
 
 /// The name of the command that has this number, from 0, among whole ones.
@@ -205,39 +233,76 @@ fn name_of(commands: &[u8], nth: usize) -> Vec<u8> {
     Vec::new()
 }
 
-/// The number of the first reply that is an error or has one in it, from 0, and the error. The replies are RESP2.
-fn first_error(replies: &[u8]) -> Option<(usize, &[u8])> {
+/// An error among replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failed<'r> {
+    /// The number of the reply, from 0.
+    nth: usize,
+    /// Its text, without the mark in front.
+    error: &'r [u8],
+    /// It is a part of the reply, which has others: that of a command in a transaction.
+    is_part: bool,
+}
+
+/// The errors among replies, which are RESP2, and in them.
+fn errors(replies: &[u8]) -> impl Iterator<Item = Failed<'_>> {
     // `open`: parts of the reply that are still to come.
-    let (mut nth, mut open, mut at) = (0, 1_i64, 0);
-    loop {
-        let line = replies.get(at..)?.split(|byte| *byte == b'\r').next().filter(|line| !line.is_empty())?;
-        let number = || parse_i64(&line[1..]).map_or(0, |number| number.max(0));
-        at += line.len() + 2;
-        match line[0] {
-            b'-' => return Some((nth, &line[1..])),
-            b'$' if line != b"$-1" => at += number() as usize + 2,
-            b'*' => open += number(),
-            _ => {}
+    let (mut nth, mut open, mut at, mut is_part) = (0, 1_i64, 0, false);
+    std::iter::from_fn(move || {
+        loop {
+            let line = replies.get(at..)?.split(|byte| *byte == b'\r').next().filter(|line| !line.is_empty())?;
+            let number = || parse_i64(&line[1..]).map_or(0, |number| number.max(0));
+            at += line.len() + 2;
+            let failed = (line[0] == b'-').then_some(Failed { nth, error: &line[1..], is_part });
+            match line[0] {
+                b'$' if line != b"$-1" => at += number() as usize + 2,
+                b'*' => (open, is_part) = (open + number(), true),
+                _ => {}
+            }
+            open -= 1;
+            if open == 0 {
+                (nth, open, is_part) = (nth + 1, 1, false);
+            }
+            if failed.is_some() {
+                return failed;
+            }
         }
-        open -= 1;
-        if open == 0 {
-            (nth, open) = (nth + 1, 1);
-        }
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::CommandSet;
 
     #[test]
     fn the_refused_command_is_named() {
         let replies = b"+OK\r\n$3\r\n-ab\r\n$-1\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n*-1\r\n*2\r\n+OK\r\n-ERR no\r\n";
-        assert_eq!(first_error(replies), Some((5, &b"ERR no"[..])));
-        assert_eq!(first_error(&replies[..replies.len() - 9]), None);
+        let no = |nth, is_part| Failed { nth, error: b"ERR no", is_part };
+        assert_eq!(errors(replies).collect::<Vec<_>>(), [no(5, true)]);
+        assert_eq!(errors(&replies[..replies.len() - 9]).count(), 0);
+        let more = [&replies[..], b"-ERR no\r\n*1\r\n-ERR no\r\n"].concat();
+        assert_eq!(errors(&more).collect::<Vec<_>>(), [no(5, true), no(6, false), no(7, true)]);
         let commands = b"*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nLPOP\r\n$1\r\nk\r\n";
-        let Refused { offset, reason } = refusal(b"+PONG\r\n-WRONGTYPE x\r\n", commands, &[100, 114]);
+        let table = CommandTable::new(&CommandSet::new(&[]));
+        let refusal = judge(&Applier::forgiving(1), &table, b"+PONG\r\n-WRONGTYPE x\r\n", commands, &[100, 114]);
+        let Refused { offset, reason } = refusal.expect_err("it is no script");
         assert_eq!(reason, "The command 'LPOP' at offset 114 was refused (WRONGTYPE x)");
         assert_eq!(offset, 114);
+    }
+
+    /// A command of a transaction that fails has failed when the file was written; a replica's stream has none such.
+    #[test]
+    fn a_transaction_is_forgiven_where_the_applier_forgives() {
+        let table = CommandTable::new(&CommandSet::new(&[]));
+        let commands = b"*1\r\n$4\r\nEXEC\r\n*1\r\n$4\r\nEXEC\r\n";
+        let replies = b"*3\r\n+OK\r\n-ERR a\r\n-ERR b\r\n*1\r\n-ERR c\r\n";
+        let judge = |applier: &Applier| judge(applier, &table, replies, commands, &[7, 30]);
+        assert_eq!(judge(&Applier::new(1)).expect_err("it is refused").offset, 7);
+        let applier = Applier::forgiving(1);
+        assert_eq!(judge(&applier), Ok(()));
+        let Forgiven { commands, first } = applier.take_forgiven();
+        assert_eq!((commands, first), (2, Some((7, "the command 'EXEC' at offset 7 (ERR a)".to_owned()))));
+        assert_eq!(applier.take_forgiven(), Forgiven::default());
     }
 }

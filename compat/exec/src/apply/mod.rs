@@ -11,7 +11,8 @@
 //! follows it, and each command carries its database.
 //!
 //! The offsets are those of the caller's stream. A command that is refused ends the work: all before it still run, none
-//! behind it is begun, and of several that are refused the first in the stream is named, however many lanes there are.
+//! behind it is begun, and of several that are refused the first in the stream is named, however many lanes there are. An
+//! applier of old files passes over errors of scripts and transactions ([`Applier::forgiving`]).
 //!
 //! Not here: where the bytes come from, and who wakes workers.
 
@@ -20,5 +21,5 @@ mod queue;
 mod router;
 
 pub use lane::Lane;
-pub use queue::{Applier, LANES_MAX, LaneSet};
+pub use queue::{Applier, Forgiven, LANES_MAX, LaneSet};
 pub use router::Router;

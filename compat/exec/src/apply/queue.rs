@@ -102,6 +102,27 @@ pub(super) struct Refused {
     pub(super) reason: String,
 }
 
+/// Errors of scripts and transactions that were passed over: see [`Applier::forgiving`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forgiven {
+    /// How many commands were answered so.
+    pub commands: u64,
+    /// The first of them in the stream: where it stands, and its error in words.
+    pub first: Option<(u64, String)>,
+}
+
+impl Forgiven {
+    /// One more, which stands at this offset.
+    pub(super) fn add(&mut self, offset: u64, text: String) {
+        self.merge(Forgiven { commands: 1, first: Some((offset, text)) });
+    }
+
+    fn merge(&mut self, other: Forgiven) {
+        self.commands += other.commands;
+        self.first = self.first.take().into_iter().chain(other.first).min_by_key(|(offset, _)| *offset);
+    }
+}
+
 #[derive(Debug)]
 struct State {
     lanes: Vec<Waiting>,
@@ -116,6 +137,7 @@ struct State {
     /// Up to here the stream was routed.
     routed: u64,
     refused: Option<Refused>,
+    forgiven: Forgiven,
     /// Nobody runs anything any more.
     stopped: bool,
 }
@@ -127,9 +149,18 @@ pub struct Applier {
     changed: Condvar,
     /// Works that are not done: what idle workers ask.
     works: AtomicUsize,
+    /// Errors of scripts and transactions do not end the work.
+    forgives: bool,
 }
 
 impl Applier {
+    /// For this number of lanes, for a file that may have what was done as it was asked for: scripts, and transactions of which
+    /// a command failed. They fail again as they did when the file was written, and what they changed before that is changed
+    /// again. Of any other command an error means that something is missing.
+    pub fn forgiving(lanes: usize) -> Applier {
+        Applier { forgives: true, ..Applier::new(lanes) }
+    }
+
     /// For this number of lanes, from 1; there are [`LANES_MAX`] at most.
     pub fn new(lanes: usize) -> Applier {
         let lanes = (0..lanes.clamp(1, LANES_MAX)).map(|_| Waiting::default()).collect();
@@ -142,9 +173,26 @@ impl Applier {
             waiting_bytes: 0,
             routed: 0,
             refused: None,
+            forgiven: Forgiven::default(),
             stopped: false,
         };
-        Applier { state: Mutex::new(state), changed: Condvar::new(), works: AtomicUsize::new(0) }
+        Applier { state: Mutex::new(state), changed: Condvar::new(), works: AtomicUsize::new(0), forgives: false }
+    }
+
+    /// True if errors of scripts and transactions do not end the work.
+    pub(super) fn forgives(&self) -> bool {
+        self.forgives
+    }
+
+    /// Notes errors that were passed over.
+    #[cold]
+    pub(super) fn forgive(&self, errors: Forgiven) {
+        self.state.lock().forgiven.merge(errors);
+    }
+
+    /// The errors that were passed over since the last call.
+    pub fn take_forgiven(&self) -> Forgiven {
+        std::mem::take(&mut self.state.lock().forgiven)
     }
 
     /// Number of lanes.

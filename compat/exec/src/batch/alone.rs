@@ -3,80 +3,68 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
+use varve_store::Store;
 use varve_store::gate::{ExclusiveGate, InsideGate};
-use varve_store::{Overview, Store};
 
 use super::{Running, Stop};
 use crate::blocking;
 use crate::checks::{self, Denied};
 use crate::command::{Command, CommandTable, Exec, SessionCtx, Unresolved};
 use crate::errors::CmdResult;
-use crate::invoke::{Observers, WideCall, invoke_wide};
+use crate::invoke::{Observers, WideCall, invoke_on_shards, invoke_wide};
 use crate::last_command;
 use crate::pause::Pause;
 use crate::script::{KeeperCtx, ScriptKeeper};
 use crate::session::Session;
 
-/// How long a command that runs alone waits for others to leave the gate, while newcomers are kept out: longer than a batch.
-/// Only a long transaction outlasts it; then the worker serves its other connections, and the command is tried again.
-pub const ALONE_PATIENCE: Duration = Duration::from_millis(2);
-
 /// Where a command that names no keys runs.
 pub(super) enum Place<'g> {
     Outside,
-    Inside { _gate: InsideGate<'g>, _overview: Option<Overview<'g>> },
+    Inside { _gate: InsideGate<'g> },
     Alone { _gate: ExclusiveGate<'g> },
 }
 
-/// How long a command that runs alone waits for the ends of batches, which grows with each time that it has waited in vain:
-/// beside transactions that follow each other it has its turn all the same.
-pub fn patience(session: &Session) -> Duration {
-    ALONE_PATIENCE * (1 << (session.busy_tries() / 2).min(7))
-}
-
 impl<'g> Place<'g> {
-    /// The place of a command, if it may be taken now. The worker waits for no other one, but for the ends of batches.
-    pub(super) fn take(d: &Command, store: &'g Store, worker: usize, patience: Duration) -> Result<Place<'g>, Stop> {
+    /// The place of a command, if it may be taken now, which was refused `tries` times before. The worker waits for no other one,
+    /// but for the ends of batches.
+    pub(super) fn take(d: &Command, store: &'g Store, worker: usize, tries: u32) -> Result<Place<'g>, Stop> {
         let gate = store.gate();
         match d.exec {
             Exec::Exclusive(_) if !gate.is_open(worker) => Err(Stop::Shut),
-            Exec::Exclusive(_) => match gate.exclusive_within(worker, patience) {
+            Exec::Exclusive(_) => match gate.try_exclusive(worker, tries) {
                 Some(alone) => Ok(Place::Alone { _gate: alone }),
                 None => Err(Stop::Busy),
             },
-            Exec::Keyspace(_) => {
+            Exec::Keyspace(_) | Exec::Figures(_) => {
                 let Some(_gate) = gate.try_enter(worker) else { return Err(Stop::Shut) };
-                let Some(_overview) = store.try_overview() else { return Err(Stop::Busy) };
-                Ok(Place::Inside { _gate, _overview: Some(_overview) })
-            }
-            Exec::Figures(_) => {
-                let Some(_gate) = gate.try_enter(worker) else { return Err(Stop::Shut) };
-                Ok(Place::Inside { _gate, _overview: None })
+                Ok(Place::Inside { _gate })
             }
             _ => Ok(Place::Outside),
         }
     }
 }
 
-/// Runs a command that names no keys to be held.
+/// Runs a command that names no keys to be held; None, and nothing is done, if it has met a busy shard and is put back.
 pub(super) fn run_unkeyed(
     d: &'static Command,
     call: WideCall<'_>,
     (commands, observers, keeper, denied): (&CommandTable, &mut Observers, Option<&mut ScriptKeeper>, Denied),
     _place: Place<'_>,
-) -> CmdResult {
+) -> Option<CmdResult> {
     last_command::note(d);
     let WideCall { args, worker, session, out } = call;
     if let Exec::Keeper(run) = d.exec {
         let keeper = keeper.expect("a server with commands of scripts has a stage");
-        return run(&mut KeeperCtx { args, out, keeper, busy: denied.busy });
+        return Some(run(&mut KeeperCtx { args, out, keeper, busy: denied.busy }));
     }
     let store = Arc::clone(worker.store());
     if let Exec::Session(run) = d.exec {
         let (databases, events) = (store.databases(), observers.events.as_mut());
-        return run(&mut SessionCtx { row: d, args, out, session, commands, databases, events });
+        return Some(run(&mut SessionCtx { row: d, args, out, session, commands, databases, events }));
+    }
+    if let Exec::Keyspace(run) = d.exec {
+        return invoke_on_shards((d, run), &store, WideCall { args, worker, session, out }, false);
     }
     let changes = store.database_changes();
     let result = invoke_wide(d, &store, WideCall { args, worker: &mut *worker, session, out });
@@ -84,7 +72,7 @@ pub(super) fn run_unkeyed(
         blocking::recheck(worker, VecDeque::new(), observers);
         worker.park();
     }
-    result
+    Some(result)
 }
 
 /// Why a request does not run now, if it does not: enough was replied, it is held back, or writes wait.

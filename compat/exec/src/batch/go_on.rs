@@ -53,18 +53,13 @@ impl Batch {
         if ongoing.begins_anew {
             return self.begin_anew((worker, table), session, ongoing, out);
         }
-        let writes = ongoing.row.flags.has(Flags::WRITE) && ongoing.rest.writes();
-        let is_half_done = ongoing.rest.is_half_done();
-        if writes && self.pause != Pause::None && !is_half_done {
+        let writes = ongoing.writes();
+        let may_wait = writes && !ongoing.is_bound_to_end();
+        if may_wait && self.pause != Pause::None {
             session.go_on(ongoing);
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
         }
-        // A command that has a link is brought to its end: refused in the middle, a key would be at both servers.
-        let refused = if writes && ongoing.rest.link().is_none() && !is_half_done {
-            checks::allowed(ongoing.row, session, self.denied).err()
-        } else {
-            None
-        };
+        let refused = if may_wait { checks::allowed(ongoing.row, session, self.denied).err() } else { None };
         let waits = refused.is_some() || writes && self.denied.writes_wait;
         let mut spent_ns = 0;
         let mut progress = refused.map_or(Progress::Busy, Progress::Failed);

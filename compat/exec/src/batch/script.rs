@@ -26,11 +26,10 @@ use std::time::Instant;
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, Mark, Reply, Resp, Span};
-use varve_store::gate::{ExclusiveGate, InsideGate};
+use varve_store::gate::{ExclusiveGate, InsideGate, Newcomer};
 use varve_store::{ReadyKey, ScriptToken, ShardSet, Store, StoreWorker, Tx, Words};
 
 use super::Batch;
-use super::alone::patience;
 use super::slices::Slices;
 use crate::blocking;
 use crate::checks::{self, Denied, WritesDenied};
@@ -161,7 +160,7 @@ impl Scripting<'_> {
             slices,
             command: (d, args),
             place,
-            patience: patience(session),
+            tries: session.busy_tries(),
             at: At::Before(worker),
             hands: Some(Hands { out: room.scratch, session }),
             out_of_memory: false,
@@ -236,7 +235,8 @@ struct Calls<'c> {
     /// The command that runs the script, and its request.
     command: (&'static Command, Args<'c>),
     place: Place<'c>,
-    patience: std::time::Duration,
+    /// How often the request was refused before.
+    tries: u32,
     at: At<'c>,
     /// Always there between two commands.
     hands: Option<Hands<'c>>,
@@ -271,6 +271,10 @@ pub(super) struct Request {
 
 /// Bytes of a request beside those of its words, a word, about.
 const WORD_BYTES: usize = 16;
+
+/// Bytes that the reply of a command may have which a script calls: the longest string twice. It is in memory twice, as the
+/// script's value as well.
+const REPLY_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes of words for which room is kept from one script to the next.
 const KEPT_BYTES: usize = 64 << 10;
@@ -354,6 +358,7 @@ impl ScriptCalls for Calls<'_> {
     fn call(&mut self, words: &[&[u8]], leave: &dyn Fn(bool) -> CmdResult, out: &mut Reply) {
         debug_assert!(!matches!(self.at, At::Before(_)), "a script begins before it calls");
         out.set_resp(self.session().resp());
+        out.set_ceiling(REPLY_BYTES_MAX);
         let mut request = mem::take(&mut self.request);
         request.set(words.iter().copied());
         let mark = out.mark();
@@ -368,6 +373,11 @@ impl ScriptCalls for Calls<'_> {
             Err(refusal) => self.observers.stats.refuse(&refusal, mark, out),
         }
         self.request = request;
+        if out.is_overflown() {
+            out.clear(0);
+            let mark = out.mark();
+            self.observers.stats.refuse(&CommandError::SCRIPT_REPLY_TOO_LONG, mark, out);
+        }
         // A command may take long, and the language counts its own instructions only.
         if let Some(end) = self.ended.take() {
             self.rest_after(end);
@@ -459,24 +469,18 @@ impl<'c> Calls<'c> {
     fn rest_after(&mut self, now: Instant) {
         if self.slices.is_over(now) && self.lets_others_on() {
             let reply_bytes = self.hands.as_ref().map_or(0, |hands| hands.out.held_bytes());
-            self.slices.rest(self.request.held_bytes() + reply_bytes);
+            self.slices.rest(self.request.held_bytes() + reply_bytes, &mut self.observers.monitored);
         }
     }
 
     /// Prepares for a rest: others may count the keys of the shards that are held. False if it has no place to rest in.
     fn lets_others_on(&mut self) -> bool {
-        let part = match &mut self.at {
-            At::Beside(tx, ..) => {
-                tx.rest();
-                tx.worker()
-            }
-            At::Alone(worker, _) => {
-                worker.park();
-                worker.id()
-            }
+        match &mut self.at {
+            At::Beside(tx, ..) => tx.rest(),
+            At::Alone(worker, _) => worker.park(),
             At::Before(_) | At::Nowhere => return false,
-        };
-        self.store.begin_rests(part);
+        }
+        self.slices.tell_rest(self.store);
         true
     }
 
@@ -504,12 +508,15 @@ impl<'c> Calls<'c> {
             if !gate.is_open(worker.id()) {
                 return false;
             }
-            let Some(gate) = gate.exclusive_within(worker.id(), self.patience) else { return false };
+            let Some(gate) = gate.try_exclusive(worker.id(), self.tries) else { return false };
             self.out_of_memory = worker.admit(bytes).is_err();
             worker.begin_unit();
             self.changes = self.store.database_changes();
             self.at = At::Alone(worker, Some(gate));
             return true;
+        }
+        if gate.gives_way(Newcomer::Script) {
+            return false;
         }
         let Some(gate) = gate.try_enter(worker.id()) else { return false };
         let Some(token) = self.store.try_token() else { return false };
@@ -528,11 +535,7 @@ impl<'c> Calls<'c> {
     /// Ends the script: closes its unit of effects and serves those who wait for keys that it has made ready.
     fn finish(mut self) -> End {
         self.keep_effects(true);
-        // While the gate is still held: behind that another worker's script may have begun and rested, whose note this would
-        // take away.
-        if self.slices.has_rested() {
-            self.store.end_rests();
-        }
+        self.slices.end_rests(self.store);
         match mem::replace(&mut self.at, At::Nowhere) {
             At::Alone(worker, gate) => {
                 match self.place {
@@ -614,13 +617,17 @@ impl<'c> Calls<'c> {
     }
 
     /// Whether there is room for a command. What was true when the script began holds to its end, and a script that has
-    /// changed something goes on: half of it would be worse than too much memory. Without addresses no write can be made.
+    /// changed something goes on, since half of it would be worse than somewhat too much memory. A script without an end
+    /// would take all: where the limit is passed by more than may be overdrawn, or there are no addresses, nothing is written.
     fn check_room(&self, d: &Command, args: Args<'_>) -> CmdResult {
         if !d.flags.has(Flags::DENYOOM) {
             return Ok(());
         }
         let refused = self.out_of_memory && !self.allow_oom && !self.written;
-        let fits = || self.store.log().has_addresses(bytes_to_admit(args.bytes(), args.len(), args.len()));
+        let bytes = bytes_to_admit(args.bytes(), args.len(), args.len());
+        let fits = || {
+            if self.allow_oom { self.store.log().has_addresses(bytes) } else { self.store.may_overdraw(bytes) }
+        };
         if refused || !fits() { Err(CommandError::OUT_OF_MEMORY) } else { Ok(()) }
     }
 
@@ -704,7 +711,10 @@ impl<'c> Calls<'c> {
         let start = self.slices.clock();
         let rests = self.lets_others_on();
         debug_assert!(rests, "a script begins before it calls");
-        let result = self.slices.ask(d, args, out).map(|reply| reply.parts().for_each(|part| out.raw(part)));
+        let result = self
+            .slices
+            .ask(d, args, out, &mut self.observers.monitored)
+            .map(|reply| reply.parts().for_each(|part| out.raw(part)));
         let now = Instant::now();
         self.ended = Some(now);
         let nanos = Some((self.slices.on_clock(now) - start).as_nanos() as u64);
@@ -718,9 +728,24 @@ impl<'c> Calls<'c> {
         self.observers.after(ran, Caller::Script(session), None, out);
     }
 
+    /// Takes shards beside those that the script holds. One that another worker holds for long, like a transaction of thousands of
+    /// commands, is waited for at rest, so that the script's own worker serves others. The script has `bytes` bytes in buffers.
+    fn hold(&mut self, tx: &mut Tx<'_>, shards: &[u16], bytes: usize) {
+        if !tx.gathers() || !self.slices.may_rest() {
+            tx.hold(shards);
+            return;
+        }
+        while !tx.gather_soon(shards) {
+            tx.rest();
+            self.slices.tell_rest(self.store);
+            self.slices.rest(bytes, &mut self.observers.monitored);
+        }
+    }
+
     /// Runs a command on keys, whose shards it holds, or on the session.
     fn run_on_keys<'a>(&mut self, d: &'static Command, ctx: &mut Ctx<'_, 'a>, request: &'a mut Request, mark: Mark) {
-        let start = Instant::now();
+        let start = self.slices.clock();
+        let held_bytes = request.held_bytes() + ctx.out.held_bytes();
         let Request { bytes, spans, keys, shards } = request;
         let args = Args::new(bytes, spans);
         keys.clear();
@@ -737,12 +762,12 @@ impl<'c> Calls<'c> {
             // Nobody changes them before they are remembered.
             let _ = row.for_each_key(sent, |at| shards.add([ctx.tx.shard_of_bytes(sent.get(at))]));
         }
-        ctx.tx.hold(shards);
+        self.hold(&mut ctx.tx, shards, held_bytes);
         if d.flags.has(Flags::WRITE) && ctx.tx.any_waiters() {
             let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
             // A key that has been frozen since the script began: its move ends with an error.
             let _ = blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| {
-                tx.hold(shards);
+                self.hold(tx, shards, held_bytes);
                 true
             });
         }
@@ -750,12 +775,13 @@ impl<'c> Calls<'c> {
         ctx.tx.assert_reported();
         let end = Instant::now();
         self.ended = Some(end);
-        let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), ctx.tx.now_ms());
+        let (nanos, now_ms) = ((self.slices.on_clock(end) - start).as_nanos() as u64, ctx.tx.now_ms());
+        self.observers.sample_timed(ctx, nanos, mark);
         let Ctx { tx, session, out, .. } = ctx;
         if let Some((row, sent)) = declared {
             tracking::remember_keys(row, sent, session.id(), self.store);
         }
-        let ran = Ran { row: d, args, result, mark, nanos, now_ms, is_pending: false };
+        let ran = Ran { row: d, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
         self.observers.after(ran, Caller::Script(session), Some(tx), out);
     }
 }

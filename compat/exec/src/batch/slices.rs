@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 
 use corosensei::Yielder;
 use varve_protocol::{Args, Reply, Resp};
+use varve_store::Store;
 
 use crate::command::Command;
 use crate::errors::CmdResult;
+use crate::monitor::Seen;
 use crate::multi::Queued;
 
 /// Time of a script after which it rests.
@@ -25,6 +27,8 @@ pub(super) struct Rested {
     pub(super) why: Rest,
     /// Bytes of memory that it has in buffers, its request apart.
     pub(super) bytes: usize,
+    /// Its commands since the last rest, for monitors.
+    pub(super) seen: Vec<Seen>,
 }
 
 /// Why a script rests.
@@ -37,6 +41,14 @@ pub(super) enum Rest {
 
 /// The reply of the command that the server has run for a script, which goes on with it, and the time that the command took.
 pub(super) type Answer = Option<(CmdResult<Reply>, Duration)>;
+
+/// The things that a script goes on with.
+#[derive(Default)]
+pub(super) struct Resumed {
+    pub(super) answer: Answer,
+    /// Somebody monitors now.
+    pub(super) is_monitored: bool,
+}
 
 /// A command of the server itself, like INFO, that a script has called.
 pub struct ServerCall {
@@ -65,10 +77,11 @@ impl ServerCall {
 /// The slices of a script.
 pub(super) struct Slices<'y> {
     /// None: it never rests.
-    yielder: Option<&'y Yielder<Answer, Rested>>,
+    yielder: Option<&'y Yielder<Resumed, Rested>>,
     /// When the slice ends.
     until: Cell<Instant>,
-    has_rested: Cell<bool>,
+    /// The store knows that it rests.
+    is_told: Cell<bool>,
     /// Time of all rests, commands of the server apart.
     rests: Cell<Duration>,
     /// Bytes of the replies before the script's, in its transaction.
@@ -82,13 +95,13 @@ impl<'y> Slices<'y> {
     }
 
     /// The slices of a script that begins now.
-    pub(super) fn begin(yielder: &'y Yielder<Answer, Rested>, now: Instant) -> Slices<'y> {
+    pub(super) fn begin(yielder: &'y Yielder<Resumed, Rested>, now: Instant) -> Slices<'y> {
         Slices::new(Some(yielder), now + SLICE)
     }
 
-    fn new(yielder: Option<&'y Yielder<Answer, Rested>>, until: Instant) -> Slices<'y> {
-        let (has_rested, rests) = (Cell::new(false), Cell::new(Duration::ZERO));
-        Slices { yielder, until: Cell::new(until), has_rested, rests, reply_bytes: Cell::new(0) }
+    fn new(yielder: Option<&'y Yielder<Resumed, Rested>>, until: Instant) -> Slices<'y> {
+        let (is_told, rests) = (Cell::new(false), Cell::new(Duration::ZERO));
+        Slices { yielder, until: Cell::new(until), is_told, rests, reply_bytes: Cell::new(0) }
     }
 
     /// A script of a transaction begins, whose replies before it take `bytes` bytes.
@@ -112,9 +125,19 @@ impl<'y> Slices<'y> {
         self.yielder.is_some() && now >= self.until.get()
     }
 
-    /// True if the script has rested.
-    pub(super) fn has_rested(&self) -> bool {
-        self.has_rested.get()
+    /// Tells the store, which tells the gate, that a rest follows; once until [`Slices::end_rests`].
+    pub(super) fn tell_rest(&self, store: &Store) {
+        debug_assert!(self.may_rest(), "what cannot rest does not");
+        if !self.is_told.replace(true) {
+            store.begin_rests();
+        }
+    }
+
+    /// No rest follows. The gate is still held: behind it that word would be about others.
+    pub(super) fn end_rests(&self, store: &Store) {
+        if self.is_told.replace(false) {
+            store.end_rests();
+        }
     }
 
     /// True if the script may rest, and have the server run commands meanwhile.
@@ -122,26 +145,36 @@ impl<'y> Slices<'y> {
         self.yielder.is_some()
     }
 
-    /// Rests until the worker goes on with the script, which has `bytes` bytes in buffers.
-    pub(super) fn rest(&self, bytes: usize) {
-        let answer = self.suspend(Rest::Slice, bytes);
+    /// Rests until the worker goes on with the script, which has `bytes` bytes in buffers. `monitored`: its commands since the
+    /// last rest, if somebody monitors; the worker has them, and says whether somebody does now.
+    pub(super) fn rest(&self, bytes: usize, monitored: &mut Option<Vec<Seen>>) {
+        let answer = self.suspend(Rest::Slice, bytes, monitored);
         debug_assert!(answer.is_none(), "nothing was asked");
     }
 
     /// Rests until the server has run this command, which replies like `out`.
-    pub(super) fn ask(&self, command: &'static Command, args: Args<'_>, out: &Reply) -> CmdResult<Reply> {
+    pub(super) fn ask(
+        &self,
+        command: &'static Command,
+        args: Args<'_>,
+        out: &Reply,
+        monitored: &mut Option<Vec<Seen>>,
+    ) -> CmdResult<Reply> {
         let (request, resp) = (Queued::new(command, args), out.resp());
-        let answer = self.suspend(Rest::Server(ServerCall { command, request, resp }), args.bytes() + out.held_bytes());
+        let call = Rest::Server(ServerCall { command, request, resp });
+        let answer = self.suspend(call, args.bytes() + out.held_bytes(), monitored);
         let (reply, took) = answer.expect("whoever goes on with the script has run its command");
         self.rests.set(self.rests.get().saturating_sub(took));
         reply
     }
 
-    fn suspend(&self, why: Rest, bytes: usize) -> Answer {
+    fn suspend(&self, why: Rest, bytes: usize, monitored: &mut Option<Vec<Seen>>) -> Answer {
         let yielder = self.yielder.expect("a script that may rest");
-        self.has_rested.set(true);
         let begun = Instant::now();
-        let answer = yielder.suspend(Rested { why, bytes: bytes + self.reply_bytes.get() });
+        let seen = monitored.take().unwrap_or_default();
+        let rested = Rested { why, bytes: bytes + self.reply_bytes.get(), seen };
+        let Resumed { answer, is_monitored } = yielder.suspend(rested);
+        *monitored = is_monitored.then(Vec::new);
         let now = Instant::now();
         self.rests.set(self.rests.get() + (now - begun));
         self.until.set(now + SLICE);

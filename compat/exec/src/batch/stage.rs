@@ -27,17 +27,18 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use varve_base::rank;
 use varve_protocol::{Args, Reply};
-use varve_store::StoreWorker;
+use varve_store::{ShardSet, StoreWorker};
 
 use super::account::whole_ms;
 use super::script::{Request, Room, Scripting};
-use super::slices::{Answer, Rest, Rested, ServerCall, Slices};
-use super::transaction::run_alone;
+use super::slices::{Answer, Rest, Rested, Resumed, ServerCall, Slices};
+use super::transaction::{run_alone, run_on_shards};
 use super::{Batch, Running, Stop};
 use crate::checks::{self, Denied};
 use crate::command::{Command, CommandTable, ScriptFn};
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran};
+use crate::monitor::Seen;
 use crate::notify::{Events, Publisher};
 use crate::pause::Pause;
 use crate::script::ScriptKeeper;
@@ -71,10 +72,12 @@ pub(super) struct Scripts {
     aside: Box<ScriptKeeper>,
     /// The stack, while no script has it and once there is one.
     stack: Option<DefaultStack>,
+    /// False where scripts run on none.
+    has_stage: bool,
 }
 
 /// A script on its stack.
-type Act = Coroutine<Answer, Rested, Box<Stage>>;
+type Act = Coroutine<Resumed, Rested, Box<Stage>>;
 
 /// A script that rests: its stack, and all that it holds. It stays on the thread on which it has begun, and is gone on with to
 /// its end: a script that is dropped half way aborts the process.
@@ -90,6 +93,10 @@ struct Resting {
     request_bytes: usize,
     /// Bytes that it has in buffers beside the request.
     bytes: usize,
+    /// Its commands since it rested before, for monitors.
+    seen: Vec<Seen>,
+    /// Somebody monitors.
+    is_monitored: bool,
 }
 
 /// A script that has rested and ended, to be settled by [`Batch::end_script`].
@@ -122,14 +129,26 @@ impl RestingScript {
         self.0.answer = Some((answer, took));
     }
 
+    /// The commands that it has run since it rested before, while somebody monitored: monitors see a long script as it runs.
+    #[inline]
+    pub fn take_monitored(&mut self) -> Vec<Seen> {
+        mem::take(&mut self.0.seen)
+    }
+
+    /// Says whether somebody monitors from now on.
+    #[inline]
+    pub fn set_monitoring(&mut self, on: bool) {
+        self.0.is_monitored = on;
+    }
+
     /// Goes on with the script for a slice, on a worker that holds nothing.
     ///
     /// # Errors
     /// It rests again.
     pub fn go_on(self) -> Result<EndedScript, RestingScript> {
-        let Resting { act, call, answer, request_bytes, .. } = *self.0;
+        let Resting { act, call, answer, request_bytes, is_monitored, .. } = *self.0;
         debug_assert!(call.is_none(), "a command that was called is answered first");
-        slice(act, answer, request_bytes)
+        slice(act, Resumed { answer, is_monitored }, request_bytes)
     }
 
     /// Bytes of memory that the script has beside the state of its language: its client's.
@@ -142,13 +161,15 @@ impl RestingScript {
 ///
 /// # Errors
 /// It rests.
-fn slice(mut act: Act, answer: Answer, request_bytes: usize) -> Result<EndedScript, RestingScript> {
+fn slice(mut act: Act, resumed: Resumed, request_bytes: usize) -> Result<EndedScript, RestingScript> {
     rank::take_back();
-    match act.resume(answer) {
-        CoroutineResult::Yield(Rested { why, bytes }) => {
+    let is_monitored = resumed.is_monitored;
+    match act.resume(resumed) {
+        CoroutineResult::Yield(Rested { why, bytes, seen }) => {
             rank::set_aside();
             let call = if let Rest::Server(call) = why { Some(call) } else { None };
-            Err(RestingScript(Box::new(Resting { act, call, answer: None, request_bytes, bytes })))
+            let resting = Resting { act, call, answer: None, request_bytes, bytes, seen, is_monitored };
+            Err(RestingScript(Box::new(resting)))
         }
         CoroutineResult::Return(stage) => Ok(EndedScript { stage, stack: act.into_stack() }),
     }
@@ -176,8 +197,10 @@ pub(super) struct Stage {
 pub(super) enum Job {
     /// A script.
     Script(ScriptFn),
-    /// EXEC of a transaction that has scripts in it.
+    /// EXEC of a transaction that has scripts in it, the gate held alone.
     Exec,
+    /// EXEC of a transaction that will be long, its shards held.
+    ExecOnShards,
 }
 
 /// The script that is under way, or the transaction with scripts.
@@ -244,8 +267,9 @@ impl Running<'_> {
         None
     }
 
-    /// Runs a transaction that has scripts in it: on its own session, for which another one stands in meanwhile.
-    pub(super) fn exec_on_stage(&mut self, d: &'static Command) -> Option<Stop> {
+    /// Runs a transaction that has scripts in it, the gate held alone, or one that will be long, its shards held (`on_shards`): on
+    /// its own session, for which another one stands in meanwhile.
+    pub(super) fn exec_on_stage(&mut self, d: &'static Command, on_shards: bool) -> Option<Stop> {
         match self.batch.prepare_stage() {
             Ok(true) => {}
             Ok(false) => return Some(Stop::Busy),
@@ -256,7 +280,8 @@ impl Running<'_> {
         }
         let stand_in = self.session.stand_in();
         let session = mem::replace(self.session, stand_in);
-        self.on_stage(d, Job::Exec, session).err()
+        let job = if on_shards { Job::ExecOnShards } else { Job::Exec };
+        self.on_stage(d, job, session).err()
     }
 
     /// Runs the first slice of something on the stage, which is prepared.
@@ -273,8 +298,12 @@ impl Running<'_> {
         let (denied, still) = (batch.denied, batch.pause != Pause::None);
         stage.set(Cue { row, job, args, session, denied, still, worker: worker_now, observers, out });
         let request_bytes = stage.request_bytes();
-        let perform = move |yielder: &Yielder<Answer, Rested>, _: Answer| stage.perform(yielder);
-        let ended = slice(Coroutine::with_stack(stack, perform), None, request_bytes).map_err(|script| {
+        let perform = move |yielder: &Yielder<Resumed, Rested>, _: Resumed| stage.perform(yielder);
+        let begun = Resumed { answer: None, is_monitored: batch.observers.monitored.is_some() };
+        let ended = slice(Coroutine::with_stack(stack, perform), begun, request_bytes).map_err(|mut script| {
+            if let Some(seen) = &mut batch.observers.monitored {
+                seen.append(&mut script.take_monitored());
+            }
             *next += 1;
             self.session.note_command(row);
             self.session.note_script_bytes(script.bytes());
@@ -303,13 +332,13 @@ impl Batch {
             out: Reply::new(),
             part: None,
         });
-        self.scripts = Some(Box::new(Scripts { stage: Some(stage), aside, stack: None }));
+        self.scripts = Some(Box::new(Scripts { stage: Some(stage), aside, stack: None, has_stage: true }));
     }
 
     /// Sets the keeper of scripts that a stream brings which is applied: they run on no stage. Without it, or
     /// [`Batch::set_scripts`], their commands may not run.
     pub(crate) fn set_keeper(&mut self, keeper: Box<ScriptKeeper>) {
-        self.scripts = Some(Box::new(Scripts { stage: None, aside: keeper, stack: None }));
+        self.scripts = Some(Box::new(Scripts { stage: None, aside: keeper, stack: None, has_stage: false }));
     }
 
     /// Settles a script that has rested: its reply goes to the `client`, if that is still there. Or gives its request, as a client
@@ -354,6 +383,11 @@ impl Batch {
         debug_assert!(scripts.stage.is_none(), "a worker has one stage");
         (scripts.stage, scripts.stack) = (Some(stage), Some(stack));
         took
+    }
+
+    /// True if this worker has a stage, free or not.
+    pub(super) fn has_stage(&self) -> bool {
+        self.scripts.as_ref().is_some_and(|scripts| scripts.has_stage)
     }
 
     /// Sees to it that the stage has a stack. False while another script of this worker has both.
@@ -431,7 +465,7 @@ impl Stage {
     }
 
     /// Runs the script, from its first slice to its last.
-    fn perform(mut self: Box<Stage>, yielder: &Yielder<Answer, Rested>) -> Box<Stage> {
+    fn perform(mut self: Box<Stage>, yielder: &Yielder<Resumed, Rested>) -> Box<Stage> {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
         let Part { row, job, session, denied, still, begun, ran, result } = part.as_mut().expect("a script was set up");
         let slices = Slices::begin(yielder, *begun);
@@ -444,6 +478,10 @@ impl Stage {
                 parts.run_by_itself((row, run), (request.args(), session), worker, out, room)
             }
             Job::Exec => run_alone(row, &mut parts, worker, session, out).map(|_| Ok(())),
+            Job::ExecOnShards => {
+                let ran = run_on_shards(row, &mut parts, &mut ShardSet::default(), (worker, session), out);
+                ran.ok().map(|_| Ok(()))
+            }
         };
         *ran = slices.clock() - *begun;
         self
@@ -466,7 +504,7 @@ impl Stage {
         out: &mut Reply,
     ) -> Option<u64> {
         let Part { row, job, session, ran, result, .. } = self.part.take().expect("a script has ended");
-        if let Job::Exec = job {
+        if let Job::Exec | Job::ExecOnShards = job {
             client.come_back(session);
         }
         let Some(result) = result else {
@@ -481,7 +519,7 @@ impl Stage {
             self.out.clear(REPLY_KEEP_BYTES);
         }
         let (nanos, now_ms) = (ran.as_nanos() as u64, worker.now_ms());
-        if let Job::Exec = job {
+        if let Job::Exec | Job::ExecOnShards = job {
             // The transaction has counted itself.
             return Some(nanos);
         }

@@ -3,12 +3,16 @@
 //! ```text
 //!   EXEC: room for all that may need it
 //!         reach Shards:    gate as a reader; all shards of all commands and of what is watched, ascending
+//!               AllShards: the same, with all shards there are: SCAN, DBSIZE, SORT by other keys
 //!               Exclusive: gate alone; each command takes its shards by itself, nobody else is there
 //!               Server:    as Exclusive, but the server takes the gate and drives: Transaction::run gives it each command that
 //!                          is its own
 //!         what is watched is compared, and watched no more
 //!         commands one after the other, each with its reply; errors stop nothing
 //! ```
+//! One that will be long stands back while somebody wants to be alone behind the gate and was refused. Where its shards are held
+//! it runs on the stage, like a script: it rests with all that it holds, and its worker serves others (stage.rs).
+//!
 //! The shard of a key is the same in every database, so SELECT among the commands changes no lock. Replies that CLIENT
 //! REPLY turns off in the middle are missing from the array, as in Redis.
 
@@ -19,7 +23,8 @@ use std::time::Instant;
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Behaviour, Flags};
-use varve_protocol::{Mark, Reply};
+use varve_protocol::{Args, Mark, Reply};
+use varve_store::gate::Newcomer;
 use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
@@ -33,11 +38,16 @@ use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::try_admit;
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
-use crate::pause::Pause;
 use crate::script::KeeperCtx;
 use crate::session::Session;
 use crate::stats::SpikeEvent;
 use crate::{blocking, checks};
+
+/// Commands of a transaction from which it is taken to stay inside the gate for longer than a batch: a short one takes about a
+/// microsecond.
+const LONG_COMMANDS: usize = 1024;
+/// Nanoseconds after which a transaction was a long one; the next one of its client is taken to be like it.
+const LONG_NANOS: u64 = 1_000_000;
 
 impl Running<'_> {
     /// A request between MULTI and EXEC: queued, run at once, or refused, which spoils the transaction.
@@ -65,7 +75,10 @@ impl Running<'_> {
         }
         let changes = d.changes() && !self.declares_no_writes(d);
         let args = self.batch.args_of(self.next, self.input, self.outside);
-        self.session.queue(d, args, reach_of(d), changes);
+        if !self.session.queue(d, args, reach_of(d, args), changes) {
+            self.spoil();
+            return self.reject(d, CommandError::OUT_OF_MEMORY);
+        }
         let (mark, out) = (self.out.mark(), &mut *self.out);
         self.next += 1;
         out.simple("QUEUED");
@@ -192,11 +205,10 @@ impl Running<'_> {
         }
         let (reach, db, mark) = (multi.reach, self.session.db(), self.out.mark());
         match reach {
-            Reach::Shards => {
+            Reach::Shards | Reach::AllShards => {
                 if let Err(stop) = self.exec_on_shards(d) {
                     return Some(stop);
                 }
-                self.next += 1;
             }
             Reach::Exclusive => {
                 if self.is_shut_out() {
@@ -207,7 +219,7 @@ impl Running<'_> {
                     return Some(Stop::Busy);
                 }
                 if self.queue_runs_script() && !self.session.replays() {
-                    if let Some(stop) = self.exec_on_stage(d) {
+                    if let Some(stop) = self.exec_on_stage(d, false) {
                         return Some(stop);
                     }
                 } else if let Some(stop) = self.exec_alone(d) {
@@ -262,46 +274,87 @@ impl Running<'_> {
         more
     }
 
-    /// Runs the transaction with all its shards held.
+    /// Runs the transaction with all its shards held; one that will be long on the stage, where it rests now and then.
     ///
     /// # Errors
-    /// A shard is busy, or the gate is shut, with nothing done.
+    /// A shard is busy, or the gate is shut, with nothing done; or it rests.
     fn exec_on_shards(&mut self, d: &'static Command) -> Result<(), Stop> {
-        let Running { batch, worker, session, out, table, spent_ns, .. } = self;
-        let store = Arc::clone(worker.store());
-        let Some(_inside) = store.gate().try_enter(worker.id()) else { return Err(Stop::Shut) };
-        let multi = session.multi().expect("EXEC inside MULTI");
-        let keys = Keys::of(&multi.queue, table, &store, session.db());
-        let mut tx = Tx::new(&store, worker.parts().1, session.db());
-        tx.set_overdue(session.overdue(batch.pause != Pause::None || batch.denied.hides_overdue(true)));
+        let multi = self.session.multi().expect("EXEC inside MULTI");
+        if multi.queue.len() >= LONG_COMMANDS || self.session.has_long_transactions {
+            // One that needs all shards may have made the wish itself.
+            let gate = self.worker.store().gate();
+            if multi.reach == Reach::Shards && gate.gives_way(Newcomer::Long) {
+                return Err(Stop::Busy);
+            }
+            if self.batch.has_stage() && !self.session.replays() {
+                return self.exec_on_stage(d, true).map_or(Ok(()), Err);
+            }
+        }
+        let Running { batch, worker, session, out, table, spent_ns, next, .. } = self;
+        let slices = Slices::endless();
         let mut shards = std::mem::take(&mut batch.shards);
+        let ran =
+            run_on_shards(d, &mut batch.scripting(table, &slices), &mut shards, (&mut **worker, &mut **session), out);
+        batch.shards = shards;
+        *spent_ns += ran?;
+        *next += 1;
+        Ok(())
+    }
+}
+
+/// Runs the transaction of a session with all its shards held. Gives the nanoseconds that it took.
+///
+/// # Errors
+/// A shard is busy, or the gate is shut, with nothing done.
+pub(super) fn run_on_shards(
+    d: &'static Command,
+    parts: &mut Scripting<'_>,
+    shards: &mut ShardSet,
+    (worker, session): (&mut StoreWorker, &mut Session),
+    out: &mut Reply,
+) -> Result<u64, Stop> {
+    let (store, table, slices) = (Arc::clone(worker.store()), parts.table, parts.slices);
+    let Some(_inside) = store.gate().try_enter(worker.id()) else { return Err(Stop::Shut) };
+    let multi = session.multi().expect("EXEC inside MULTI");
+    let (all, insists) = (multi.reach == Reach::AllShards, session.busy_tries() >= TRIES_MAX);
+    let keys = Keys::of(&multi.queue, table, &store, session.db());
+    let mut tx = Tx::new(&store, worker.parts().1, session.db());
+    tx.set_overdue(session.overdue(parts.still || parts.denied.hides_overdue(true)));
+    if all {
+        shards.fill(0..store.shard_count() as u16);
+    } else {
         shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         if let Some(watching) = session.watching() {
             shards.add(watching.keys().map(|(db, key)| tx.shard_of(tx.key_in(db, key).hash)));
         }
-        let insists = session.busy_tries() >= TRIES_MAX;
-        let held = super::take(&mut tx, &shards, insists)
-            && (!tx.any_waiters() || hold_for_waiters(&mut tx, &multi.queue, &mut shards, insists));
-        batch.shards = shards;
-        if !held {
-            return Err(Stop::Busy);
-        }
-        if store.has_occupied() && meets_occupied(&tx, &multi.queue, &keys) {
-            tx.finish();
-            return Err(Stop::Busy);
-        }
-        if store.has_dated_hashes() && meets_due_fields(&mut tx, &multi.queue, &keys) {
-            tx.finish();
-            return Err(Stop::Busy);
-        }
-        let touched = compare(&mut tx, session);
-        let mut t = Transaction::new(d, touched, session, out);
-        tx.keep_held();
-        t.stretch(&mut batch.observers, Held { tx, keys: &keys }, table, session, out);
-        assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
-        *spent_ns += t.end(batch, worker, session, out);
-        Ok(())
     }
+    let held = super::take(&mut tx, shards, insists)
+        && (!tx.any_waiters() || hold_for_waiters(&mut tx, &multi.queue, shards, insists));
+    if !held {
+        if all && insists {
+            // Some shard is held by one of the long transactions.
+            store.gate().ask_for_room();
+        }
+        return Err(Stop::Busy);
+    }
+    if all && insists {
+        store.gate().had_room();
+    }
+    if store.has_occupied() && meets_occupied(&tx, &multi.queue, &keys) {
+        tx.finish();
+        return Err(Stop::Busy);
+    }
+    if store.has_dated_hashes() && meets_due_fields(&mut tx, &multi.queue, &keys) {
+        tx.finish();
+        return Err(Stop::Busy);
+    }
+    let touched = compare(&mut tx, session);
+    let mut t = Transaction::new(d, touched, session, out);
+    tx.keep_held();
+    t.stretch(parts.observers, Held { tx, keys: &keys }, (table, Some(slices)), session, out);
+    assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
+    slices.end_rests(&store);
+    Ok(t.end_with((parts.observers, slices.clock()), worker, session, out))
 }
 
 /// Runs the transaction of a session with the gate held alone. Gives the nanoseconds that it took; None, and nothing is done,
@@ -314,7 +367,7 @@ pub(super) fn run_alone(
     out: &mut Reply,
 ) -> Option<u64> {
     let store = Arc::clone(worker.store());
-    let _alone = store.gate().exclusive_within(worker.id(), super::patience(session))?;
+    let _alone = store.gate().try_exclusive(worker.id(), session.busy_tries())?;
     if meets_frozen(&store, session) {
         return None;
     }
@@ -341,13 +394,14 @@ fn meets_frozen(store: &Store, session: &Session) -> bool {
     store.has_frozen() && session.multi().is_some_and(meets)
 }
 
-/// How a transaction must run that has this command.
-fn reach_of(command: &Command) -> Reach {
+/// How a transaction must run that has this command with these arguments.
+fn reach_of(command: &Command, args: Args<'_>) -> Reach {
     match command.exec {
         Exec::Server => Reach::Server,
-        Exec::Exclusive(_) | Exec::Keyspace(_) | Exec::Figures(_) => Reach::Exclusive,
+        Exec::Exclusive(_) | Exec::Figures(_) => Reach::Exclusive,
         Exec::Script(..) | Exec::Keeper(_) => Reach::Exclusive,
-        _ if command.flags.has(Flags::TOUCHES_ARBITRARY_KEYS) => Reach::Exclusive,
+        Exec::Keyspace(_) => Reach::AllShards,
+        _ if command.uses_unnamed_keys(args) => Reach::AllShards,
         _ => Reach::Shards,
     }
 }
@@ -496,7 +550,7 @@ impl Transaction {
             let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
             let mut tx = Tx::new(&store, worker.parts().1, session.db());
             tx.set_overdue(session.overdue(parts.still || parts.denied.hides_overdue(true)));
-            self.stretch(parts.observers, Held { tx, keys: &keys }, table, session, out);
+            self.stretch(parts.observers, Held { tx, keys: &keys }, (table, None), session, out);
             let queued = self.queue.get(self.next)?;
             self.next += 1;
             let d = table.of(queued.row);
@@ -530,12 +584,13 @@ impl Transaction {
         None
     }
 
-    /// Runs commands on keys and on the session, up to one that is neither.
+    /// Runs commands on keys and on the session, up to one that is neither; with `slices` it rests behind a command where one is
+    /// over.
     fn stretch<'s>(
         &mut self,
         observers: &mut Observers,
         held: Held<'s>,
-        table: &CommandTable,
+        (table, slices): (&CommandTable, Option<&Slices<'_>>),
         session: &'s mut Session,
         out: &'s mut Reply,
     ) {
@@ -562,12 +617,19 @@ impl Transaction {
             self.next += 1;
             // One reading of the clock ends a command and begins the next.
             let end = Instant::now();
-            let (nanos, now_ms) = (Some((end - start).as_nanos() as u64), ctx.tx.now_ms());
+            let (nanos, now_ms) = ((end - start).as_nanos() as u64, ctx.tx.now_ms());
             start = end;
+            observers.sample_timed(&ctx, nanos, mark);
             let Ctx { row, args, tx, session, out, .. } = &mut ctx;
-            let ran = Ran { row, args: *args, result, mark, nanos, now_ms, is_pending: false };
+            let ran = Ran { row, args: *args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
             let caller = Caller::Exec { session, muted: self.muted };
             observers.after(ran, caller, Some(tx), out);
+            if let Some(slices) = slices.filter(|slices| slices.is_over(end)) {
+                ctx.tx.rest();
+                slices.tell_rest(ctx.tx.store());
+                slices.rest(ctx.out.held_bytes(), &mut observers.monitored);
+                start = Instant::now();
+            }
         }
         let Ctx { mut tx, .. } = ctx;
         if self.alone {
@@ -623,6 +685,7 @@ impl Transaction {
             seen.push(Seen::exec(self.word, session.db()));
         }
         let nanos = (now - self.start).as_nanos() as u64;
+        session.has_long_transactions = nanos >= LONG_NANOS;
         observers.stats.count(self.exec, 1, nanos);
         observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         debug_assert!(out.first_since(self.mark) != Some(b'-'), "EXEC replies an array or nothing");
@@ -639,7 +702,7 @@ struct Keys {
 }
 
 impl Keys {
-    /// The keys of the commands up to the first one that is neither on keys nor on the session, hashed for the database
+    /// The keys of the commands up to the first one that is neither on keys, or shards, nor on the session, hashed for the database
     /// that each will find selected, and which of them are whose.
     fn of(queue: &[Queued], table: &CommandTable, store: &Store, mut db: u32) -> Keys {
         let (mut keys, mut ranges) = (Vec::new(), Vec::new());
@@ -659,7 +722,7 @@ impl Keys {
                     let index = parse_i64(args.get(1)).and_then(|n| u32::try_from(n).ok());
                     db = index.filter(|n| *n < store.databases()).unwrap_or(db);
                 }
-                Exec::Session(_) | Exec::Transaction(_) => {}
+                Exec::Session(_) | Exec::Transaction(_) | Exec::Keyspace(_) => {}
                 _ => break,
             }
             ranges.push(first..keys.len());

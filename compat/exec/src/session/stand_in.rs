@@ -13,7 +13,17 @@ impl Session {
     /// A session that others see in the place of this one, while its transaction runs on it elsewhere.
     pub(crate) fn stand_in(&self) -> Session {
         let Session { id, db, resp, access, is_known, is_open, users_epoch, no_touch, no_evict, .. } = *self;
-        let Session { string_bytes_max, subscriptions, monitors, tracking, last, created_ms, active_ms, .. } = *self;
+        let Session {
+            string_bytes_max,
+            rdb_version,
+            subscriptions,
+            monitors,
+            tracking,
+            last,
+            created_ms,
+            active_ms,
+            ..
+        } = *self;
         Session {
             db,
             resp,
@@ -28,6 +38,7 @@ impl Session {
             no_touch,
             no_evict,
             string_bytes_max,
+            rdb_version,
             subscriptions,
             monitors,
             tracking,
@@ -46,10 +57,11 @@ impl Session {
     /// The session `own` takes its place again, for which this one has stood in: what others have done to it meanwhile holds.
     pub(crate) fn come_back(&mut self, own: Session) {
         let stood_in = std::mem::replace(self, own);
-        let Session { access, is_known, is_open, users_epoch, string_bytes_max, active_ms, ends, .. } = stood_in;
+        let Session { access, is_known, is_open, users_epoch, string_bytes_max, rdb_version, active_ms, ends, .. } =
+            stood_in;
         (self.access, self.is_known, self.is_open) = (access, is_known, is_open);
         (self.user, self.users_epoch) = (stood_in.user, users_epoch);
-        (self.string_bytes_max, self.active_ms) = (string_bytes_max, active_ms);
+        (self.string_bytes_max, self.rdb_version, self.active_ms) = (string_bytes_max, rdb_version, active_ms);
         self.ends |= ends;
         self.tracking.broken |= stood_in.tracking.broken;
     }

@@ -1,8 +1,9 @@
 //! Reading JSON. A zero byte ends the text, as in C.
 
-use super::{Config, DEPTH_MAX};
 use crate::errors::{BAD_ESCAPE, BAD_NUMBER, BAD_TOKEN, BAD_UNICODE, NOT_UTF_8, OPEN_STRING};
 use crate::fault::Fault;
+use crate::json_settings::{Config, DEPTH_MAX};
+use crate::tick::{PIECE_BYTES, Pace};
 use crate::values::Unlimited;
 use mlua::{Lua, Result, Value};
 use varve_base::number::parse_f64_clamped;
@@ -43,15 +44,15 @@ impl Token {
 }
 
 /// The value of a JSON text.
-pub(super) fn decode(lua: &Lua, config: &Config, text: &[u8]) -> Result<Value> {
+pub(super) fn decode(lua: &Lua, pace: &Pace<'_>, config: &Config, text: &[u8]) -> Result<Value> {
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(Fault::text(lua, NOT_UTF_8));
     }
     let room = Unlimited::new(lua);
-    let mut decoder = Decoder { lua, config, room: &room, text, at: 0, token_at: 0, depth: 0 };
-    let token = decoder.next();
+    let mut decoder = Decoder { lua, pace, config, room: &room, text, at: 0, token_at: 0, depth: 0 };
+    let token = decoder.next()?;
     let value = decoder.value(token)?;
-    match decoder.next() {
+    match decoder.next()? {
         Token::End => Ok(value),
         other => Err(decoder.expected("the end", &other)),
     }
@@ -59,6 +60,7 @@ pub(super) fn decode(lua: &Lua, config: &Config, text: &[u8]) -> Result<Value> {
 
 struct Decoder<'a> {
     lua: &'a Lua,
+    pace: &'a Pace<'a>,
     config: &'a Config,
     room: &'a Unlimited<'a>,
     text: &'a [u8],
@@ -79,9 +81,12 @@ impl Decoder<'_> {
         Fault::text(self.lua, text)
     }
 
-    fn next(&mut self) -> Token {
+    fn next(&mut self) -> Result<Token> {
         while matches!(self.byte(0), b' ' | b'\t' | b'\n' | b'\r') {
             self.at += 1;
+            if self.at.is_multiple_of(PIECE_BYTES) {
+                self.pace.bytes(PIECE_BYTES)?;
+            }
         }
         self.token_at = self.at;
         let single = match self.byte(0) {
@@ -91,16 +96,16 @@ impl Decoder<'_> {
             b']' => Token::ArrayEnd,
             b',' => Token::Comma,
             b':' => Token::Colon,
-            0 => return Token::End,
+            0 => return Ok(Token::End),
             b'"' => return self.string(),
             b'-' | b'0'..=b'9' => {
                 let refused = self.config.decode_invalid == 0 && self.is_invalid_number();
-                return if refused { Token::Error(BAD_NUMBER) } else { self.number() };
+                return Ok(if refused { Token::Error(BAD_NUMBER) } else { self.number() });
             }
-            _ => return self.word(),
+            _ => return Ok(self.word()),
         };
         self.at += 1;
-        single
+        Ok(single)
     }
 
     fn word(&mut self) -> Token {
@@ -153,18 +158,25 @@ impl Decoder<'_> {
         Token::Number(number)
     }
 
-    fn string(&mut self) -> Token {
+    fn string(&mut self) -> Result<Token> {
         let mut text = Vec::new();
         self.at += 1;
+        let mut look_at = self.at + PIECE_BYTES;
         loop {
+            if self.at >= look_at {
+                // The text is in memory twice until it is a string of Lua's.
+                self.room.admit(text.len())?;
+                self.pace.bytes(PIECE_BYTES)?;
+                look_at = self.at + PIECE_BYTES;
+            }
             let byte = self.byte(0);
             self.token_at = self.at;
             match byte {
                 b'"' => break,
-                0 => return Token::Error(OPEN_STRING),
+                0 => return Ok(Token::Error(OPEN_STRING)),
                 b'\\' => match self.escape(&mut text) {
                     Ok(len) => self.at += len,
-                    Err(error) => return Token::Error(error),
+                    Err(error) => return Ok(Token::Error(error)),
                 },
                 byte => {
                     text.push(byte);
@@ -173,7 +185,7 @@ impl Decoder<'_> {
             }
         }
         self.at += 1;
-        Token::Text(text)
+        Ok(Token::Text(text))
     }
 
     /// The letter behind a backslash; gives the length of the escape.
@@ -214,6 +226,7 @@ impl Decoder<'_> {
 
     fn value(&mut self, token: Token) -> Result<Value> {
         self.room.admit(0)?;
+        self.pace.value()?;
         match token {
             Token::Text(text) => {
                 self.room.admit(text.len())?;
@@ -240,21 +253,22 @@ impl Decoder<'_> {
     fn object(&mut self) -> Result<Value> {
         self.descend()?;
         let table = self.lua.create_table()?;
-        let mut token = self.next();
+        let mut token = self.next()?;
         if !matches!(token, Token::ObjectEnd) {
             loop {
                 let Token::Text(key) = token else { return Err(self.expected("object key string", &token)) };
-                match self.next() {
+                match self.next()? {
                     Token::Colon => {}
                     other => return Err(self.expected("colon", &other)),
                 }
                 self.room.admit(key.len())?;
+                self.pace.value()?;
                 let key = self.lua.create_string(key)?;
-                let token_of_value = self.next();
+                let token_of_value = self.next()?;
                 table.raw_set(key, self.value(token_of_value)?)?;
-                match self.next() {
+                match self.next()? {
                     Token::ObjectEnd => break,
-                    Token::Comma => token = self.next(),
+                    Token::Comma => token = self.next()?,
                     other => return Err(self.expected("comma or object end", &other)),
                 }
             }
@@ -266,13 +280,13 @@ impl Decoder<'_> {
     fn array(&mut self) -> Result<Value> {
         self.descend()?;
         let table = self.lua.create_table()?;
-        let mut token = self.next();
+        let mut token = self.next()?;
         if !matches!(token, Token::ArrayEnd) {
             for i in 1.. {
                 table.raw_set(i, self.value(token)?)?;
-                match self.next() {
+                match self.next()? {
                     Token::ArrayEnd => break,
-                    Token::Comma => token = self.next(),
+                    Token::Comma => token = self.next()?,
                     other => return Err(self.expected("comma or array end", &other)),
                 }
             }

@@ -1,16 +1,17 @@
 //! Writing JSON.
 
-use super::{Config, DEPTH_MAX};
 use crate::errors::{NOT_A_NUMBER, SPARSE};
 use crate::fault::Fault;
+use crate::json_settings::{Config, DEPTH_MAX};
+use crate::tick::{PIECE_BYTES, Pace};
 use crate::values::Unlimited;
 use mlua::{Lua, Result, Table, Value};
 use varve_base::number::push_f64_rounded;
 
 /// The JSON of a value, as a string of Lua's.
-pub(super) fn encode(lua: &Lua, config: &Config, value: &Value) -> Result<Value> {
+pub(super) fn encode(lua: &Lua, pace: &Pace<'_>, config: &Config, value: &Value) -> Result<Value> {
     let room = Unlimited::new(lua);
-    let mut encoder = Encoder { lua, config, room: &room, out: Vec::new() };
+    let mut encoder = Encoder { lua, pace, config, room: &room, out: Vec::new() };
     encoder.value(value, 0)?;
     room.admit(encoder.out.len())?;
     Ok(Value::String(lua.create_string(&encoder.out)?))
@@ -18,6 +19,7 @@ pub(super) fn encode(lua: &Lua, config: &Config, value: &Value) -> Result<Value>
 
 struct Encoder<'a> {
     lua: &'a Lua,
+    pace: &'a Pace<'a>,
     config: &'a Config,
     room: &'a Unlimited<'a>,
     out: Vec<u8>,
@@ -25,6 +27,7 @@ struct Encoder<'a> {
 
 impl Encoder<'_> {
     fn value(&mut self, value: &Value, depth: i64) -> Result<()> {
+        self.pace.value()?;
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             Value::LightUserData(pointer) if pointer.0.is_null() => self.out.extend_from_slice(b"null"),
@@ -54,23 +57,28 @@ impl Encoder<'_> {
     }
 
     fn text(&mut self, text: &[u8]) -> Result<()> {
-        // Each byte may become six.
-        self.room.admit(self.out.len() + text.len())?;
         self.out.push(b'"');
-        for &byte in text {
-            match byte {
-                b'"' | b'\\' | b'/' => self.out.extend_from_slice(&[b'\\', byte]),
-                0x08 => self.out.extend_from_slice(b"\\b"),
-                b'\t' => self.out.extend_from_slice(b"\\t"),
-                b'\n' => self.out.extend_from_slice(b"\\n"),
-                0x0c => self.out.extend_from_slice(b"\\f"),
-                b'\r' => self.out.extend_from_slice(b"\\r"),
-                0..0x20 | 0x7f => self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-                _ => self.out.push(byte),
-            }
+        for piece in text.chunks(PIECE_BYTES) {
+            // Each byte may become six.
+            self.room.admit(self.out.len() + piece.len())?;
+            piece.iter().for_each(|byte| self.letter(*byte));
+            self.pace.bytes(piece.len())?;
         }
         self.out.push(b'"');
         Ok(())
+    }
+
+    fn letter(&mut self, byte: u8) {
+        match byte {
+            b'"' | b'\\' | b'/' => self.out.extend_from_slice(&[b'\\', byte]),
+            0x08 => self.out.extend_from_slice(b"\\b"),
+            b'\t' => self.out.extend_from_slice(b"\\t"),
+            b'\n' => self.out.extend_from_slice(b"\\n"),
+            0x0c => self.out.extend_from_slice(b"\\f"),
+            b'\r' => self.out.extend_from_slice(b"\\r"),
+            0..0x20 | 0x7f => self.out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+            _ => self.out.push(byte),
+        }
     }
 
     fn table(&mut self, table: &Table, depth: i64) -> Result<()> {
@@ -129,6 +137,7 @@ impl Encoder<'_> {
     fn array_len(&self, table: &Table) -> Result<i64> {
         let (mut greatest, mut count) = (0, 0);
         for pair in table.pairs::<Value, Value>() {
+            self.pace.value()?;
             match pair?.0 {
                 Value::Integer(key) if key > 0 => greatest = greatest.max(key),
                 _ => return Ok(0),

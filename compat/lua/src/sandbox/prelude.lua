@@ -14,17 +14,24 @@ local concat, error, next, rawequal, select, tostring, type, xpcall =
     table.concat, error, next, rawequal, select, tostring, type, xpcall
 local byte, find, gmatch, gsub, match, sub =
     string.byte, string.find, string.gmatch, string.gsub, string.match, string.sub
+local lower, reverse, upper = string.lower, string.reverse, string.upper
 local ceil, floor = math.ceil, math.floor
 local getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack =
     getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack
 local call_protected, resume = pcall, coroutine.resume
 local insert, remove, sort, rep = table.insert, table.remove, table.sort, string.rep
-local opened, mended, ended, scan = native.opened, native.mended, native.ended, native.scan
+local opened, mended, ended, scan, tick = native.opened, native.mended, native.ended, native.scan, native.tick
 
 local READONLY = 'Attempt to modify a readonly table'
 local NONE = {} -- the metatable of stand-ins that shall seem to have none
 
 local behind = {}
+
+-- Names of fields of replies. A string that something refers to is found; else each reply would make it anew, and leave it to the
+-- collector.
+local FIELDS = { ok = true, err = true, double = true, map = true, set = true, big_number = true, verbatim_string = true,
+    format = true, string = true, ignore_error_stats_update = true }
+behind[FIELDS] = FIELDS
 
 local function refuse()
     error(READONLY, 2)
@@ -86,22 +93,33 @@ function globals.pcall(...)
     return caught(pcall(...))
 end
 
+-- An error of a handler goes to the handler. C would nest them until its stack is used up, and then leave all frames at once: what
+-- Rust has in them would be lost.
+local HANDLERS_MOST = 20
+
 function globals.xpcall(...)
     local f, handler = ...
     if select('#', ...) < 2 then
         error("bad argument #2 to 'xpcall' (value expected)", 2)
     end
     return resumed(xpcall(f, function(e)
-        if type(e) == 'userdata' and not rawequal(e, null) then
-            local ok, value = call_protected(opened, e)
-            if not ok then
-                return e
+        for _ = 1, HANDLERS_MOST do
+            if type(e) == 'userdata' and not rawequal(e, null) then
+                local ok, value = call_protected(opened, e)
+                if not ok then
+                    return e
+                end
+                e = value
+            else
+                e = mended(e)
+            end
+            local ok, value = call_protected(handler, e)
+            if ok then
+                return value
             end
             e = value
-        else
-            e = mended(e)
         end
-        return handler(e)
+        return 'error in error handling'
     end))
 end
 
@@ -160,6 +178,9 @@ function globals.pairs(...)
     return pairs(...)
 end
 
+-- Functions of C run to their end: over tables longer than this, the host is asked before or meanwhile.
+local SHORT_MOST = 10000
+
 -- A place far outside of the table would keep `insert` in a loop that nothing can end.
 local PLACE_LEAST, PLACE_MOST = -1000000, 100000000
 
@@ -168,8 +189,14 @@ function table.insert(...)
     if behind[table] then
         error(READONLY, 0)
     end
-    if third ~= nil and type(place) == 'number' and not (place > PLACE_LEAST and place < PLACE_MOST) then
-        error("bad argument #2 to 'insert' (position out of bounds)", 2)
+    if third ~= nil or place ~= nil and select('#', ...) > 2 then
+        local at = tonumber(place)
+        if at and not (at > PLACE_LEAST and at < PLACE_MOST) then
+            error("bad argument #2 to 'insert' (position out of bounds)", 2)
+        end
+        if at and type(table) == 'table' and #table - at > SHORT_MOST then
+            tick()
+        end
     end
     return insert(...)
 end
@@ -189,29 +216,84 @@ function globals.unpack(...)
 end
 
 function table.remove(...)
-    local table = ...
+    local table, place = ...
     if behind[table] then
         return
+    end
+    if place ~= nil and type(table) == 'table' and #table - (tonumber(place) or 0) > SHORT_MOST then
+        tick()
     end
     return remove(...)
 end
 
+local function less(one, other)
+    return one < other
+end
+
 function table.sort(...)
-    local table = ...
+    local table, comes_before = ...
     if behind[table] then
         return
     end
-    return sort(...)
+    if comes_before ~= nil or type(table) ~= 'table' or #table <= SHORT_MOST then
+        return sort(...)
+    end
+    -- C compares without an instruction of Lua, after each of which the script may rest.
+    local ok, e = call_protected(sort, table, less)
+    if not ok then
+        error(seen(e), 0)
+    end
 end
 
 -- Strings ----------------------------------------------------------------------------------------------------------------
 
--- An empty string repeated is a loop without an allocation, which no limit ends.
+-- Bytes of a text that functions of C go through in one go, and of a piece that is repeated.
+local TEXT_MOST = 100000
+local PIECE = 1000
+-- Counts from this on overflow in C.
+local COUNT_MOST = 2147483648
+
+-- An empty string repeated is a loop without an allocation, which no limit ends. C repeats a short one slowly: pieces are made of
+-- it first, and the host is asked.
 function string.rep(...)
-    if (...) == '' then
+    local text, count = ...
+    if text == '' then
         return ''
     end
+    local times = type(text) == 'string' and tonumber(count) or 0
+    if times > 1 and #text * times > TEXT_MOST and times < COUNT_MOST then
+        tick()
+        if #text < PIECE then
+            local whole = floor(times / PIECE)
+            return rep(rep(text, PIECE), whole) .. rep(text, floor(times) - whole * PIECE)
+        end
+    end
     return rep(...)
+end
+
+local function is_long_text(text)
+    return type(text) == 'string' and #text > TEXT_MOST
+end
+
+function string.upper(...)
+    if is_long_text((...)) then
+        tick()
+    end
+    return upper(...)
+end
+
+function string.lower(...)
+    if is_long_text((...)) then
+        tick()
+    end
+    return lower(...)
+end
+
+function string.reverse(...)
+    if is_long_text((...)) then
+        tick()
+    end
+    return reverse(...)
 end
 
 -- Matching recurses once for each of these letters in the pattern, in C, without a bound of its own.

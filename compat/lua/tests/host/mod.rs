@@ -37,6 +37,11 @@ impl Host for TestHost {
                 None => reply.null(),
             },
             (b"debug", [b"protocol", kind]) => debug_protocol(kind, reply),
+            (b"numbers", [count]) => {
+                let count: i64 = String::from_utf8_lossy(count).parse().expect("a number");
+                reply.array(count as usize);
+                (0..count).for_each(|n| reply.integer(n));
+            }
             (b"ping" | b"echo" | b"set" | b"get" | b"debug", _) => {
                 reply.error("ERR Wrong number of args calling Redis command from script");
             }

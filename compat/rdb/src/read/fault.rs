@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::format::{Dialect, Magic};
+use crate::format::{Dialect, Encoding, Magic};
 
 /// Something that is wrong with the bytes.
 #[derive(Debug)]
@@ -81,13 +81,15 @@ struct Inner {
     fault: ReadFault,
     offset: u64,
     type_name: Option<&'static str>,
+    /// Of a value in a packed form: the name of the form as redis-server's log has it.
+    form: Option<&'static str>,
     key: Option<Vec<u8>>,
 }
 
 impl ReadError {
     /// A fault at an offset.
     pub fn new(fault: ReadFault, offset: u64) -> ReadError {
-        ReadError(Box::new(Inner { fault, offset, type_name: None, key: None }))
+        ReadError(Box::new(Inner { fault, offset, type_name: None, form: None, key: None }))
     }
 
     /// The fault belongs to the value of this type.
@@ -95,6 +97,13 @@ impl ReadError {
     pub fn of_type(mut self, name: &'static str) -> ReadError {
         self.0.type_name = Some(name);
         self
+    }
+
+    /// The fault belongs to a value that is written so.
+    #[must_use]
+    pub(crate) fn of_encoding(mut self, encoding: Encoding) -> ReadError {
+        self.0.form = encoding.form(matches!(self.0.fault, ReadFault::Blob(..)));
+        self.of_type(encoding.name())
     }
 
     /// The fault belongs to the value of this key.
@@ -137,6 +146,10 @@ impl fmt::Display for ReadError {
             let shown = &key[..key.len().min(KEY_SHOWN_BYTES)];
             let rest = if shown.len() < key.len() { ".." } else { "" };
             write!(f, " at key \"{}{rest}\"", shown.escape_ascii())?;
+        }
+        // Those who search for the words of redis-server find what they know.
+        if let Some(form) = self.0.form {
+            write!(f, ": {form} integrity check failed")?;
         }
         write!(f, ": {}", self.0.fault)
     }

@@ -62,7 +62,7 @@ pub enum Event<'a> {
     Part(Part<'a>),
     /// The value is complete.
     ValueEnd,
-    /// The file is complete, and its checksum right.
+    /// The file is complete, and its checksum right, if that is compared.
     End,
 }
 
@@ -122,6 +122,16 @@ impl<R: Read> Reader<R> {
             access: None,
             type_number: 0,
         }
+    }
+
+    /// Has the reader not compare the checksum at the end of the file with its bytes: they are not summed.
+    ///
+    /// # Panics
+    /// In debug builds, if something was read already.
+    pub fn without_checksum(mut self) -> Reader<R> {
+        debug_assert!(self.state == State::Header, "the header is summed like the rest");
+        self.source.stop_summing();
+        self
     }
 
     /// The server and version that the file is of, known from the first event on.
@@ -353,8 +363,11 @@ impl<R: Read> Reader<R> {
         if self.dialect.version >= CHECKSUM_VERSION {
             let bytes = self.source.crc();
             let file = u64::from_le_bytes(self.source.array()?);
-            // Zero says that whoever wrote the file did not sum it.
-            if file != 0 && !agrees(file, bytes) {
+            // Zero says that the writer of the file has not summed it.
+            if let Some(bytes) = bytes
+                && file != 0
+                && !agrees(file, bytes)
+            {
                 return Err(ReadFault::Checksum(file, bytes));
             }
         }
@@ -380,8 +393,12 @@ enum Next {
 
 #[cold]
 fn error_in_value(fault: ReadFault, offset: u64, dialect: Dialect, type_number: u8, key: &[u8]) -> ReadError {
-    let name = Encoding::of(dialect, type_number).map_or("value", Encoding::name);
-    ReadError::new(fault, offset).of_type(name).of_key(key)
+    let error = ReadError::new(fault, offset);
+    match Encoding::of(dialect, type_number) {
+        Some(encoding) => error.of_encoding(encoding),
+        None => error.of_type("value"),
+    }
+    .of_key(key)
 }
 
 /// One value: in memory, or wherever its bytes are read from.
@@ -428,6 +445,11 @@ impl<R: Read> ValueReader<R> {
         self.values.encoding().kind()
     }
 
+    /// The error that is this fault, which the receiver of the parts has found in what was read so far.
+    pub fn error(&self, fault: ReadFault) -> ReadError {
+        ReadError::new(fault, self.source.offset()).of_encoding(self.values.encoding())
+    }
+
     /// The next part; None behind the last one, when the bytes have ended with it.
     ///
     /// # Errors
@@ -435,15 +457,18 @@ impl<R: Read> ValueReader<R> {
     #[inline]
     pub fn next_part(&mut self) -> Result<Option<Part<'_>>, ReadError> {
         let ValueReader { source, values } = self;
-        let name = values.encoding().name();
+        let encoding = values.encoding();
         match values.next_part(source) {
             Ok(Some(part)) => Ok(Some(part)),
             Ok(None) => match source.at_end() {
                 Ok(true) => Ok(None),
-                Ok(false) => Err(ReadError::new(ReadFault::Odd("something follows it"), source.offset()).of_type(name)),
-                Err(fault) => Err(ReadError::new(fault, source.offset()).of_type(name)),
+                Ok(false) => {
+                    let fault = ReadFault::Odd("something follows it");
+                    Err(ReadError::new(fault, source.offset()).of_encoding(encoding))
+                }
+                Err(fault) => Err(ReadError::new(fault, source.offset()).of_encoding(encoding)),
             },
-            Err(fault) => Err(ReadError::new(fault, source.offset()).of_type(name)),
+            Err(fault) => Err(ReadError::new(fault, source.offset()).of_encoding(encoding)),
         }
     }
 }

@@ -51,13 +51,13 @@ impl<R: Read> Source<R> {
         self.base + self.at as u64
     }
 
-    /// The CRC of all bytes that were read.
-    pub(crate) fn crc(&mut self) -> u64 {
+    /// The CRC of all bytes that were read; None if they are not summed.
+    pub(crate) fn crc(&mut self) -> Option<u64> {
         self.sum();
-        self.crc.as_ref().map_or(0, Crc64::get)
+        self.crc.as_ref().map(Crc64::get)
     }
 
-    /// Sums no more: the file has no checksum.
+    /// Sums no more: the file has no checksum, or nobody compares it.
     pub(crate) fn stop_summing(&mut self) {
         self.crc = None;
     }

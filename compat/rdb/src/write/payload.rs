@@ -9,7 +9,7 @@ use std::convert::Infallible;
 
 use super::RdbBuffer;
 use crate::crc::Crc64;
-use crate::format::{FIELD_EXPIRY_VERSION, Kind, VERSION};
+use crate::format::{FIELD_EXPIRY_VERSION, Kind, TooOld, VERSION, version_for};
 use crate::lzf::Table;
 
 /// A payload in the making.
@@ -22,6 +22,8 @@ pub struct Payload {
     summed: usize,
     table: Table,
     version: u16,
+    /// It is of a hash with fields that expire.
+    is_dated: bool,
 }
 
 impl Payload {
@@ -39,7 +41,16 @@ impl Payload {
     pub fn dated_hash() -> Payload {
         let mut encoded = RdbBuffer::new(true);
         encoded.dated_hash();
-        Payload::of(encoded, FIELD_EXPIRY_VERSION)
+        Payload { is_dated: true, ..Payload::of(encoded, FIELD_EXPIRY_VERSION) }
+    }
+
+    /// Gives the payload the version that is pinned, if one is.
+    ///
+    /// # Errors
+    /// The pinned version has no place for the value.
+    pub fn pin(self, pinned: Option<u16>) -> Result<Payload, TooOld> {
+        let version = version_for(pinned, self.is_dated)?;
+        Ok(Payload { version, ..self })
     }
 
     /// A payload of libraries of functions, of which there is none yet.
@@ -48,7 +59,15 @@ impl Payload {
     }
 
     fn of(encoded: RdbBuffer, version: u16) -> Payload {
-        Payload { encoded, bytes: Vec::new(), crc: Crc64::new(), summed: 0, table: Table::default(), version }
+        Payload {
+            encoded,
+            bytes: Vec::new(),
+            crc: Crc64::new(),
+            summed: 0,
+            table: Table::default(),
+            version,
+            is_dated: false,
+        }
     }
 
     /// Where the next part of the value goes.
@@ -126,5 +145,18 @@ mod tests {
         let sum = crc64(&sealed);
         sealed.extend_from_slice(&sum.to_le_bytes());
         assert_eq!(raw.seal(), sealed);
+    }
+
+    #[test]
+    fn a_pinned_version_has_a_place_for_the_value_or_refuses_it() {
+        let version = |payload: Payload| {
+            let sealed = payload.seal();
+            u16::from_le_bytes(sealed[sealed.len() - 10..][..2].try_into().expect("two bytes"))
+        };
+        let dated = |pinned| Payload::dated_hash().pin(pinned).map(version);
+        let plain = |pinned| Payload::new(Kind::Hash).pin(pinned).map(version);
+        assert_eq!([plain(None), plain(Some(10)), plain(Some(12))], [Ok(10), Ok(10), Ok(12)]);
+        assert_eq!([dated(None), dated(Some(12))], [Ok(12), Ok(12)]);
+        assert_eq!(dated(Some(10)), Err(TooOld { pinned: 10, needed: 12 }));
     }
 }

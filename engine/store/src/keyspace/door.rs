@@ -23,7 +23,6 @@ use varve_segment::{Access, Appender, Log, Object, ObjectMut, Owner, SegmentClas
 use super::ground::Ground;
 use super::shard::Shard;
 use super::walking::STEP_BYTES;
-use crate::state::counts::Counts;
 use crate::state::key::database_of;
 use crate::state::link::{Link, Root};
 use crate::state::roots::Roots;
@@ -202,10 +201,7 @@ impl Shard {
         self.note_goes(log, r);
         let object = self.access.open(log, r);
         let (db, volatile) = (database_of(&object), object.expiry_ms().is_some());
-        let count = self.counts.of(db);
-        debug_assert!(count.keys > 0, "a removed key was counted");
-        count.keys -= 1;
-        count.volatile -= u64::from(volatile);
+        self.counts.of(db).change(-1, -i64::from(volatile));
         r
     }
 
@@ -253,7 +249,7 @@ impl Shard {
         // Of listings that were dropped: while one is under way the keys are swept one by one.
         self.listings = None;
         self.touch_present(ground);
-        self.counts = Counts::default();
+        self.counts.clear();
         ground.count_dated(-(std::mem::take(&mut self.dated) as i64));
         self.small_dated = 0;
         self.overdue.clear();

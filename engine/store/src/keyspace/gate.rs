@@ -5,16 +5,26 @@
 //!
 //! ```text
 //!   one seat a worker, two cache lines apart           31            2   1    0
-//!   (x86 fetches lines in pairs)                       ├── unused ───┼───┼────┤
-//!                                                      │      0      │ C │ IN │
+//!   (x86 fetches lines in pairs)                       ├── visits ───┼───┼────┤
+//!                                                      │             │ C │ IN │
 //!                                                      └─────────────┴───┴────┘
-//!   IN   the worker is inside           set and cleared by the worker
-//!   C    closed: nobody may go in       set and cleared by the one that holds the turn
+//!   IN      the worker is inside                       set and cleared by the worker
+//!   C       closed: nobody may go in                   set and cleared by the one that holds the turn
+//!   visits  how often the worker has left, modulo 2^30
 //!
 //!        enter              leave                exclusive: for each seat close, then wait
 //!   0 ─────────▶ IN        IN ─────▶ 0           0  ─▶ C        at rest
 //!   C, IN|C: wait          IN|C ───▶ C + wake    IN ─▶ IN|C     wait until C
 //! ```
+//!
+//! **Trying** ([`Gate::try_exclusive`]) is how a worker asks that has other clients to serve. A try closes the gate for two
+//! milliseconds, in which batches end, and all others stand before it. So that they do not stand for a long transaction of one
+//! worker:
+//! - No try closes beside a visit that earlier tries have met as well, for as long as four closings take. The number of the visit
+//!   tells that it is the same.
+//! - Behind a try that was in vain the gate stays open for as long as it was closed.
+//! - A try that is refused leaves a [`Wish`]: until it has its turn, transactions that will be long stand back
+//!   ([`Gate::gives_way`]). Else transactions of several workers, which overlap, would leave it none.
 //!
 //! **Why it is right.** Both sides change a seat by read-modify-write, so all changes of one seat stand in one total order
 //! and each sees the one before: `enter` (0 to IN) and `close` (or C) cannot both miss the other. No argument about two
@@ -40,6 +50,8 @@ use std::time::{Duration, Instant};
 
 use varve_base::rank::{self, Rank, RankToken};
 
+use super::wish::Wish;
+
 #[cfg(loom)]
 use loom::{
     hint::spin_loop,
@@ -55,9 +67,21 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-const OUT: u32 = 0;
 const IN: u32 = 1;
 const CLOSED: u32 = 2;
+/// One visit more.
+const VISIT: u32 = 4;
+
+/// For how long a try keeps the gate closed: longer than a batch. None under loom, where no time passes.
+const CLOSED_MAX: Duration = if cfg!(loom) { Duration::ZERO } else { Duration::from_millis(2) };
+/// A visit is long that tries have met for as long as this number of closings takes.
+const LONG_CLOSINGS: u32 = 4;
+/// After this number of refusals a try keeps the gate closed for twice as long, at most [`DOUBLINGS_MAX`] times: where threads
+/// wait for processors, even short batches outlast a closing. Tries of a client come a millisecond apart.
+const DOUBLED_AFTER: u32 = 1024;
+const DOUBLINGS_MAX: u32 = 3;
+/// How long a wish holds behind the last try: the timer, which tries for saves, comes ten times a second.
+const WISH_MS: u64 = 200;
 
 /// Looks at a busy seat before sleeping. A pause is about 10 to 40 ns, so this is some microseconds: longer than a batch of
 /// a few commands, shorter than going to sleep and back (about 40 us). None under loom: there a pause hands over to the others,
@@ -69,11 +93,33 @@ const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
 pub struct Gate {
     seats: Box<[Seat]>,
     /// Held by the worker that is exclusive or closing: several askers go one after another.
-    turn: Mutex<()>,
+    turn: Mutex<Turn>,
     bed: Mutex<Bed>,
     wake: Condvar,
-    /// The worker on whose thread a script rests that is inside or alone, from 1; 0 for none.
-    rests_on: AtomicU32,
+    /// Scripts and transactions that rest inside, or alone.
+    rests: AtomicU32,
+    /// Of the last try that was refused: whether a script that rests was in its way.
+    wish: Wish,
+}
+
+/// The memory of tries.
+#[derive(Debug)]
+struct Turn {
+    /// The visit of each seat that a try met last, as the seat showed it, and when one met it first.
+    met: Box<[(u32, Instant)]>,
+    /// Until when the gate stays open.
+    open_until: Instant,
+    /// How often tries have closed the gate.
+    closings: u64,
+}
+
+/// A kind of newcomers, which may have to stand back for those who want to be alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newcomer {
+    /// A transaction that stays inside for longer than a batch.
+    Long,
+    /// A script: beside one that rests it could not run either.
+    Script,
 }
 
 /// One worker's seat. Two lines, because the neighbour line is fetched with it.
@@ -107,7 +153,7 @@ pub struct InsideGate<'g> {
 #[derive(Debug)]
 pub struct ExclusiveGate<'g> {
     gate: &'g Gate,
-    _turn: MutexGuard<'g, ()>,
+    _turn: MutexGuard<'g, Turn>,
     _token: RankToken,
 }
 
@@ -118,12 +164,15 @@ impl Gate {
     /// If `workers` is 0.
     pub fn new(workers: usize) -> Gate {
         assert!(workers > 0, "a gate needs a worker");
+        let now = Instant::now();
+        let turn = Turn { met: (0..workers).map(|_| (0, now)).collect(), open_until: now, closings: 0 };
         Gate {
-            seats: (0..workers).map(|_| Seat(AtomicU32::new(OUT))).collect(),
-            turn: Mutex::new(()),
+            seats: (0..workers).map(|_| Seat(AtomicU32::new(0))).collect(),
+            turn: Mutex::new(turn),
             bed: Mutex::new(Bed::default()),
             wake: Condvar::new(),
-            rests_on: AtomicU32::new(0),
+            rests: AtomicU32::new(0),
+            wish: Wish::new(WISH_MS),
         }
     }
 
@@ -182,36 +231,80 @@ impl Gate {
         ExclusiveGate { gate: self, _turn: turn, _token: token }
     }
 
-    /// Like [`Gate::exclusive`], but gives up: at once while another worker is exclusive or waits to be, or a script rests on
-    /// any worker's thread, and when workers have not left for about `patience`. Newcomers are kept out meanwhile, so a
-    /// patience longer than their batches gets it, and only a long command inside ends it. A script that has rested is none
-    /// of these: it would outlast every patience, and all workers would stand before a shut gate for it. The caller has
-    /// other things to do and tries again.
+    /// Like [`Gate::exclusive`], but gives up, for a caller that has other things to do and tries again; `tries` is how often it
+    /// has been refused before. It gives up at once while another worker is exclusive or tries to be, while a script or
+    /// transaction rests, beside a visit that is known to be long, and for a while behind a try that was in vain. Else it keeps
+    /// newcomers out for 2 ms, in which batches end, and gives up if one does not: 4, 8, 16 ms from the 1024th, 2048th, 3072nd
+    /// try on.
     ///
     /// # Panics
     /// If `worker` is out of range or inside.
-    pub fn exclusive_within(&self, worker: usize, patience: Duration) -> Option<ExclusiveGate<'_>> {
+    pub fn try_exclusive(&self, worker: usize, tries: u32) -> Option<ExclusiveGate<'_>> {
+        self.exclusive_within(worker, CLOSED_MAX * (1 << (tries / DOUBLED_AFTER).min(DOUBLINGS_MAX)))
+    }
+
+    /// [`Gate::try_exclusive`], the gate being closed for no longer than `patience`.
+    fn exclusive_within(&self, worker: usize, patience: Duration) -> Option<ExclusiveGate<'_>> {
         let token = rank::enter(Rank::Gate);
         let state = self.seats[worker].0.load(Ordering::Relaxed);
         assert!(state & IN == 0, "worker {worker} asks to be exclusive while inside");
-        if self.rests_on.load(Ordering::Relaxed) != 0 {
+        if self.rests.load(Ordering::Relaxed) != 0 {
+            // It would outlast every patience.
+            self.wish.make(true);
             return None;
         }
-        let turn = try_lock(&self.turn)?;
+        let mut turn = try_lock(&self.turn)?;
+        let begun = Instant::now();
+        if turn.meets_long(&self.seats, begun, patience * LONG_CLOSINGS) {
+            self.wish.make(false);
+            return None;
+        }
+        if begun < turn.open_until {
+            return None;
+        }
+        turn.closings += 1;
         self.let_sleepers_in();
         self.close();
-        let until = Instant::now() + patience;
+        let until = begun + patience;
         if self.seats.iter().all(|seat| self.has_left_by(seat, until)) {
+            self.wish.end();
             return Some(ExclusiveGate { gate: self, _turn: turn, _token: token });
         }
         self.open();
+        self.wish.make(false);
+        let opened = Instant::now();
+        turn.open_until = opened + (opened - begun);
         None
     }
 
-    /// A script rests inside, or alone, on the thread of this worker: nobody waits for all to leave meanwhile, its own worker
-    /// least, since the script does not before that thread goes on with it. None: it has ended.
-    pub(crate) fn note_rest(&self, worker: Option<usize>) {
-        self.rests_on.store(worker.map_or(0, |worker| worker as u32 + 1), Ordering::Relaxed);
+    /// True while somebody wants to be alone and was refused, to whom this newcomer gives way: its worker puts it back and
+    /// tries again.
+    #[inline]
+    pub fn gives_way(&self, newcomer: Newcomer) -> bool {
+        self.wish.whose().is_some_and(|beside_script| beside_script || newcomer == Newcomer::Long)
+    }
+
+    /// A transaction that needs all shards was refused one of them: it is given way to like one who wants to be alone, until
+    /// [`Gate::had_room`].
+    pub fn ask_for_room(&self) {
+        self.wish.make(false);
+    }
+
+    /// The transaction has all shards.
+    pub fn had_room(&self) {
+        self.wish.end();
+    }
+
+    /// A script or transaction rests inside, or alone, for the first time: nobody waits for all to leave until it has ended, its
+    /// own worker least, since it does not leave before that thread goes on with it.
+    pub(crate) fn begin_rests(&self) {
+        self.rests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One that has rested ends.
+    pub(crate) fn end_rests(&self) {
+        let before = self.rests.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "one that ends has begun");
     }
 
     /// Keeps newcomers out.
@@ -234,20 +327,22 @@ impl Gate {
     /// True if it got in; false if the seat is closed.
     #[inline]
     fn seat_enter(&self, worker: usize) -> bool {
-        match self.seats[worker].0.compare_exchange(OUT, IN, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => true,
-            Err(state) => {
-                assert!(state & IN == 0, "worker {worker} enters the gate twice");
-                false
-            }
+        let seat = &self.seats[worker].0;
+        let state = seat.load(Ordering::Relaxed);
+        if state & (IN | CLOSED) == 0
+            && seat.compare_exchange(state, state | IN, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return true;
         }
+        assert!(state & IN == 0, "worker {worker} enters the gate twice");
+        false
     }
 
     #[cold]
     fn enter_slow(&self, worker: usize) {
         for _ in 0..SPINS_MAX {
             spin_loop();
-            if self.seats[worker].0.load(Ordering::Relaxed) == OUT && self.seat_enter(worker) {
+            if self.seat_enter(worker) {
                 return;
             }
         }
@@ -316,6 +411,25 @@ impl Gate {
     }
 }
 
+impl Turn {
+    /// Looks who is inside; true if one of them has been for this long as far as tries know, on the same visit.
+    fn meets_long(&mut self, seats: &[Seat], now: Instant, long: Duration) -> bool {
+        let mut meets = false;
+        for (seat, (visit, since)) in seats.iter().zip(&mut self.met) {
+            let state = seat.0.load(Ordering::Relaxed) & !CLOSED;
+            if state & IN == 0 {
+                continue;
+            }
+            if *visit != state {
+                (*visit, *since) = (state, now);
+            } else {
+                meets |= now - *since >= long;
+            }
+        }
+        meets
+    }
+}
+
 /// True if no worker is inside on this seat. Acquire pairs with the release of `InsideGate::drop`.
 fn is_left(seat: &Seat) -> bool {
     seat.0.load(Ordering::Acquire) & IN == 0
@@ -335,7 +449,8 @@ fn leaves_soon(seat: &Seat) -> bool {
 impl Drop for InsideGate<'_> {
     #[inline]
     fn drop(&mut self) {
-        let before = self.gate.seats[self.worker].0.fetch_and(!IN, Ordering::Release);
+        // Takes IN away and counts the visit.
+        let before = self.gate.seats[self.worker].0.fetch_add(VISIT - IN, Ordering::Release);
         debug_assert!(before & IN != 0, "left a gate that was not entered");
         if before & CLOSED != 0 {
             self.gate.wake_all(&lock(&self.gate.bed));
@@ -421,7 +536,7 @@ mod tests {
     fn nobody_shuts_the_gate_for_a_script_that_rests() {
         let gate = Gate::new(3);
         let script = gate.enter(2);
-        gate.note_rest(Some(1));
+        gate.begin_rests();
         rank::set_aside();
         for worker in 0..2 {
             assert!(gate.exclusive_within(worker, Duration::from_secs(60)).is_none(), "without a wait");
@@ -429,8 +544,74 @@ mod tests {
         }
         rank::take_back();
         drop(script);
-        gate.note_rest(None);
+        gate.end_rests();
         assert!(gate.exclusive_within(0, Duration::ZERO).is_some());
+    }
+
+    /// Runs `work` on a thread of its own, which is inside no gate.
+    fn elsewhere<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+        thread::scope(|s| s.spawn(work).join().expect("it ends"))
+    }
+
+    /// Each closing has all other workers stand before the gate, for 2 ms that gain nothing beside a long transaction.
+    #[test]
+    fn issue_11_a_gate_is_not_closed_again_and_again_beside_one_long_visit() {
+        let gate = Gate::new(3);
+        for round in 1..4 {
+            let inside = gate.enter(0);
+            let closings = elsewhere(|| {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(40) {
+                    assert!(gate.try_exclusive(1, 0).is_none());
+                    assert!(gate.try_enter(2).is_some(), "whoever is refused has opened the gate");
+                }
+                gate.turn.lock().closings
+            });
+            // 2 ms closed, 2 ms open, 2 ms closed, 2 ms open: then tries have met the visit for 8 ms.
+            assert!((1..=2 * round).contains(&closings), "{closings} closings beside {round} visits");
+            drop(inside);
+        }
+        let before = gate.turn.lock().closings;
+        elsewhere(|| while gate.try_exclusive(1, 0).is_none() {});
+        assert_eq!(gate.turn.lock().closings, before + 1, "with nobody inside the first closing is enough");
+    }
+
+    /// The gate is open at least as long as it was closed, whoever is inside.
+    #[test]
+    fn issue_11_behind_a_try_in_vain_the_gate_stays_open() {
+        let gate = Gate::new(3);
+        let patience = Duration::from_millis(10);
+        let inside = gate.enter(0);
+        elsewhere(|| {
+            let begun = Instant::now();
+            assert!(gate.exclusive_within(1, patience).is_none());
+            let open_until = gate.turn.lock().open_until;
+            assert!(open_until >= begun + patience * 2);
+            while Instant::now() < open_until {
+                assert!(gate.exclusive_within(1, patience).is_none());
+                let closings = gate.turn.lock().closings;
+                assert!(closings == 1 || Instant::now() >= open_until, "{closings} closings");
+            }
+        });
+        drop(inside);
+    }
+
+    /// Long transactions of two workers that overlap without end leave somebody a moment who wants to be alone.
+    #[test]
+    fn issue_11_newcomers_give_way_to_one_who_was_refused() {
+        let gate = Gate::new(3);
+        assert!(!gate.gives_way(Newcomer::Long));
+        let inside = gate.enter(0);
+        elsewhere(|| assert!(gate.exclusive_within(1, Duration::ZERO).is_none()));
+        gate.wish.prolong();
+        assert!(gate.gives_way(Newcomer::Long) && !gate.gives_way(Newcomer::Script));
+        drop(inside);
+        while gate.try_exclusive(1, 0).is_none() {}
+        assert!(!gate.gives_way(Newcomer::Long), "it had its turn");
+        gate.begin_rests();
+        assert!(gate.try_exclusive(0, 0).is_none());
+        assert!(gate.gives_way(Newcomer::Long) && gate.gives_way(Newcomer::Script));
+        gate.end_rests();
     }
 
     #[test]
@@ -472,7 +653,7 @@ mod tests {
                 assert!(!patient.is_finished());
                 go.store(1, Ordering::Relaxed);
                 patient.join().expect("it gets in");
-                assert!(gate.exclusive_within(1, Duration::from_secs(60)).is_some());
+                while gate.try_exclusive(1, 0).is_none() {}
             });
             while go.load(Ordering::Relaxed) == 0 && !hasty.is_finished() {
                 thread::yield_now();

@@ -125,25 +125,46 @@ impl<'s> ShardGuards<'s> {
 
     /// Takes these shards beside those that are held, waiting for each as long as it takes. The thread holds the token.
     pub(crate) fn gather(&mut self, cells: &'s [ShardCell], ids: &[u16]) {
-        for &id in ids.iter().filter(|id| !self.has(**id)).collect::<SmallVec<[_; 8]>>() {
-            let one = One { id, guard: cells[usize::from(id)].lock_for_script() };
-            match &mut self.first {
-                None => self.first = Some(one),
-                Some(first) if id < first.id => {
-                    let first = std::mem::replace(first, one);
-                    self.rest.insert(0, first);
-                }
-                Some(_) => {
-                    let place = self.rest.partition_point(|other| other.id < id);
-                    self.rest.insert(place, one);
-                }
+        for &id in ids {
+            if !self.has(id) {
+                self.add(One { id, guard: cells[usize::from(id)].lock_for_script() });
+            }
+        }
+    }
+
+    /// Takes these shards like [`ShardGuards::gather`], but waits for no longer than `within`; false if one is busy then. It is
+    /// kept from others until a further call has got it, and those that were taken are kept.
+    pub(crate) fn gather_within(&mut self, cells: &'s [ShardCell], ids: &[u16], within: Duration) -> bool {
+        let mut until = None;
+        for &id in ids {
+            if self.has(id) {
+                continue;
+            }
+            let until = *until.get_or_insert_with(|| Instant::now() + within);
+            let Some(guard) = cells[usize::from(id)].lock_for_script_by(until) else { return false };
+            self.add(One { id, guard });
+        }
+        true
+    }
+
+    /// Adds a shard to those that are held.
+    fn add(&mut self, one: One<'s>) {
+        match &mut self.first {
+            None => self.first = Some(one),
+            Some(first) if one.id < first.id => {
+                let first = std::mem::replace(first, one);
+                self.rest.insert(0, first);
+            }
+            Some(_) => {
+                let place = self.rest.partition_point(|other| other.id < one.id);
+                self.rest.insert(place, one);
             }
         }
         debug_assert!(self.ids().is_sorted_by(|a, b| a < b), "shards are found by their numbers");
     }
 
     /// True if a shard is held.
-    fn has(&self, id: u16) -> bool {
+    pub(crate) fn has(&self, id: u16) -> bool {
         self.first.as_ref().is_some_and(|first| first.id == id)
             || self.rest.binary_search_by_key(&id, |one| one.id).is_ok()
     }

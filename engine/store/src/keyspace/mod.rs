@@ -7,6 +7,7 @@
 //! | `shard`, `door`, `roots` | the unit of locking, the door of all changes, the roots of big collections |
 //! | `store`, `worker` | what all workers share, what each brings along |
 //! | `guards`, `token` | the shards that a command holds, who may wait for more of them |
+//! | `wish` | a try that was refused, to which others give way |
 //! | `owed` | entries of watchers and waiters that go once their shard is free |
 //! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
 //! | `expiry` | the end of a key whose time has come |
@@ -33,4 +34,5 @@ mod waiters;
 pub(crate) mod walk;
 mod walking;
 mod watch;
+mod wish;
 pub(crate) mod worker;

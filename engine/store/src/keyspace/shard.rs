@@ -5,13 +5,15 @@
 //!   hint      address and size of the index, readable without the lock, used to prefetch only
 //!   due       lower bound of the next expiry in the wheel, so that idle shards are not locked for it
 //!   wanted    a script waits for the lock
-//!   shown     its counts while a script rests that holds it
+//!   counts    of its keys, readable without the lock
 //!   lock ---> Shard { index, access, wheel, counts, roots, waiters }
 //! ```
 //! A shard's index, its objects' mutable halves and its wheel are touched only with the lock held; the token [`Access`]
 //! inside the mutex is what opens a Ref. Not here: what changes an object or ends it (`door.rs`).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::time::Instant;
 
 use varve_base::Ref;
 use varve_base::group::Tag;
@@ -33,8 +35,6 @@ use crate::state::walker::Walking;
 use crate::state::watch::Watched;
 use crate::state::wheel::Wheel;
 
-/// How often a busy shard is looked at before whoever reads its counts asks whether a script shows them.
-const LOOKS: u32 = 150;
 /// How many entries an index that does not move may gain or lose before its size is reported again.
 const REPORT_EVERY: usize = 64;
 /// Bytes of its tables that a shard has as it has its lock, whatever is in them: not counted, so that the limit of a
@@ -51,8 +51,8 @@ pub(crate) struct ShardCell {
     due: AtomicI64,
     /// A script waits for the lock: nobody else takes it.
     wanted: AtomicBool,
-    /// The counts of the shard while a script that holds it rests: whoever counts keys does not wait for it.
-    shown: RankedMutex<Option<Counts>>,
+    /// The numbers of its keys, which the holder of the lock changes: whoever counts keys waits for nobody.
+    counts: Arc<Counts>,
 }
 
 /// The content of a shard, which its lock guards.
@@ -62,7 +62,7 @@ pub(crate) struct Shard {
     /// The walk that is under way and has not passed the shard; none nearly always (`walking.rs`).
     pub(super) walking: Option<Walking>,
     pub(super) wheel: Wheel,
-    pub(super) counts: Counts,
+    pub(super) counts: Arc<Counts>,
     /// Big collections whose keys are here, and dying ones.
     pub(super) roots: Roots,
     /// Hashes with fields that expire.
@@ -115,13 +115,13 @@ impl ShardCell {
         let shard_scale = (id as u32, shards as u32);
         let geometry = varve_index::IndexGeometry { first_buckets, shard_scale, ..Default::default() };
         let mut index = IndexTable::new(geometry);
-        let hint = index.hint();
+        let (hint, counts) = (index.hint(), Arc::<Counts>::default());
         let shard = Shard {
             index,
             access,
             walking: None,
             wheel: Wheel::new(),
-            counts: Counts::default(),
+            counts: Arc::clone(&counts),
             roots: Roots::default(),
             dated: 0,
             small_dated: 0,
@@ -134,13 +134,7 @@ impl ShardCell {
             was_moving: false,
         };
         let lock = RankedMutex::new(Rank::Shard(id as u32), shard);
-        ShardCell {
-            lock,
-            hint,
-            due: AtomicI64::new(NEVER),
-            wanted: AtomicBool::new(false),
-            shown: RankedMutex::new(Rank::Leaf, None),
-        }
+        ShardCell { lock, hint, due: AtomicI64::new(NEVER), wanted: AtomicBool::new(false), counts }
     }
 
     /// Takes the lock for a command if it is free within `looks` looks at it, and no script waits for it: the holders of a shard
@@ -156,6 +150,24 @@ impl ShardCell {
         self.wanted.load(Relaxed)
     }
 
+    /// Waits for the lock for a script until this time, like [`ShardCell::lock_for_script`]; behind that nobody else takes it
+    /// until the script, which tries again, has got it.
+    pub(crate) fn lock_for_script_by(&self, until: Instant) -> Option<RankedGuard<'_, Shard>> {
+        loop {
+            if let Some(guard) = self.lock.try_lock_beside() {
+                if self.wanted.load(Relaxed) {
+                    self.wanted.store(false, Relaxed);
+                }
+                return Some(guard);
+            }
+            self.wanted.store(true, Relaxed);
+            if Instant::now() >= until {
+                return None;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits for the lock for a script, which may hold other shards. The thread holds the token.
     pub(crate) fn lock_for_script(&self) -> RankedGuard<'_, Shard> {
         self.lock.try_lock_beside().unwrap_or_else(|| {
@@ -166,28 +178,9 @@ impl ShardCell {
         })
     }
 
-    /// Reads the counts of the shard: as they are, or as the script that holds it has shown them when it came to rest. It
-    /// waits for other holders.
-    pub(crate) fn read_counts<R>(&self, read: impl Fn(&Counts) -> R) -> R {
-        loop {
-            if let Some(shard) = self.lock.try_lock_for(LOOKS) {
-                return read(&shard.counts);
-            }
-            if let Some(shown) = &*self.shown.lock() {
-                return read(shown);
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    /// Shows the counts of the shard, which is held, until [`ShardCell::end_showing`].
-    pub(crate) fn show_counts(&self, held: &Shard) {
-        *self.shown.lock() = Some(held.counts.clone());
-    }
-
-    /// Shows no counts any more. The shard is held.
-    pub(crate) fn end_showing(&self) {
-        *self.shown.lock() = None;
+    /// The numbers of keys in the shard, as they are now, whoever holds it.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
     }
 
     /// Lower bound of the next expiry here, `NEVER` without one.
@@ -217,6 +210,19 @@ impl Shard {
     #[inline(always)]
     pub(crate) fn open<'a>(&'a self, log: &'a Log, r: Ref) -> Object<'a> {
         self.access.open(log, r)
+    }
+
+    /// Bytes of the parts of a key's big collection; 0 for any other key.
+    pub(crate) fn parts_bytes(&self, log: &Log, r: Ref) -> usize {
+        self.link_of(log, r).map_or(0, |link| self.root(link.place).memory())
+    }
+
+    /// Bytes that a key takes: its object, but for the room of a large value, which has no memory before it is used; its share
+    /// of the index; and the parts of its collection, as [`Shard::parts_bytes`] tells them.
+    pub(crate) fn bytes_of(&self, log: &Log, object: &Object<'_>, parts: usize) -> usize {
+        let is_run = object.bytes() > log.extent_min_bytes();
+        let touched = if is_run { object.live_bytes() } else { object.bytes() };
+        touched + self.index.bytes() / self.index.len().max(1) + parts
     }
 
     /// The root of a big collection, to read.
@@ -272,9 +278,7 @@ impl Shard {
         self.index.insert(k.hash, r, &hashes);
         self.note_came(k);
         self.follow_index(ground, id);
-        let count = self.counts.of(k.db);
-        count.keys += 1;
-        count.volatile += u64::from(volatile);
+        self.counts.of(k.db).change(1, i64::from(volatile));
     }
 
     /// This number of keys is going to be there, 0 where none are expected any more.
@@ -310,8 +314,7 @@ impl Shard {
     #[inline]
     pub(crate) fn recount_volatile(&mut self, db: u16, before: Option<i64>, after: Option<i64>) {
         if before.is_some() != after.is_some() {
-            let count = self.counts.of(db);
-            count.volatile = if after.is_some() { count.volatile + 1 } else { count.volatile - 1 };
+            self.counts.of(db).change(0, if after.is_some() { 1 } else { -1 });
         }
     }
 
@@ -337,6 +340,11 @@ impl Shard {
     /// Counts a small hash that has come to have fields which expire, or one that has none any more or goes.
     pub(crate) fn count_small_dated(&mut self, more: bool) {
         self.small_dated = if more { self.small_dated + 1 } else { self.small_dated - 1 };
+    }
+
+    /// True if a small hash has fields that expire.
+    pub(crate) fn has_small_dated(&self) -> bool {
+        self.small_dated > 0
     }
 
     /// Bytes of index and wheel that the store's sum has.

@@ -23,7 +23,7 @@ use super::databases::Databases;
 use super::gate::Gate;
 use super::ground::Ground;
 use super::shard::ShardCell;
-use super::token::{Overview, ScriptToken, Token};
+use super::token::{ScriptToken, Token};
 use crate::state::collections::CollectionTable;
 use crate::state::detached::DetachedTables;
 use crate::state::effects::EffectSink;
@@ -36,6 +36,7 @@ use crate::state::process::{ProcessMemory, ReportedMemory};
 use crate::state::reclaim::Reclaimer;
 use crate::state::shapes::Shapes;
 use crate::state::stats::{StoreCounters, StoreTotals};
+use crate::state::survey::Survey;
 use crate::state::waiters::Freeze;
 use crate::state::walker::Walk;
 
@@ -93,7 +94,7 @@ pub struct Store {
     /// Keys that are frozen since they move to another server, in all shards, and those that are occupied.
     moving: SharedU64,
     occupied: SharedU64,
-    /// A script has it that runs beside others; and who looks at all shards.
+    /// A script has it that runs beside others.
     token: Token,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
     active_expire: SharedBool,
@@ -113,6 +114,10 @@ pub struct Store {
     /// The observer of reads and changes (`observe.rs`).
     pub(super) observed: Observed,
     counters: Box<[Arc<StoreCounters>]>,
+    /// Each worker's looks at its keys.
+    surveys: Box<[RankedMutex<Survey>]>,
+    /// Numbers stand for the names of keys in figures about the keyspace.
+    names_hidden: SharedBool,
     process: ReportedMemory,
     /// Durations of the background's turns.
     pub slices: Hist,
@@ -129,26 +134,20 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// The token of scripts, if nobody has it or the overview. The worker is inside the gate and holds no shard.
+    /// The token of scripts, if nobody has it. The worker is inside the gate and holds no shard.
     pub fn try_token(&self) -> Option<ScriptToken<'_>> {
         self.token.try_script()
     }
 
-    /// A script on this part of a worker rests from now on, or several times: its worker's other part waits for nobody at the
-    /// gate.
-    pub fn begin_rests(&self, part: usize) {
-        self.gate.note_rest(Some(part - self.workers()));
+    /// A script, or a transaction, rests for the first time, inside the gate: nobody waits for all to leave until
+    /// [`Store::end_rests`].
+    pub fn begin_rests(&self) {
+        self.gate.begin_rests();
     }
 
-    /// The script that rested has ended.
+    /// The script or transaction that has rested ends.
     pub fn end_rests(&self) {
-        self.gate.note_rest(None);
-    }
-
-    /// The overview, without which nobody waits for shards of keys that it does not name; None while a script runs beside
-    /// others. The thread holds no shard.
-    pub fn try_overview(&self) -> Option<Overview<'_>> {
-        self.token.try_overview()
+        self.gate.end_rests();
     }
 }
 
@@ -196,6 +195,8 @@ impl Store {
             still_until: SharedI64::new(0),
             observed: Observed::default(),
             counters: (0..options.workers * PARTS).map(|_| Arc::default()).collect(),
+            surveys: (0..options.workers).map(|_| RankedMutex::new(Rank::Leaf, Survey::new(options.workers))).collect(),
+            names_hidden: SharedBool::new(false),
             process: ReportedMemory::default(),
             slices: Hist::new(),
             rounds: Hist::new(),
@@ -217,6 +218,28 @@ impl Store {
     /// FLUSHALL has run.
     pub(crate) fn count_flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
+        self.surveys.iter().for_each(|survey| survey.lock().clear());
+    }
+
+    /// Has numbers stand for the names of keys in figures about the keyspace, or not.
+    pub fn set_hides_names(&self, on: bool) {
+        self.names_hidden.store(on, Relaxed);
+    }
+
+    /// True if numbers stand for the names of keys in figures.
+    pub fn hides_names(&self) -> bool {
+        self.names_hidden.load(Relaxed)
+    }
+
+    /// The number that stands for a name where names are hidden: `#` and eight digits in base 16, from which the name does not
+    /// follow, since the hash has a secret seed.
+    pub fn number_of_name(&self, name: &[u8]) -> Vec<u8> {
+        format!("#{:08x}", hash_of(self.seed(), 0, name) >> 32).into_bytes()
+    }
+
+    /// This worker's looks at its keys.
+    pub(crate) fn survey_of(&self, worker: usize) -> &RankedMutex<Survey> {
+        &self.surveys[worker]
     }
 
     /// Number of workers.
@@ -246,9 +269,16 @@ impl Store {
         }
     }
 
-    /// True if a hash has fields that expire. With the gate held alone this does not change.
+    /// True if a hash that has a root has fields that expire: small ones are not counted here. With the gate held alone this
+    /// does not change.
     pub fn has_dated_hashes(&self) -> bool {
         self.ground.dated() > 0
+    }
+
+    /// True if any hash has fields that expire, a small one as well. Takes the locks of all shards, one after the other: the gate
+    /// is held alone if the answer is to be of one instant.
+    pub fn has_dated_fields(&self) -> bool {
+        self.has_dated_hashes() || self.cells().iter().any(|cell| cell.lock.lock().has_small_dated())
     }
 
     /// True if some key moves to another server. With the gate held alone this does not change.

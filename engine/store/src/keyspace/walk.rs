@@ -1,10 +1,9 @@
-//! The whole keyspace: SCAN, KEYS, RANDOMKEY, DBSIZE.
+//! The whole keyspace: KEYS, DBSIZE, and the keys of one shard for SCAN and RANDOMKEY (`ops/scan.rs`).
 //!
 //! A SCAN cursor is a place in hash space (`state/key.rs`), right whatever the tables do in between.
 
 use std::ops::ControlFlow;
 
-use smallvec::SmallVec;
 use varve_base::Ref;
 
 use super::shard::Shard;
@@ -17,21 +16,15 @@ use crate::state::types::Type;
 /// A receiver of keys: bytes, type, expiry in milliseconds of Unix time.
 pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);
 
-/// Entries that one SCAN call looks at per key asked for, when other databases' or expired keys are in the way.
-const SCAN_LOOKS_PER_KEY: usize = 4;
-/// Entries that one SCAN call looks at in any case, about 0.2 ms of work: a small database beside a large one is scanned
-/// in few calls.
-const SCAN_LOOKS_MIN: usize = 4096;
 /// Buckets that a walk looks at with a shard held: some 900 entries.
 const WALK_BUCKETS: usize = 128;
-/// Entries that RANDOMKEY draws before it looks for one.
-const SAMPLES: usize = 64;
 
 impl Store {
-    /// Number of keys in a logical database, expired ones included until they are removed.
+    /// Number of keys in a logical database, expired ones included until they are removed. It waits for nobody: of a command or
+    /// transaction that runs at this moment it may count a part.
     pub fn len(&self, db: u32) -> u64 {
         let physical = self.database_map().physical(db);
-        self.cells().iter().map(|cell| cell.read_counts(|counts| counts.get(physical).keys)).sum()
+        self.cells().iter().map(|cell| cell.counts().get(physical).keys).sum()
     }
 
     /// True if a logical database holds no key.
@@ -39,14 +32,14 @@ impl Store {
         self.len(db) == 0
     }
 
-    /// Keys and volatile keys of every logical database, in one pass over the shards.
+    /// Keys and volatile keys of every logical database, in one pass over the shards; it waits for nobody, like [`Store::len`].
     pub fn counts_of_all(&self) -> Vec<(u64, u64)> {
         let physical: Vec<u16> = (0..self.databases()).map(|db| self.database_map().physical(db)).collect();
         let mut logical = vec![None; usize::from(physical.iter().copied().max().unwrap_or(0)) + 1];
         physical.iter().enumerate().for_each(|(db, &physical)| logical[usize::from(physical)] = Some(db));
         let mut all = vec![(0, 0); physical.len()];
         for cell in self.cells() {
-            for count in cell.read_counts(|counts| counts.iter().copied().collect::<SmallVec<[_; 4]>>()) {
+            for count in cell.counts().iter() {
                 // The keys of a number that is being swept are nobody's.
                 if let Some(&Some(db)) = logical.get(usize::from(count.db)) {
                     let (keys, volatile): &mut (u64, u64) = &mut all[db];
@@ -58,29 +51,16 @@ impl Store {
         all
     }
 
-    /// SCAN's step: emits some keys from `cursor` on, about `count`, and gives the next cursor, 0 at the end. A cursor
-    /// beyond the last shard ends the scan.
-    pub fn scan(
+    /// Emits keys of a shard, which is held, from a place on, until the budget is spent or some hundred entries were looked at;
+    /// gives the place to go on from. A shard whose keys of the database have all been emitted is done.
+    pub(crate) fn scan_shard(
         &self,
-        w: &mut StoreWorker,
-        db: u32,
-        cursor: u64,
-        count: usize,
-        emit: &mut dyn FnMut(&[u8], Type),
-    ) -> u64 {
-        let physical = self.database_map().physical(db);
-        let mut place = Place(cursor);
-        let mut left = ScanBudget { keys: count, looks: count.saturating_mul(SCAN_LOOKS_PER_KEY).max(SCAN_LOOKS_MIN) };
-        while place.shard() < self.cells().len() && !left.is_spent() {
-            place = self.scan_shard(w.now_ms(), physical, place, &mut left, &mut |key, ty, _| emit(key, ty));
-        }
-        if place.shard() < self.cells().len() { place.0 } else { 0 }
-    }
-
-    /// Emits keys of a shard from a place on, until the budget is spent or some hundred entries were looked at with the
-    /// shard held; gives the place to go on from. A shard whose keys of the database have all been emitted is done.
-    fn scan_shard(&self, now_ms: i64, physical: u16, from: Place, left: &mut ScanBudget, emit: EmitKey<'_>) -> Place {
-        let shard = self.cells()[from.shard()].lock.lock();
+        shard: &Shard,
+        (physical, now_ms): (u16, i64),
+        from: Place,
+        left: &mut ScanBudget,
+        emit: EmitKey<'_>,
+    ) -> Place {
         let keys = shard.counts.get(physical).keys;
         let hashes = shard.hashes(self.log(), self.seed());
         // From the beginning of a shard on it is known when the last key has been met.
@@ -91,7 +71,7 @@ impl Store {
             next = shard.index.scan(at, &hashes, |r| {
                 left.looks = left.looks.saturating_sub(1);
                 unmet -= u64::from(database_of(&shard.access.open(self.log(), r)) == physical);
-                left.keys = left.keys.saturating_sub(usize::from(self.visit(&shard, physical, now_ms, r, emit)));
+                left.keys = left.keys.saturating_sub(usize::from(self.visit(shard, physical, now_ms, r, emit)));
             });
         }
         match next.filter(|_| unmet > 0) {
@@ -101,7 +81,7 @@ impl Store {
     }
 
     /// Shows an entry if it is of this database and not expired; true if it did.
-    fn visit(&self, shard: &Shard, physical: u16, now_ms: i64, r: Ref, emit: EmitKey<'_>) -> bool {
+    pub(crate) fn visit(&self, shard: &Shard, physical: u16, now_ms: i64, r: Ref, emit: EmitKey<'_>) -> bool {
         let object = shard.access.open(self.log(), r);
         let shown = database_of(&object) == physical && !is_over(object.expiry_ms(), now_ms);
         if shown {
@@ -134,60 +114,15 @@ impl Store {
         looked
     }
 
-    /// A key of a logical database at random, None without any.
-    pub fn random_key(&self, w: &mut StoreWorker, db: u32) -> Option<Vec<u8>> {
-        let physical = self.database_map().physical(db);
-        let total = self.len(db);
-        if total == 0 {
-            return None;
-        }
-        let mut skip = w.local.rng().below(total);
-        for pass in 0..2 {
-            for (id, cell) in self.cells().iter().enumerate() {
-                let keys = cell.lock.lock().counts.get(physical).keys;
-                if pass == 0 && skip >= keys {
-                    skip -= keys;
-                    continue;
-                }
-                if let Some(key) = self.random_in(id, w, physical) {
-                    return Some(key);
-                }
-            }
-        }
-        None
-    }
-
-    /// A key at random of one shard: by sampling, or where samples hit other databases the first one behind a random
-    /// place. The shard is held for some hundred entries at a time.
-    fn random_in(&self, id: usize, w: &mut StoreWorker, physical: u16) -> Option<Vec<u8>> {
-        let (now, cell) = (w.now_ms(), &self.cells()[id]);
-        let mut found = None;
-        let shard = cell.lock.lock();
-        for _ in 0..SAMPLES {
-            let r = shard.index.sample(w.local.rng())?;
-            if self.visit(&shard, physical, now, r, &mut |key, _, _| found = Some(key.to_vec())) {
-                return found;
-            }
-        }
-        drop(shard);
-        let start = Place::of(id, w.local.rng().next_u64()).position();
-        for (from, end) in [(start, u64::MAX), (0, start)] {
-            let mut next = Some(from);
-            while let Some(at) = next.filter(|at| *at <= end) {
-                let shard = cell.lock.lock();
-                let mut show =
-                    |key: &[u8], _: Type, _: Option<i64>| found = found.take().or_else(|| Some(key.to_vec()));
-                next = self.some_buckets(&shard, physical, now, at, &mut show);
-                if shard.counts.get(physical).keys == 0 || found.is_some() {
-                    return found;
-                }
-            }
-        }
-        found
-    }
-
     /// Shows the keys of a database in the next buckets of a shard, and gives the position behind them.
-    fn some_buckets(&self, shard: &Shard, physical: u16, now_ms: i64, from: u64, emit: EmitKey<'_>) -> Option<u64> {
+    pub(crate) fn some_buckets(
+        &self,
+        shard: &Shard,
+        physical: u16,
+        now_ms: i64,
+        from: u64,
+        emit: EmitKey<'_>,
+    ) -> Option<u64> {
         let hashes = shard.hashes(self.log(), self.seed());
         let mut next = Some(from);
         for _ in 0..WALK_BUCKETS {
@@ -201,22 +136,21 @@ impl Store {
 }
 
 /// How much a step of SCAN may still do.
-struct ScanBudget {
+pub(crate) struct ScanBudget {
     /// Keys to emit.
-    keys: usize,
+    pub(crate) keys: usize,
     /// Entries to look at, other databases' and expired ones included.
-    looks: usize,
+    pub(crate) looks: usize,
 }
 
 impl ScanBudget {
-    fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.keys == 0 || self.looks == 0
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
+pub(crate) mod tests {
     use std::sync::Arc;
 
     use varve_segment::{LogGeometry, NewObject, Owner};
@@ -225,7 +159,7 @@ mod tests {
     use crate::keyspace::store::Options;
 
     /// Ten keys in database 1 beside many in database 0.
-    fn store(many: usize) -> (Arc<Store>, StoreWorker) {
+    pub(crate) fn small_beside(many: usize) -> (Arc<Store>, StoreWorker) {
         let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
         let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
         let mut worker = store.worker(0);
@@ -245,32 +179,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_database_is_scanned_in_few_calls_beside_a_large_one() {
-        let (store, mut worker) = store(100_000);
-        let (mut cursor, mut calls, mut seen) = (0, 0, HashSet::new());
-        while calls == 0 || cursor != 0 {
-            calls += 1;
-            cursor = store.scan(&mut worker, 1, cursor, 10, &mut |key, _| assert!(seen.insert(key.to_vec())));
-        }
-        // Some 390 entries in each of ten shards; 4 a key that was asked for made it about 100 calls.
-        assert!(seen.len() == 10 && calls <= 4, "{} keys in {calls} calls", seen.len());
-    }
-
-    #[test]
     fn the_keys_of_a_small_database_are_found_without_a_look_at_other_shards() {
-        let (store, _) = store(100_000);
+        let (store, _) = small_beside(100_000);
         let physical = store.database_map().physical(1);
         let (mut seen, mut looked) = (0, 0);
         for cell in store.cells() {
             looked += store.visit_shard(&cell.lock.lock(), physical, 0, &mut |_, _, _| seen += 1);
         }
         assert!(seen == 10 && looked < 10 * 500, "{seen} keys, {looked} entries looked at");
-    }
-
-    #[test]
-    fn each_key_of_a_small_database_is_drawn_beside_a_large_one() {
-        let (store, mut worker) = store(20_000);
-        let drawn: HashSet<Vec<u8>> = (0..200).filter_map(|_| store.random_key(&mut worker, 1)).collect();
-        assert_eq!(drawn.len(), 10);
     }
 }

@@ -39,6 +39,12 @@ impl Tx<'_> {
         self
     }
 
+    /// The command that runs has met a busy shard, and is to be tried again.
+    pub fn put_back(&mut self) {
+        debug_assert!(self.patient, "whoever cannot be put back waits");
+        self.put_back = true;
+    }
+
     /// True, once, if the command that ran is to be tried again. It has changed nothing and its reply is void.
     pub fn take_put_back(&mut self) -> bool {
         std::mem::take(&mut self.put_back)

@@ -2,7 +2,7 @@
 
 use varve_base::Ref;
 use varve_index::TableStats;
-use varve_segment::{Log, NewObject, Object, Owner};
+use varve_segment::{NewObject, Object, Owner};
 
 use super::strings::class_of;
 use super::{Kept, Tx};
@@ -224,24 +224,17 @@ impl Tx<'_> {
         let now_ms = self.local.now_ms();
         let shard = self.held.at(p.shard);
         let object = shard.open(self.store.log(), p.r);
-        let parts = shard.link_of(self.store.log(), p.r).map_or(0, |link| shard.root(link.place).memory());
+        let parts = shard.parts_bytes(self.store.log(), p.r);
         Some(ObjectInfo {
             ty: Type::of_kind(object.kind()),
             encoding: encoding_of(&object),
             is_copy: object.kind() == Type::String.kind() && object.tag() == StringForm::Own.tag(),
             idle_s: u64::from(idle_s(object.clock(), now_ms)),
             freq: self.store.limit().lfu().map_or(0, |lfu| lfu.counter(object.clock(), now_ms)),
-            bytes: touched_bytes(self.store.log(), &object)
-                + shard.index().bytes() / shard.index().len().max(1)
-                + parts,
+            bytes: shard.bytes_of(self.store.log(), &object, parts),
             serialized_bytes: if parts > 0 { parts } else { serialized_len(object.value()) },
         })
     }
-}
-
-/// Bytes of an object, but for the room of a large value, which has no memory before it is used.
-fn touched_bytes(log: &Log, object: &Object<'_>) -> usize {
-    if object.bytes() > log.extent_min_bytes() { object.live_bytes() } else { object.bytes() }
 }
 
 /// The name of a value's encoding, as Redis 7.0.15 names it.

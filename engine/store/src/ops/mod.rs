@@ -41,6 +41,7 @@ mod opened;
 mod picking;
 mod reading;
 mod report;
+mod scan;
 mod set_leaf;
 mod sets;
 mod sets_algebra;
@@ -62,6 +63,7 @@ pub use draw::{Pick, Picker};
 pub use hashes_mut::AddError;
 pub use lists::ListPart;
 pub use reading::{EntryReader, ListReader, ListSearch, ReadOn, ZsetReader};
+pub use scan::Drawn;
 pub use sets::SetView;
 pub use sets_algebra::{SetOp, SetViews};
 pub use sets_in_parts::SetsInParts;
@@ -83,8 +85,6 @@ pub struct Tx<'s> {
     atomic: bool,
     /// The token is held: shards are added to those held, in any order, and all are kept to the end.
     gathers: bool,
-    /// The counts of the shards held are shown ([`Tx::rest`]).
-    rested: bool,
     /// Where keys stand whose time has come.
     overdue: Overdue,
     /// Replies wait for the journal.
@@ -152,7 +152,6 @@ impl<'s> Tx<'s> {
             db,
             atomic: false,
             gathers: false,
-            rested: false,
             overdue: Overdue::Removed,
             awaits_journal: store.awaits_journal(),
             patient: false,
@@ -218,11 +217,33 @@ impl<'s> Tx<'s> {
         if self.gathers {
             self.held.gather(self.store.cells(), shards);
             self.follow_journal();
-        } else if !self.held.is(shards) {
+        } else if !self.held.is(shards) && !self.keeps(shards) {
             self.held.release();
             self.held.take(self.store.cells(), shards);
             self.follow_journal();
         }
+    }
+
+    /// True for the view of a script that runs beside others ([`Tx::gather`]).
+    pub fn gathers(&self) -> bool {
+        self.gathers
+    }
+
+    /// Takes these shards for a script beside those that it holds, and waits for some 100 us at most, since another worker may hold
+    /// one for long; false if one is busy then. The script rests and calls this again: nobody else takes that shard before.
+    pub fn gather_soon(&mut self, shards: &[u16]) -> bool {
+        debug_assert!(self.gathers, "a script's view");
+        let taken = self.held.gather_within(self.store.cells(), shards, SOON);
+        self.follow_journal();
+        taken
+    }
+
+    /// True if these shards are among those that are kept to the end of a transaction.
+    #[cold]
+    fn keeps(&self, shards: &[u16]) -> bool {
+        let keeps = self.atomic && shards.iter().all(|&id| self.held.has(id));
+        debug_assert!(keeps || !self.atomic, "a transaction takes its shards before it begins");
+        keeps
     }
 
     /// Takes these shards for a command on its way, like [`Tx::hold`] for one that has all others kept out. Where others are
@@ -297,22 +318,13 @@ impl<'s> Tx<'s> {
         (self.atomic, self.gathers) = (true, true);
     }
 
-    /// A script is about to rest with all its shards held: others may count its keys meanwhile, and the pieces of open segments
-    /// are not kept from them.
+    /// A script is about to rest with all its shards held: the pieces of open segments are not kept from others meanwhile.
     pub fn rest(&mut self) {
-        self.rested = true;
-        self.held
-            .ids()
-            .zip(self.held.iter())
-            .for_each(|(id, shard)| self.store.cells()[usize::from(id)].show_counts(shard));
         self.local.park(self.store);
     }
 
     /// Ends the batch: lets go of all shards and gives the appender's pieces back.
     pub fn finish(mut self) {
-        if self.rested {
-            self.held.ids().for_each(|id| self.store.cells()[usize::from(id)].end_showing());
-        }
         debug_assert!(self.ready.is_empty(), "who waits for a key is served before the batch ends");
         debug_assert!(!self.has_effects(), "effects are handed on with their shards held");
         self.held.release();

@@ -8,7 +8,7 @@
 //! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
 //! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
 //! when it moves a value to twice the room; SETRANGE and its kin in EXEC and scripts what was written of a value that is pinned
-//! (elsewhere it is copied before, part by part); COPY; a new key too long for the room
+//! (elsewhere it is copied before, part by part), and so COPY; a new key too long for the room
 //! before the value; comparisons (IFEQ, DELIFEQ, LCS); large arguments of commands inside EXEC, RESTORE's payload among
 //! them, which were copied when they were queued, and are copied into the value and into the journal.
 

@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use varve_base::mem::ZeroedNumbers;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::CollectionId;
 
@@ -35,7 +36,7 @@ pub(crate) struct RootLocation {
 
 /// All collection numbers of a store.
 pub(crate) struct CollectionTable {
-    pub(crate) chunks: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    pub(crate) chunks: Box<[OnceLock<ZeroedNumbers>]>,
     /// Bytes of all chunks.
     pub(crate) bytes: AtomicU64,
     pub(crate) numbers: RankedMutex<Numbers>,
@@ -60,7 +61,8 @@ impl CollectionTable {
         let first = ((1 << chunk) - 1) * FIRST;
         let cells = self.chunks[chunk as usize].get_or_init(|| {
             self.bytes.fetch_add((u64::from(FIRST) * 8) << chunk, Relaxed);
-            (0..(FIRST as usize) << chunk).map(|_| AtomicU64::new(0)).collect()
+            // A lock that many want is held: the cells, gigabytes of them at last, are touched when they are used.
+            ZeroedNumbers::new((FIRST as usize) << chunk).expect("memory for the numbers of collections")
         });
         &cells[(number - first) as usize]
     }

@@ -16,6 +16,7 @@
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
 //! | `readers` | those who read a big collection over several holds of its shard |
 //! | `pending`, `detached`, `owed` | what the background owes |
+//! | `survey`, `prefix` | what workers have seen of their keys, and by which part of their names |
 
 pub(crate) mod background;
 pub(crate) mod buffers;
@@ -36,6 +37,7 @@ pub(crate) mod observe;
 pub(crate) mod owed;
 pub(crate) mod pending;
 pub(crate) mod policy;
+pub(crate) mod prefix;
 pub(crate) mod process;
 pub(crate) mod readers;
 pub(crate) mod reclaim;
@@ -45,6 +47,7 @@ pub(crate) mod shapes;
 pub(crate) mod shard_set;
 pub(crate) mod small;
 pub(crate) mod stats;
+pub(crate) mod survey;
 pub(crate) mod types;
 pub(crate) mod victims;
 pub(crate) mod waiters;

@@ -11,6 +11,7 @@
 //! | `room` | admission of writes, and the limit |
 //! | `purge`, `rest` | MEMORY PURGE; what is dead in a store that nobody writes to |
 //! | `flush` | FLUSHALL, FLUSHDB, SWAPDB |
+//! | `survey` | looks at keys in turn: bytes by prefix, times to live, large keys |
 //! | `background` | the scheduler |
 
 mod background;
@@ -25,6 +26,7 @@ mod page_cache;
 mod purge;
 mod rest;
 pub(crate) mod room;
+mod survey;
 mod sweep;
 mod victim;
 

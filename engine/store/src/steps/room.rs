@@ -27,6 +27,7 @@ const BACKGROUND_ROUNDS: usize = 4;
 const LIMIT_RETRY_MS: i64 = 100;
 /// Megabytes of dead large values that one admission gives back for their addresses.
 const RELEASES_MAX: usize = 1024;
+const RELEASED_BYTES: usize = 1 << 20;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
 const ADMIT_SLICES_MAX: u32 = 1 << 20;
 /// Slices in a row that found every lock busy, until a writer sleeps between them, and for how long.
@@ -40,6 +41,12 @@ const FRUITLESS_DRAINS_MAX: u32 = 32;
 const WALK_STEPS_MAX: u32 = 16;
 /// Buckets that such a step passes.
 const WALK_BUCKETS: usize = 4;
+
+/// The part of the limit by which what lives may pass it where no room can be made: in transactions and scripts, which hold
+/// their shards to the end.
+const OVERDRAFT_PART: u64 = 8;
+/// How many times the limit what is dead may fill there, with what lives.
+const OVERDRAFT_TIMES: u64 = 2;
 
 /// Slices in a row without a victim, until keys are evicted or the admission gives up.
 const IDLE_MAX: u32 = 2;
@@ -110,6 +117,29 @@ pub(crate) fn admit(store: &Store, worker: &mut WorkerState, bytes: u64) -> Resu
     made
 }
 
+/// True if a write of at most `bytes` may be made with shards held, where room is made later: it fits under the limit, or
+/// passes it by no more than an eighth once what is dead has gone. Dead large values are given back for that.
+#[inline]
+pub(crate) fn may_overdraw(store: &Store, bytes: u64) -> bool {
+    has_room(store, bytes) || overdraws(store, bytes)
+}
+
+#[cold]
+fn overdraws(store: &Store, bytes: u64) -> bool {
+    let limit = store.limit().bytes();
+    let fits = || {
+        limit == 0
+            || least_bytes(store) + bytes <= limit + limit / OVERDRAFT_PART
+                && store.used_memory() + bytes <= limit.saturating_mul(OVERDRAFT_TIMES)
+    };
+    for _ in 0..RELEASES_MAX {
+        if fits() || !store.log().release_step(RELEASED_BYTES) {
+            break;
+        }
+    }
+    fits() && find_addresses(store, bytes)
+}
+
 #[cold]
 fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
     if !find_addresses(store, bytes) || (limit != 0 && bytes + fixed_bytes(store) > limit) {
@@ -134,7 +164,7 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, limit: u64) ->
 /// True if there are addresses for a write, once those of large values that have died are free again.
 fn find_addresses(store: &Store, bytes: u64) -> bool {
     for _ in 0..RELEASES_MAX {
-        if store.log().has_addresses(bytes) || !store.log().release_step(1 << 20) {
+        if store.log().has_addresses(bytes) || !store.log().release_step(RELEASED_BYTES) {
             break;
         }
     }
@@ -242,6 +272,11 @@ fn draws_for_extent(store: &Store, worker: &mut WorkerState) -> bool {
 /// not the log's leave no room even if all that is dead were gone.
 fn is_full(store: &Store, bytes: u64, limit: u64) -> bool {
     let (used, live) = (store.log().used_bytes(), debt::live_bytes(store));
-    let least = store.used_memory().saturating_sub(used.saturating_sub(live));
-    live * 100 > used * FULL_PERCENT || least + bytes > limit
+    live * 100 > used * FULL_PERCENT || least_bytes(store) + bytes > limit
+}
+
+/// Bytes in use that would be left if all that is dead were gone.
+fn least_bytes(store: &Store) -> u64 {
+    let dead = store.log().used_bytes().saturating_sub(debt::live_bytes(store));
+    store.used_memory().saturating_sub(dead)
 }

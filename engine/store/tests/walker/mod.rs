@@ -398,6 +398,39 @@ fn keys_that_expire_or_are_evicted_are_shown() {
     assert!(gone.len() > 500, "{} keys were evicted", gone.len());
 }
 
+/// The tables move to twenty times their size, and back, while the walk is in the middle of them.
+#[test]
+fn indexes_that_grow_and_shrink_beside_a_walk_show_each_key_once() {
+    let (store, mut worker) = store();
+    (0..300).for_each(|n| set(&mut worker, 0, &key(n), Ttl::Clear));
+    work_off(&mut worker, 1);
+    let recorder = begin(&store);
+    for n in 300..6300 {
+        set(&mut worker, 0, &key(n), Ttl::Clear);
+        if n % 100 == 0 {
+            assert!(worker.walk_step(1), "the walk is in the middle");
+            work_off(&mut worker, n as i64);
+        }
+    }
+    assert!(recorder.count() > 0 && recorder.count() < 300, "{} were shown meanwhile", recorder.count());
+    for n in 300..6300 {
+        worker.inside(0, |tx| {
+            let name = key(n);
+            let k = tx.key(&name);
+            tx.hold(&[tx.shard_of(k.hash)]);
+            assert!(tx.remove(&k));
+        });
+        if n % 1000 == 0 {
+            worker.walk_step(1);
+            work_off(&mut worker, 10_000 + n as i64);
+        }
+    }
+    end(&mut worker);
+    let recorded = recorder.take();
+    assert_eq!((names(&recorded), recorded.all), ((0..300).map(key).collect(), 0));
+    store.verify();
+}
+
 #[test]
 fn the_background_walks_while_the_walker_has_room() {
     let (store, mut worker) = store();

@@ -211,6 +211,7 @@ const DRYRUN: ServerCommand = ServerCommand::new(
             arg("command", ArgKind::String),
             arg("arg", ArgKind::String).optional().multiple(),
         ])
+        .secret(Secret::From(4))
         .behaviour(Behaviour::CONSTANT_TIME),
 );
 

@@ -1,4 +1,5 @@
-//! `maxmemory-clients`: the largest clients are closed while all together take too much.
+//! `maxmemory-clients`: the largest clients are closed while all together take too much. Without that setting half of the
+//! machine's memory is too much (`state::room`).
 //!
 //! ```text
 //!   visit, delivery --count--> the worker's weights ---+

@@ -6,6 +6,7 @@ pub(crate) mod blocked;
 pub(crate) mod evict_clients;
 mod filter;
 mod line;
+pub(crate) mod on_show;
 pub(crate) mod state;
 pub(crate) mod strangers;
 

@@ -42,10 +42,13 @@ pub(crate) struct ServerFacts {
     /// Unix time in microseconds.
     pub(crate) now_us: u64,
     pub(crate) uptime_s: u64,
+    /// How long replicas are waited for at most before the server ends; None while it does not.
+    pub(crate) ends_in_ms: Option<u128>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientFacts {
+    /// Without replicas.
     pub(crate) connected: u64,
     /// Those that wait for keys, and those of them with a timeout.
     pub(crate) blocked: u64,

@@ -38,8 +38,9 @@ pub(super) fn facts(state: &ServerState) -> Facts {
     let save = state.persist().facts();
     let changes = state.store().totals().changes.saturating_sub(save.saved_changes);
     let expire_lag_ms = Some(state.store().expiry_lag_ms(now_ms()));
+    let replicas = state.replication().replicas().all().len() as u64;
     let clients = ClientFacts {
-        connected: state.total(|stats| &stats.connected),
+        connected: state.total(|stats| &stats.connected).saturating_sub(replicas),
         blocked: state.total(|stats| &stats.blocked) + state.total(|stats| &stats.held),
         blocked_with_timeout: state.total(|stats| &stats.blocked_with_timeout),
         input_peak_bytes: state.peak(|stats| &stats.input_peak_bytes),
@@ -77,6 +78,7 @@ fn server(state: &ServerState) -> ServerFacts {
         supervised: about.supervised,
         now_us: now.as_micros() as u64,
         uptime_s: state.uptime_ms() / 1000,
+        ends_in_ms: state.persist().leaving.left().map(|left| left.as_millis()),
     }
 }
 

@@ -39,6 +39,9 @@ pub(super) fn server(facts: &Facts, out: &mut Lines) {
     out.put("config_file", server.config_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default());
     out.put("io_threads_active", u8::from(config.workers > 1));
     out.put("io_threads", config.workers);
+    if let Some(left_ms) = server.ends_in_ms {
+        out.put("shutdown_in_milliseconds", left_ms);
+    }
 }
 
 /// The system's name, release and machine as `uname` has them.
@@ -299,16 +302,12 @@ pub(super) fn replication(facts: &Facts, out: &mut Lines) {
     }
     for (nth, replica) in replication.replicas.iter().enumerate() {
         let (address, port, offset) = (&replica.address, replica.port, replica.acked);
-        let state = match replica.stage {
-            Stage::WaitsForWalk | Stage::InWalk | Stage::Ends(_) => "wait_bgsave",
-            Stage::Gets(_) => "send_bulk",
-            Stage::Online => "online",
-        };
+        let state = replica.stage.name();
         let is_online = matches!(replica.stage, Stage::Online);
         let lag_s = if is_online { (replication.now_ms - replica.acked_ms).max(0) / 1000 } else { 0 };
         out.put(&format!("slave{nth}"), format!("ip={address},port={port},state={state},offset={offset},lag={lag_s}"));
     }
-    out.put("master_failover_state", "no-failover");
+    out.put("master_failover_state", replication.handing.name());
     out.put("master_replid", &replication.history.id);
     out.put("master_replid2", &replication.history.second_id);
     out.put("master_repl_offset", replication.offset);

@@ -57,7 +57,7 @@ const PAUSE: ServerCommand = ServerCommand::new(
 /// `CLIENT UNPAUSE`
 fn unpause(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     ctx.state.pauses().end();
-    ctx.state.store().stand_still_until(0);
+    ctx.state.hold_expiry(ctx.now);
     ctx.state.send_all(|| Message::Refresh);
     ctx.out.ok();
     Ok(After::Done)

@@ -40,6 +40,19 @@ pub(super) struct Inserted {
     pub(super) keys: u64,
     /// Keys whose time had come, and that are not there.
     pub(super) expired: u64,
+    /// Collections without elements, which are no keys.
+    pub(super) empty: u64,
+}
+
+/// The end of an entry's insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It is a key now.
+    Inserted,
+    /// Its time had come.
+    Expired,
+    /// It has no elements: old servers have written such, by mistakes of theirs.
+    Empty,
 }
 
 /// Inserts the entries of a batch.
@@ -58,11 +71,14 @@ pub(super) fn insert(
             entries.iter().for_each(|entry| fetch(tx, batch, entry));
             for entry in entries {
                 let key = &batch.bytes[entry.key.clone()];
-                let new = insert_one(batch, entry, key, tx, duplicates, &mut insertion).map_err(|reason| {
+                let fate = insert_one(batch, entry, key, tx, duplicates, &mut insertion).map_err(|reason| {
                     format!("before byte {}, at key \"{}\": {reason}", entry.offset, key.escape_ascii())
                 })?;
-                inserted.keys += u64::from(new);
-                inserted.expired += u64::from(!new);
+                match fate {
+                    Fate::Inserted => inserted.keys += 1,
+                    Fate::Expired => inserted.expired += 1,
+                    Fate::Empty => inserted.empty += 1,
+                }
             }
         }
         Ok(inserted)
@@ -90,7 +106,7 @@ fn fetch(tx: &mut Tx<'_>, batch: &Batch, entry: &Entry) {
     }
 }
 
-/// Inserts one entry; false if its time had come.
+/// Inserts one entry.
 fn insert_one(
     batch: &Batch,
     entry: &Entry,
@@ -98,14 +114,14 @@ fn insert_one(
     tx: &mut Tx<'_>,
     duplicates: Duplicates,
     insertion: &mut Insertion,
-) -> Result<bool, String> {
+) -> Result<Fate, String> {
     let db = u32::try_from(entry.db).ok().filter(|db| *db < tx.databases());
     let db = db.ok_or_else(|| format!("database {} of a server that has {}", entry.db, tx.databases()))?;
     tx.select(db);
     let k = tx.key(key);
     if entry.expiry_ms.is_some_and(|at| at <= tx.now_ms()) {
         report_gone(tx, &k);
-        return Ok(false);
+        return Ok(Fate::Expired);
     }
     tx.hold(&[tx.shard_of(k.hash)]);
     if tx.exists(&k) {
@@ -120,9 +136,13 @@ fn insert_one(
             .and_then(|mut reader| fill(tx, &k, &mut reader, insertion)),
         Value::Large(string) => {
             tx.adopt(&k, string, Ttl::Clear, StringForm::Auto);
-            Ok(())
+            Ok(Fate::Inserted)
         }
     };
+    if filled == Ok(Fate::Empty) {
+        tracing::warn!("Loading: skipping empty key: {}", key.escape_ascii());
+        return filled;
+    }
     if filled.is_ok()
         && let Some(at) = entry.expiry_ms
     {
@@ -135,7 +155,7 @@ fn insert_one(
         None => {}
     }
     tx.loaded(&k);
-    filled.map(|()| true)
+    filled
 }
 
 /// A key is left out, since its time had come: replicas that have it learn of that.
@@ -152,16 +172,17 @@ fn report_gone(tx: &mut Tx<'_>, k: &Key<'_>) {
     }
 }
 
-/// Makes a key's value of what the reader reads.
+/// Makes a key's value of what the reader reads, if that has elements.
 fn fill(
     tx: &mut Tx<'_>,
     k: &Key<'_>,
     reader: &mut ValueReader<&[u8]>,
     insertion: &mut Insertion,
-) -> Result<(), String> {
+) -> Result<Fate, String> {
     insertion.begin(reader.kind()).map_err(|fault| fault.to_string())?;
     while let Some(part) = reader.next_part().map_err(|error| error.to_string())? {
         insertion.add(tx, k, part).map_err(|fault| fault.to_string())?;
     }
-    insertion.end(tx, k).map(|_| ()).map_err(|fault| fault.to_string())
+    let parts = insertion.end(tx, k).map_err(|fault| fault.to_string())?;
+    Ok(if parts > 0 { Fate::Inserted } else { Fate::Empty })
 }

@@ -169,6 +169,7 @@ pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> R
         Ok(())
     })?;
     batches.finish()?;
+    state.persist().loading.log_counts();
     Ok(Ended { offset: reading.reader.offset(), stream_db: reading.stream_db })
 }
 
@@ -178,7 +179,7 @@ pub(crate) fn step(state: &ServerState, worker: &mut StoreWorker, now_ms: i64) -
     let Some(batch) = loading.batches.take() else { return false };
     worker.set_now(if loading.overdue_stay.load(Relaxed) { 0 } else { now_ms });
     let result = insert(&batch, worker, Entering::Inside, Duplicates::Refused);
-    let result = result.map(|inserted| loading.count(inserted.keys, inserted.expired));
+    let result = result.map(|inserted| loading.count(inserted.keys, inserted.expired, inserted.empty));
     loading.batches.done(result);
     true
 }
@@ -198,12 +199,16 @@ pub(crate) fn alone(state: &ServerState, worker: &mut StoreWorker, merge: bool) 
     begin(state, &file);
     let result = Reading::new(state, Box::new(file), merge).read(|batch| {
         let inserted = insert(&batch, worker, Entering::Alone, duplicates)?;
-        state.persist().loading.count(inserted.keys, inserted.expired);
+        state.persist().loading.count(inserted.keys, inserted.expired, inserted.empty);
         Ok(())
     });
     state.store().expect_keys(0);
     state.persist().set_saved(state.store().totals().changes);
-    result.inspect_err(|reason| tracing::warn!("Error trying to load the RDB dump: {reason}"))
+    match &result {
+        Ok(()) => state.persist().loading.log_counts(),
+        Err(reason) => tracing::warn!("Error trying to load the RDB dump: {reason}"),
+    }
+    result
 }
 
 /// The file, and its length; None if there is none.
@@ -252,10 +257,11 @@ struct Reading<'s> {
 
 impl<'s> Reading<'s> {
     fn new(state: &'s ServerState, source: Box<dyn Read + Send>, merge: bool) -> Reading<'s> {
-        let now = Instant::now();
+        let (now, reader) = (Instant::now(), Reader::new(source));
+        let compares = state.config().snapshot().save.sums;
         Reading {
             state,
-            reader: Reader::new(source),
+            reader: if compares { reader } else { reader.without_checksum() },
             merge,
             batch: None,
             db: 0,

@@ -8,6 +8,7 @@
 //! at the instant. SAVE waits for the end, and only its own client does.
 
 pub(crate) mod aof;
+pub(crate) mod filtered;
 mod insert;
 pub(crate) mod load;
 mod points;
@@ -17,10 +18,9 @@ pub(crate) mod shutdown;
 pub(crate) mod state;
 
 pub(crate) use points::{follow, tick};
-pub(crate) use save::{begin_for_replicas, save_alone};
+pub(crate) use save::{begin_for_replicas, drop_unfinished, save_alone};
 
 use varve_catalog::{Acl, Flags, Group, Row, word};
-use varve_exec::batch::patience;
 use varve_exec::checks::{Denied, WritesDenied};
 use varve_exec::{CmdResult, CommandError};
 
@@ -82,7 +82,7 @@ fn begin(ctx: &mut ServerCtx<'_>, waiter: Option<Waiter>) -> CmdResult<bool> {
         return Ok(true);
     }
     let purpose = Purpose::File(waiter.into_iter().collect());
-    match save::begin(ctx.state, ctx.store, purpose, patience(ctx.conn.session())) {
+    match save::begin(ctx.state, ctx.store, purpose, ctx.conn.session().busy_tries()) {
         Ok(()) => Ok(true),
         Err(NotBegun::Busy) => Ok(false),
         Err(NotBegun::UnderWay) => Err(errors::SAVE_UNDER_WAY),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use varve_store::StoreWorker;
 
 use super::aof;
-use super::save::{self, NotBegun, PATIENCE, Purpose};
+use super::save::{self, NotBegun, Purpose};
 use super::state::Scheduled;
 use crate::config::Config;
 use crate::state::ServerState;
@@ -23,7 +23,7 @@ fn begin_due(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     let asked = state.persist().take_waiting();
     let purpose = asked.clone().map_or(Purpose::AfterFlush, Purpose::File);
     let waiters = asked.unwrap_or_default();
-    match save::begin(state, worker, purpose, PATIENCE) {
+    match save::begin(state, worker, purpose, 0) {
         Ok(()) if waiters.is_empty() => tracing::info!("Background saving started"),
         Ok(()) => {}
         // It is tried again.
@@ -51,7 +51,7 @@ fn flushed(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config) 
     }
     state.persist().set_saved(state.store().totals().changes);
     // The save that was cancelled may still be about to remove its file.
-    if save::begin(state, worker, Purpose::AfterFlush, PATIENCE).is_err() {
+    if save::begin(state, worker, Purpose::AfterFlush, 0).is_err() {
         state.persist().schedule(Scheduled::AfterFlush);
     }
 }

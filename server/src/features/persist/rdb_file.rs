@@ -53,6 +53,15 @@ impl SavePlace {
         &self.file
     }
 
+    /// True while there is a file that is not whole yet.
+    pub(super) fn has_unfinished(&self) -> bool {
+        self.temp("").exists()
+    }
+
+    fn temp(&self, kind: &str) -> PathBuf {
+        self.folder.join(format!("temp-{}{kind}.rdb", std::process::id()))
+    }
+
     /// The place that the configuration names, as the working directory is now.
     ///
     /// # Errors
@@ -80,7 +89,7 @@ struct TempFile {
 impl TempFile {
     /// Makes the file; with `syncs`, it is synced as it grows.
     fn create(place: &SavePlace, kind: &str, syncs: bool) -> io::Result<TempFile> {
-        let path = place.folder.join(format!("temp-{}{kind}.rdb", std::process::id()));
+        let path = place.temp(kind);
         let file = place.disk.create(&path)?;
         Ok(TempFile {
             disk: Arc::clone(&place.disk),

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use varve_exec::batch::ALONE_PATIENCE;
-use varve_rdb::{RdbBuffer, Sparse, format};
+use varve_rdb::format::{self, TooOld};
+use varve_rdb::{RdbBuffer, Sparse};
 use varve_store::{EffectSink, StoreWorker};
 
 use super::aof::rewrite::{self, Base};
@@ -33,11 +33,10 @@ use crate::system::{cpus, error_text, random, version};
 
 /// How often a save that is slowed down looks whether it is over.
 const DELAY_STEP: Duration = Duration::from_millis(10);
+/// How long the end of the process waits for an unfinished file to go.
+const UNFINISHED_PATIENCE: Duration = Duration::from_secs(1);
 /// Buckets that a walk passes at a time while nobody else runs.
 const ALONE_BUCKETS: usize = 64;
-
-/// How long a save that nobody waits for waits for the gate: newcomers are kept out meanwhile, and it is tried again.
-pub(super) const PATIENCE: Duration = ALONE_PATIENCE.saturating_mul(4);
 
 /// Why no save was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +71,8 @@ struct Job {
     counts: Vec<(u64, u64)>,
     /// The texts of the libraries of functions at the instant.
     libraries: Vec<Arc<[u8]>>,
-    /// The version of the format that the file needs.
-    version: u16,
+    /// The version of the format that the file has; or why it cannot be written.
+    version: Result<u16, TooOld>,
     used_bytes: u64,
     config: Arc<Config>,
     /// The base of the append-only file that is written, if it is one; or why it cannot be written.
@@ -97,17 +96,17 @@ struct StreamPlace {
 /// Begins a save whose data set the replicas get that wait for an instant: with `is_sent` while it is written, else its file.
 pub(crate) fn begin_for_replicas(state: &Arc<ServerState>, worker: &mut StoreWorker, is_sent: bool) -> bool {
     let purpose = if is_sent { Purpose::SentToReplicas } else { Purpose::Replicas };
-    begin(state, worker, purpose, PATIENCE).is_ok()
+    begin(state, worker, purpose, 0).is_ok()
 }
 
-/// Begins a save. The worker is outside the gate, and waits for it no longer than `patience`.
+/// Begins a save. The worker is outside the gate, and was refused it `tries` times before.
 pub(super) fn begin(
     state: &Arc<ServerState>,
     worker: &mut StoreWorker,
     purpose: Purpose,
-    patience: Duration,
+    tries: u32,
 ) -> Result<(), NotBegun> {
-    let Some(_alone) = state.store().gate().exclusive_within(worker.id(), patience) else {
+    let Some(_alone) = state.store().gate().try_exclusive(worker.id(), tries) else {
         return Err(NotBegun::Busy);
     };
     let replica = state.replication().replica();
@@ -133,7 +132,8 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let counts = store.counts_of_all();
     let keys = counts.iter().map(|(keys, _)| keys).sum();
     let libraries = state.scripts().functions().texts();
-    let version = if store.has_dated_hashes() { format::FIELD_EXPIRY_VERSION } else { format::VERSION };
+    let is_dated = store.has_dated_fields();
+    let version = format::version_for(config.save.version, is_dated);
     let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
     let is_sent = purpose == Purpose::SentToReplicas;
     let for_replicas = is_sent || purpose == Purpose::Replicas;
@@ -246,6 +246,17 @@ pub(super) fn cancel(state: &ServerState, flushes: u64) {
     }
 }
 
+/// The process is about to end: gives the save that is under way up, and waits until its unfinished file is gone, or for
+/// [`UNFINISHED_PATIENCE`].
+pub(crate) fn drop_unfinished(state: &ServerState) {
+    cancel(state, u64::MAX);
+    let Ok(place) = SavePlace::of(&state.config().snapshot()) else { return };
+    let until = Instant::now() + UNFINISHED_PATIENCE;
+    while place.has_unfinished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// The saver's thread.
 fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome {
     let place = match &job.base {
@@ -314,8 +325,14 @@ fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
         None => settings.syncs_as_it_grows,
         Some(_) => job.config.append.syncs_base_as_it_grows,
     };
+    let version = match &job.base {
+        // The file is read again, and its commands are the base.
+        Some(Ok(base)) if base.is_commands() => Ok(job.version.unwrap_or_else(|too_old| too_old.needed)),
+        _ => job.version,
+    };
+    let version = version.map_err(io::Error::other)?;
     let mut file = if job.is_sent { send(state, place, job)? } else { SaveFile::create(place, settings, syncs)? };
-    file.begin(job.version, &mut about(job))?;
+    file.begin(version, &mut about(job))?;
     loop {
         let keys = match job.snapshot.next() {
             Next::Piece(piece) => put(&mut file, piece, &job.snapshot)?,
@@ -370,12 +387,18 @@ fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usi
     Ok(keys)
 }
 
-/// The fields about the file, the libraries of functions, and the databases' sizes, which a reader makes room for.
-fn about(job: &Job) -> RdbBuffer {
-    let mut head = RdbBuffer::new(job.config.save.compresses);
+/// The fields that say what wrote a file, and when.
+pub(super) fn about_file(compresses: bool) -> RdbBuffer {
+    let mut head = RdbBuffer::new(compresses);
     head.aux(b"redis-ver", version::REDIS_VERSION.as_bytes());
     head.aux(b"redis-bits", usize::BITS.to_string().as_bytes());
     head.aux(b"ctime", now_s().to_string().as_bytes());
+    head
+}
+
+/// The fields about the file, the libraries of functions, and the databases' sizes, which a reader makes room for.
+fn about(job: &Job) -> RdbBuffer {
+    let mut head = about_file(job.config.save.compresses);
     head.aux(b"used-mem", job.used_bytes.to_string().as_bytes());
     if let Some(StreamPlace { id, offset, db }) = &job.stream {
         head.aux(b"repl-stream-db", db.to_string().as_bytes());

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   state      the stream's identity, its last bytes, who follows it
-//!   role.rs    ROLE
-//!   primary    PSYNC, SYNC, REPLCONF; what is due by the clock        replica    REPLICAOF, SLAVEOF; the link to a primary
+//!   role.rs    ROLE      handing.rs    how a failover ends
+//!   primary    PSYNC, SYNC, REPLCONF, FAILOVER; what is due by the clock        replica    REPLICAOF, SLAVEOF; the link to a primary
 //! ```
 //! The stream is the journal's bytes (`varve_exec::journal`): a replica puts its primary's there as they came. Not here: what INFO shows of it (`info`).
 
+mod handing;
 pub(crate) mod primary;
 mod replica;
 pub(crate) use replica::{at_start as follow_at_start, before_start};
@@ -16,4 +17,5 @@ pub(crate) mod state;
 use crate::state::command::ServerRows;
 
 /// The commands of this matter.
-pub(super) const ROWS: &[ServerRows] = &[primary::ROWS, primary::wait::ROWS, role::ROWS, replica::ROWS];
+pub(super) const ROWS: &[ServerRows] =
+    &[primary::ROWS, primary::failover::ROWS, primary::wait::ROWS, role::ROWS, replica::ROWS];

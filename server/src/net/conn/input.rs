@@ -12,6 +12,10 @@
 //! buffer costs what came and not what it might take. Buffers of 64 KB go back to the worker's pool, all others are freed
 //! when they are empty.
 
+use std::io;
+
+use varve_base::refusable::reserve_exact;
+
 use super::socket::READ_BYTES;
 
 /// Size of the buffers that a worker keeps for reuse.
@@ -134,17 +138,20 @@ impl Input {
     }
 
     /// Room for a read, when at least `want` bytes more are needed. Never empty, and at most as long as one read.
-    pub(crate) fn room(&mut self, want: usize, pool: &mut Pool) -> &mut [u8] {
+    ///
+    /// # Errors
+    /// The system refuses the memory, of which a client decides how much it is.
+    pub(crate) fn room(&mut self, want: usize, pool: &mut Pool) -> io::Result<&mut [u8]> {
         let want = want.max(ROOM_MIN_BYTES);
         if self.free() < want {
-            self.make_room(want, pool);
+            self.make_room(want, pool)?;
         }
         assert!(self.free() >= want, "room was made");
         let to = self.bytes.capacity().min(self.end + READ_BYTES);
         if self.bytes.len() < to {
             self.bytes.resize(to, 0);
         }
-        &mut self.bytes[self.end..to]
+        Ok(&mut self.bytes[self.end..to])
     }
 
     /// `count` bytes were read into the room. Room that was made for a read which found nothing is not charged: else two
@@ -194,7 +201,7 @@ impl Input {
 
     /// Moves the data to the front where that suffices and moves no more than was consumed; else the buffer grows: to
     /// measure for a large want, by half for small ones, so that copying stays linear in what is read.
-    fn make_room(&mut self, want: usize, pool: &mut Pool) {
+    fn make_room(&mut self, want: usize, pool: &mut Pool) -> io::Result<()> {
         let len = self.len();
         if self.start >= len {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -202,7 +209,7 @@ impl Input {
             self.end = len;
         }
         if self.free() >= want {
-            return;
+            return Ok(());
         }
         let exact = self.end + want;
         let target = if want >= EXACT_BYTES { exact } else { exact.max(self.end + len / 2) };
@@ -215,8 +222,9 @@ impl Input {
             self.end = len;
         } else {
             self.bytes.truncate(self.end);
-            self.bytes.reserve_exact(target - self.end);
+            reserve_exact(&mut self.bytes, target - self.end)?;
         }
+        Ok(())
     }
 }
 
@@ -240,12 +248,12 @@ mod tests {
         let mut input = Input::default();
         input.hold(b"$600000\r\nabc", &mut pool);
         let mut want = 600_000;
-        let room = input.room(want, &mut pool).len();
+        let room = input.room(want, &mut pool).unwrap().len();
         assert_eq!(room, READ_BYTES);
         assert_eq!(input.bytes.capacity(), 12 + want);
         assert!(input.held_bytes() <= 12 + READ_BYTES, "room that no read has reached is not touched");
         while want > 0 {
-            let room = input.room(want, &mut pool).len().min(want);
+            let room = input.room(want, &mut pool).unwrap().len().min(want);
             input.filled(room);
             want -= room;
         }
@@ -260,10 +268,10 @@ mod tests {
         let (mut input, mut pool) = (Input::default(), Pool::default());
         let total = (1 << 20) + 14;
         while input.len() < total {
-            let room = input.room(total - input.len(), &mut pool).len();
+            let room = input.room(total - input.len(), &mut pool).unwrap().len();
             input.filled(room.min(total - input.len()));
         }
-        input.room(2, &mut pool);
+        input.room(2, &mut pool).unwrap();
         input.filled(0);
         assert_eq!(input.held_bytes(), total);
     }
@@ -276,7 +284,7 @@ mod tests {
         let mut moves = 0;
         for _ in 0..1_000_000 {
             let before = input.bytes.capacity();
-            input.room(2, &mut pool)[..2].copy_from_slice(b"xy");
+            input.room(2, &mut pool).unwrap()[..2].copy_from_slice(b"xy");
             input.filled(2);
             moves += usize::from(input.bytes.capacity() != before);
         }
@@ -291,7 +299,7 @@ mod tests {
         input.hold(&[7; BUFFER_BYTES], &mut pool);
         input.consume(BUFFER_BYTES - 3);
         assert_eq!(input.free(), 0);
-        input.room(100, &mut pool);
+        input.room(100, &mut pool).unwrap();
         assert_eq!((input.bytes.capacity(), input.data()), (BUFFER_BYTES, &[7u8, 7, 7][..]));
     }
 
@@ -303,7 +311,7 @@ mod tests {
         input.consume(1);
         input.put_before(b"cd".to_vec());
         assert_eq!(input.data(), b"cdb");
-        input.room(2, &mut pool)[..2].copy_from_slice(b"ef");
+        input.room(2, &mut pool).unwrap()[..2].copy_from_slice(b"ef");
         input.filled(2);
         assert_eq!(input.data(), b"cdbef");
     }
@@ -318,7 +326,7 @@ mod tests {
         assert_eq!((input.bytes.capacity(), input.held_bytes(), input.data()), (1024, 300, &[7u8; 300][..]));
         assert_eq!(pool.bytes(), BUFFER_BYTES, "the large one is the pool's");
         // A long one may be large again when it grows.
-        input.room(40_000, &mut pool);
+        input.room(40_000, &mut pool).unwrap();
         assert_eq!((input.bytes.capacity(), pool.bytes()), (BUFFER_BYTES, 0));
     }
 
@@ -340,7 +348,7 @@ mod tests {
                 input.hold(&rest, &mut pool);
                 model = rest;
             } else {
-                let room = input.room(count, &mut pool);
+                let room = input.room(count, &mut pool).unwrap();
                 let count = count.min(room.len());
                 room[..count].fill_with(fresh);
                 model.extend_from_slice(&room[..count]);

@@ -138,6 +138,7 @@ impl Conn {
     pub(crate) fn set_limits(&mut self, config: &Config) {
         let bulk_max = (config.bulk_bytes_max as usize).min(varve_store::VALUE_BYTES_MAX);
         self.session.limit_strings(bulk_max);
+        self.session.pin_rdb_version(config.save.version);
         self.requests.set_limits(bulk_max, !self.session.is_authenticated());
     }
 

@@ -139,7 +139,7 @@ impl Requests {
         }
         let held = self.input.len();
         if held > MOVED_BYTES {
-            let count = socket.read(self.input.room(self.want, pool))?;
+            let count = socket.read(self.input.room(self.want, pool)?)?;
             self.input.filled(count.unwrap_or(0));
             return Ok(Reading { count, fresh: 0 });
         }

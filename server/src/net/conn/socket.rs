@@ -59,6 +59,11 @@ impl Socket {
         Socket { stream, ends, tls, readiness: Readiness::Ready, full: false, hung_up: false, ended: false }
     }
 
+    /// Has small writes wait for what follows them: fewer packets, and more delay. Without effect where the system refuses.
+    pub(crate) fn gather_writes(&self) {
+        let _ = self.stream.set_nodelay(false);
+    }
+
     /// Registers for reading and writing, so that no later call changes the interest.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         self.stream.register(registry, token)

@@ -3,13 +3,15 @@
 //! ```text
 //!   panic ──────────────────▶ hook ─┐
 //!                                   ├──▶ report: standard error, log (crash.rs) ──▶ abort
-//!   allocation refused ─────────────┘
+//!   allocation refused ─────────────┘   unless it has a way back
 //! ```
 //! The standard library's own way may print a backtrace, which allocates and takes a lock: a server that was refused memory
 //! stood still in the middle of one, with its port open, and no supervisor started it anew.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
+
+use varve_base::refusable;
 
 use super::{crash, report};
 
@@ -19,14 +21,14 @@ pub(crate) fn watch_panics(log_file: Option<&Path>) {
     std::panic::set_hook(Box::new(|info| crash::die(format_args!("=== VARVE PANIC: {info}. Aborting."))));
 }
 
-/// The system's allocator, for which a refusal is the end: the process says how many bytes it was refused and aborts at
+/// The system's allocator, for which a refusal is the end, unless whoever asks has a way back (`varve_base::refusable`): the process says how many bytes it was refused and aborts at
 /// once. The standard library's own way may print a backtrace, which allocates and takes locks.
 #[derive(Debug)]
 pub struct LastResort;
 
-/// `at`, unless the system has refused.
+/// `at`, unless the system has refused memory without which the thread cannot go on.
 fn given(at: *mut u8, bytes: usize) -> *mut u8 {
-    if at.is_null() {
+    if at.is_null() && !refusable::has_way_back() {
         crash::die(format_args!("Out of memory: the system refuses {bytes} bytes. Aborting."));
     }
     at

@@ -63,3 +63,32 @@ fn large_requests_and_replies_are_logged_with_their_bytes() {
     client.ask(&["GET", "k"], &bulk);
     client.ask(&["COMMANDLOG", "LEN", "large-reply"], ":1\r\n");
 }
+
+/// A command that stands in the request of another one may have a password among its arguments.
+#[test]
+fn no_log_has_the_password_of_a_command_that_is_asked_about() {
+    let server = Server::start(1, "slowlog-log-slower-than 0\n");
+    let mut client = server.connect();
+    let migrate = ["MIGRATE", "host", "6379", "k", "0", "10", "AUTH", "sekret"];
+    let requests = [
+        [&["ACL", "DRYRUN", "default", "AUTH"][..], &["sekret"]].concat(),
+        [&["ACL", "DRYRUN", "default", "CONFIG"][..], &["SET", "requirepass", "sekret"]].concat(),
+        [&["COMMAND", "GETKEYS"][..], &migrate].concat(),
+        [&["COMMAND", "GETKEYSANDFLAGS"][..], &migrate].concat(),
+    ];
+    requests.iter().for_each(|words| client.send(&request(words)));
+    client.ask(
+        &["ECHO", "the end"],
+        "+OK\r\n+OK\r\n*1\r\n$1\r\nk\r\n*1\r\n*2\r\n$1\r\nk\r\n*3\r\n+RW\r\n+access\r\n+delete\r\n$7\r\nthe end\r\n",
+    );
+    let mut logs = server.state().command_logs();
+    let mut shown: Vec<String> = Vec::new();
+    for entry in logs.of(CommandLog::Slow).iter() {
+        let words: Vec<_> = entry.command.args.iter().map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
+        shown.push(words.join(" "));
+    }
+    assert!(shown.iter().all(|line| !line.contains("sekret")), "{shown:?}");
+    for start in ["ACL DRYRUN default AUTH (redacted)", "COMMAND GETKEYS MIGRATE (redacted)"] {
+        assert!(shown.iter().any(|line| line.starts_with(start)), "{shown:?}");
+    }
+}

@@ -250,6 +250,47 @@ fn the_limit_refuses_and_the_connection_goes_on() {
     nothing_is_left(&server, &mut client, &["k"]);
 }
 
+/// A transaction and a script hold their shards, so that no room can be made for them: what they take beyond the limit is
+/// bounded.
+#[test]
+fn transactions_and_scripts_pass_the_limit_by_an_eighth_at_most() {
+    const LIMIT: u64 = 24 << 20;
+    const DENIED: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    client.ask_bytes(&[b"SET", b"k", &pattern(4, 2 << 20)], "+OK\r\n");
+    store(&server).set_limit(LIMIT, Policy::NoEviction);
+    let most = |copies: u64| {
+        assert!((8..13).contains(&copies), "{copies} copies");
+        // Buffers, a script's strings among them, are counted behind it.
+        let used = store(&server).log().used_bytes();
+        assert!(used <= LIMIT + LIMIT / 8, "{used} bytes");
+    };
+    let names: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+    client.ask(&["MULTI"], "+OK\r\n");
+    names.iter().for_each(|name| client.ask(&["COPY", "k", name], "+QUEUED\r\n"));
+    client.send(&request(&["EXEC"]));
+    client.expect(b"*40\r\n");
+    let copied = names.iter().filter(|_| {
+        let line = client.line();
+        assert!(line == ":1" || line == DENIED, "{line}");
+        line == ":1"
+    });
+    most(copied.count() as u64);
+    for call in ["redis.pcall('COPY', 'k', 'k' .. i)", "redis.pcall('SET', 'k' .. i, string.rep('x', 2 * 1024 * 1024))"]
+    {
+        client.send(&request(&[&["DEL"], &names.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat()));
+        client.line();
+        wait_until("the copies have gone", || runs(&server).0 == 1);
+        let body = format!(
+            "local n = 0 for i = 0, 39 do local r = {call} if type(r) ~= 'table' or r.ok then n = n + 1 end end return n"
+        );
+        client.send(&request(&["EVAL", &body, "0"]));
+        let copied = client.line();
+        most(copied[1..].parse().expect(&copied));
+    }
+}
+
 #[test]
 fn replies_that_nobody_gets_hold_nothing() {
     let server = Server::start(1, "client-output-buffer-limit normal 4mb 0 0\n");

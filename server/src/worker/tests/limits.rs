@@ -43,6 +43,38 @@ fn the_largest_clients_are_closed_on_whichever_worker_they_are() {
     wait_until("they are gone", || weight() == 0);
 }
 
+/// Without a limit of the settings the machine is one: each client that does not read may be small, and all together are not.
+#[test]
+fn clients_that_do_not_read_share_what_the_machine_has() {
+    const ROOM: u64 = 40 << 20;
+    let server = Server::start(2, "");
+    let mut control = server.connect();
+    control.ask(&["SET", "k", &"v".repeat(60_000)], "+OK\r\n");
+    let state = server.state();
+    state.client_room().set_bytes(ROOM);
+    let weight = || state.workers().iter().map(|worker| worker.weights().total()).sum::<u64>();
+    let mut most = 0;
+    let clients: Vec<Client> = (0..12)
+        .map(|nth| {
+            let mut client = server.connect();
+            // 24 MB of replies, of which the sockets take some.
+            client.send(&request(&["GET", "k"]).repeat(400));
+            wait_until("it was served, or is gone", || {
+                let list = control.bulk(&["CLIENT", "LIST"]);
+                most = most.max(weight());
+                weight() > (nth + 1).min(2) * (8 << 20) && list.lines().count() > 1
+            });
+            client
+        })
+        .collect();
+    wait_until("those that are too much are closed", || weight() <= ROOM);
+    assert!(most < 2 * ROOM, "{most} bytes");
+    // The others get their replies as there is room.
+    assert!(state.total(|stats| &stats.evicted) > 0, "not all have room");
+    assert!(state.connections() <= clients.len() as u64, "and those are closed");
+    control.ask(&["PING"], "+PONG\r\n");
+}
+
 #[test]
 fn subscriptions_and_replies_that_wait_weigh_too() {
     let server = Server::start(1, "maxmemory-clients 300kb");
@@ -190,10 +222,35 @@ fn replies_stop_at_the_limit_while_they_are_made() {
     let mut client = server.connect();
     client.ask(&["MULTI"], "+OK\r\n");
     client.ask(&["CONFIG", "GET", "port"], "+QUEUED\r\n");
-    client.ask(&["SRANDMEMBER", "s", endless], "+QUEUED\r\n");
+    client.ask(&["SRANDMEMBER", "s", "-1000000"], "+QUEUED\r\n");
     client.send(&request(&["EXEC"]));
     assert!(client.is_closed());
     control.ask(&["PING"], "+PONG\r\n");
+}
+
+/// A transaction and a script make replies whole, and nobody can end a command: they draw a million elements and no more.
+#[test]
+fn draws_without_end_are_refused_where_they_run_whole() {
+    const REFUSED: &str = "ERR value is out of range, at most 1000000 elements that may repeat are drawn at once";
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    client.ask(&["SADD", "s", "a", "b"], ":2\r\n");
+    client.ask(&["HSET", "h", "a", "1", "b", "2"], ":2\r\n");
+    client.ask(&["ZADD", "z", "1", "a", "2", "b"], ":2\r\n");
+    for (command, key) in [("SRANDMEMBER", "s"), ("HRANDFIELD", "h"), ("ZRANDMEMBER", "z")] {
+        for count in ["-1000001", "-2000000000"] {
+            client.ask(&["MULTI"], "+OK\r\n");
+            client.ask(&[command, key, count], "+QUEUED\r\n");
+            client.ask(&[command, "nothing", count], "+QUEUED\r\n");
+            client.ask(&[command, key, "2000000000"], "+QUEUED\r\n");
+            client.send(&request(&["EXEC"]));
+            client.expect(format!("*3\r\n-{REFUSED}\r\n*0\r\n*2\r\n").as_bytes());
+            (0..4).for_each(|_| _ = client.line());
+            let body = "local reply = redis.pcall(ARGV[1], KEYS[1], ARGV[2]) return reply.err or #reply";
+            client.ask(&["EVAL", body, "1", key, command, count], &format!("${}\r\n{REFUSED}\r\n", REFUSED.len()));
+            client.ask(&["EVAL", body, "1", key, command, "-1000000"], ":1000000\r\n");
+        }
+    }
 }
 
 /// A monitor that does not read is closed by the limit of listeners, and what piles up until then evicts no key.

@@ -43,6 +43,20 @@ fn a_script_runs_commands_on_keys_that_it_names_and_makes_up() {
     }
 }
 
+/// A command may name one value over and over: its reply in a script has an end.
+#[test]
+fn the_reply_of_a_command_in_a_script_has_an_end() {
+    const TOO_LONG: &str = "ERR The reply of this command is too long for a script";
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    client.ask(&["HSET", "h", "f", &"v".repeat(16 << 20)], ":1\r\n");
+    let body = "local fields = {} for i = 1, tonumber(ARGV[1]) do fields[i] = 'f' end \
+                local reply = redis.pcall('HMGET', KEYS[1], unpack(fields)) return reply.err or #reply";
+    client.ask(&["EVAL", body, "1", "h", "2"], ":2\r\n");
+    client.ask(&["EVAL", body, "1", "h", "64"], &format!("${}\r\n{TOO_LONG}\r\n", TOO_LONG.len()));
+    client.ask(&["EVAL", body, "1", "h", "2"], ":2\r\n");
+}
+
 /// HELP of SCRIPT and FUNCTION may be called by a script, as in redis-server; no other command on scripts may.
 #[test]
 fn every_command_that_a_script_may_call_can_run_in_one() {
@@ -76,6 +90,32 @@ fn commands_on_the_whole_keyspace_run_alone_whether_the_text_names_them_or_not()
     client.ask(&["EVAL", "redis.call('SET', 'b', 1) return redis.call('KEYS', '*')", "0"], "+QUEUED\r\n");
     client.ask(&["INCR", "b"], "+QUEUED\r\n");
     client.ask(&["EXEC"], "*2\r\n*1\r\n$1\r\nb\r\n:2\r\n");
+}
+
+/// A transaction of another worker may hold a shard for seconds: the script that needs it rests, and its worker serves others.
+#[test]
+fn issue_11_a_script_waits_at_rest_for_a_shard_that_is_held() {
+    let server = Server::start(1, "");
+    let store = std::sync::Arc::clone(server.state().store());
+    let (mut runner, mut other) = (server.connect(), server.connect());
+    // A worker's part of its own: the server's are others.
+    let mut holder = store.script_worker(0);
+    let mut tx = varve_store::Tx::new(&store, holder.parts().1, 0);
+    tx.hold(&[tx.shard_of_bytes(b"held")]);
+    let body = "redis.call('SET', 'first', 1) redis.call('INCR', 'held') return redis.call('INCR', 'held')";
+    runner.send(&request(&["EVAL", body, "0"]));
+    wait_until("the script has begun", || server.state().scripts().running().busy_for(1).is_some());
+    // All of them are answered by the worker whose script waits.
+    let scripts = ["first", "held"].map(|key| store.shard_of_bytes(key.as_bytes()));
+    for key in
+        (0..50).map(|n| format!("free:{n}")).filter(|key| !scripts.contains(&store.shard_of_bytes(key.as_bytes())))
+    {
+        other.ask(&["SET", &key, "1"], "+OK\r\n");
+    }
+    other.ask(&["PING"], "+PONG\r\n");
+    tx.finish();
+    runner.expect(b":2\r\n");
+    other.ask(&["GET", "held"], "$1\r\n2\r\n");
 }
 
 #[test]
@@ -178,6 +218,50 @@ fn the_only_worker_serves_others_beside_an_endless_script_and_takes_the_kill() {
     late.expect(b"$1\r\n1\r\n");
     other.ask(&["SCRIPT", "KILL"], "-NOTBUSY No scripts in execution right now.\r\n");
     runner.ask(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "held"], "$1\r\n1\r\n");
+}
+
+#[test]
+fn the_memory_of_scripts_is_a_setting() {
+    let server = Server::start(1, "script-memory-limit 8mb");
+    let mut client = server.connect();
+    for text in ["return #string.rep('x', 9000000)", "return #redis.call('GET', KEYS[1])"] {
+        client.ask(&["SET", "large", "x"], "+OK\r\n");
+        client.ask(&["SETRANGE", "large", "9000000", "x"], ":9000001\r\n");
+        client.send(&request(&["EVAL", text, "1", "large"]));
+        assert!(client.line().contains("not enough memory"), "{text}");
+    }
+    client.ask(&["EVAL", "return 1", "0"], ":1\r\n");
+    client.ask(&["EVAL", "return tostring(rawget(_G, 'getfenv'))", "0"], "$3\r\nnil\r\n");
+    let server = Server::start(1, "lua-enable-deprecated-api yes");
+    server.connect().ask(
+        &["EVAL", "return type(getfenv) .. type(setfenv) .. type(newproxy)", "0"],
+        "$24\r\nfunctionfunctionfunction\r\n",
+    );
+}
+
+/// Lines of a script's commands come while it runs: they would fill the memory until its end, and nobody saw what it does.
+#[test]
+fn issue_15_monitors_see_the_commands_of_a_script_that_rests() {
+    let server = Server::start(1, "");
+    let (mut early, mut late) = (server.connect(), server.connect());
+    early.ask(&["MONITOR"], "+OK\r\n");
+    // Each command is followed by a while, so that there are few lines.
+    let body = "while true do redis.call('GET', KEYS[1]) for i = 1, 100000 do end end";
+    let mut runner = start_endless(&server, body, &["held"]);
+    let is_call = |line: &str| line.contains(" lua] \"GET\" \"held\"");
+    assert!(early.line().contains("\"EVAL\" \"while true do"), "the script is shown before its commands");
+    assert!((0..20).all(|_| is_call(&early.line())));
+    // One that begins while the script rests.
+    late.ask(&["MONITOR"], "+OK\r\n");
+    assert!((0..20).all(|_| is_call(&late.line())));
+    let mut other = server.connect();
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    other.ask(&["SET", "behind", "1"], "+OK\r\n");
+    for monitor in [&mut early, &mut late] {
+        let last = std::iter::from_fn(|| Some(monitor.line())).find(|line| !is_call(line) && !line.contains("KILL"));
+        assert!(last.is_some_and(|line| line.contains("\"SET\" \"behind\"")), "nothing is shown twice or late");
+    }
 }
 
 #[test]

@@ -197,3 +197,31 @@ fn issue_11_nobody_sleeps_before_the_gate() {
     quoted.expect(digest.as_bytes());
     exec.ask(&["GET", "a"], "$1\r\n1\r\n");
 }
+
+/// A transaction of thousands of commands rests with its shards held, and its worker serves others.
+#[test]
+fn issue_11_a_long_transaction_does_not_keep_its_worker() {
+    const COMMANDS: usize = 1100;
+    let server = Server::start(1, "");
+    let (mut long, mut other) = (server.connect(), server.connect());
+    // A string of a megabyte: each command takes a part of a millisecond.
+    long.ask(&["SETBIT", "bits", "8388607", "1"], ":0\r\n");
+    long.ask(&["MULTI"], "+OK\r\n");
+    long.send(&request(&["BITCOUNT", "bits"]).repeat(COMMANDS));
+    long.expect(&b"+QUEUED\r\n".repeat(COMMANDS));
+    long.send(&request(&["EXEC"]));
+    long.stream.set_nonblocking(true).unwrap();
+    let mut answered = 0;
+    while long.stream.peek(&mut [0]).is_err() {
+        other.ask(&["PING"], "+PONG\r\n");
+        answered += 1;
+    }
+    long.stream.set_nonblocking(false).unwrap();
+    long.expect(format!("*{COMMANDS}\r\n{}", ":1\r\n".repeat(COMMANDS)).as_bytes());
+    // One may come before the worker reads EXEC, and one may wait until it ends.
+    assert!(answered >= 4, "{answered} PINGs were answered before the transaction");
+    // The stage is free again, and whoever wants to be alone finds the gate open.
+    other.ask(&["EVAL", "return redis.call('INCR', 'count')", "0"], ":1\r\n");
+    other.ask(&["FLUSHALL"], "+OK\r\n");
+    long.ask(&["DBSIZE"], ":0\r\n");
+}

@@ -117,6 +117,27 @@ fn rights_change_before_the_next_request() {
     clients[0].ask(&["ACL", "WHOAMI"], "$7\r\ndefault\r\n");
 }
 
+/// The answer to a condition on the value tells whether a guess was right: it takes the right to read.
+#[test]
+fn a_condition_on_the_value_reads_it() {
+    let server = Server::start(1, "");
+    let mut admin = server.connect();
+    set_user(&mut admin, "u on nopass +@all %W~k");
+    admin.ask(&["SET", "k", "sekret"], "+OK\r\n");
+    let mut client = user(&server, "u");
+    for word in ["IFEQ", "IFNE", "ifdeq", "IFDNE"] {
+        client.ask(&["SET", "k", "x", word, "0123456789abcdef"], NO_KEY);
+        client.ask(&["DELEX", "k", word, "0123456789abcdef"], NO_KEY);
+    }
+    client.ask(&["DELIFEQ", "k", "sekret"], NO_KEY);
+    client.ask(&["SET", "k", "x", "GET"], NO_KEY);
+    client.ask(&["SET", "k", "x", "XX", "KEEPTTL"], "+OK\r\n");
+    client.ask(&["DELEX", "k"], ":1\r\n");
+    set_user(&mut admin, "u ~k");
+    client.ask(&["SET", "k", "x", "IFNE", "y"], "+OK\r\n");
+    client.ask(&["DELEX", "k", "IFEQ", "x"], ":1\r\n");
+}
+
 #[test]
 fn exec_asks_again() {
     let server = Server::start(2, "");

@@ -36,7 +36,18 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tools/testkit", &[]),
-    ("tools/loops", &["varve-store", "varve-protocol", "varve-acl", "varve-exec", "varve-commands", "varve-testkit"]),
+    (
+        "tools/loops",
+        &[
+            "varve-store",
+            "varve-protocol",
+            "varve-acl",
+            "varve-exec",
+            "varve-commands",
+            "varve-scripts",
+            "varve-testkit",
+        ],
+    ),
     (
         "tools/bench",
         &[

@@ -70,6 +70,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "large_arguments",
                 "last_command",
                 "link",
+                "hot_keys",
                 "monitor",
                 "multi",
                 "notify",
@@ -83,6 +84,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["checks", "ctx"],
             &["command"],
             &["invoke", "pause"],
+            &["sampled"],
             &["blocking"],
             &["batch"],
             &["apply"],
@@ -92,7 +94,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "compat/scripts",
         &[
             &["errors"],
-            &["cache", "given", "metadata", "rows", "running", "shebang", "words"],
+            &["cache", "given", "metadata", "rows", "running", "settings", "shebang", "words"],
             &["host"],
             &["functions"],
             &["keeper"],
@@ -104,7 +106,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             &["errors"],
             &["grammar", "digest"],
-            &["generic", "segments"],
+            &["generic", "segments", "survey"],
             &[
                 "bitmap",
                 "hash",

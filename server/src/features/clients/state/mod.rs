@@ -1,6 +1,8 @@
 //! Clients as plain data: their classes, filters that select some of them, and the questions about them
 //! that go to all workers.
 
+pub(crate) mod on_show;
+pub(crate) mod room;
 pub(crate) mod weights;
 
 /// The classes of clients that Redis tells apart.

@@ -8,7 +8,7 @@
 //! request announces is not read. Parsing is httparse's.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// Bytes of a request's head at most.
@@ -19,7 +19,7 @@ const HEADERS_MAX: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A client's question.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     /// Without the query.
     pub(super) path: String,
@@ -27,6 +27,8 @@ pub(super) struct Request {
     pub(super) query: String,
     /// Of the header of this name, with its port; empty without one.
     pub(super) host: String,
+    /// User and password as the header Authorization has them behind `Basic`; empty without one.
+    pub(super) basic: String,
 }
 
 /// The answer to one.
@@ -51,15 +53,14 @@ impl Request {
         pairs.find(|(key, _)| *key == name).and_then(|(_, value)| value.parse().ok())
     }
 
-    /// Whether the request names this machine by a loopback name or address, or by none as HTTP/1.0 may.
-    pub(super) fn is_for_loopback(&self) -> bool {
-        let host = self.host.as_str();
-        let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+    /// The name or address that the request was sent to, without its port; empty without one.
+    pub(super) fn host_name(&self) -> &str {
+        match self.host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
-            None => host.split(':').next().unwrap_or_default(),
-        };
-        let is_address = name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        host.is_empty() || is_address || name.eq_ignore_ascii_case("localhost")
+            // A colon with nothing before it names nobody.
+            None if self.host.starts_with(':') => &self.host,
+            None => self.host.split(':').next().unwrap_or_default(),
+        }
     }
 }
 
@@ -105,9 +106,14 @@ pub(super) fn parse(head: &[u8]) -> Result<Option<Request>, Answer> {
     let target = request.path.unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let (path, query) = (path.to_owned(), query.to_owned());
-    let host = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
-    let host = host.map(|header| String::from_utf8_lossy(header.value).trim().to_owned()).unwrap_or_default();
-    Ok(Some(Request { path, query, host }))
+    let header = |name: &str| {
+        let found = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+        found.map(|header| String::from_utf8_lossy(header.value).trim().to_owned()).unwrap_or_default()
+    };
+    let authorization = header("authorization");
+    let basic = authorization.split_once(' ').filter(|(kind, _)| kind.eq_ignore_ascii_case("basic"));
+    let basic = basic.map(|(_, words)| words.trim().to_owned()).unwrap_or_default();
+    Ok(Some(Request { path, query, host: header("host"), basic }))
 }
 
 /// Writes an answer; the caller ends the connection.
@@ -117,8 +123,9 @@ pub(super) fn parse(head: &[u8]) -> Result<Option<Request>, Answer> {
 pub(super) fn write(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let Answer { status, reason, kind, body } = answer;
+    let login = if *status == 401 { "WWW-Authenticate: Basic realm=\"varve\"\r\n" } else { "" };
     let head = format!(
-        "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+        "HTTP/1.1 {status} {reason}\r\n{login}Content-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
         body.len()
     );

@@ -1,4 +1,5 @@
-//! Metrics, health and the page over HTTP, on a port of its own (`metrics-port`), on the loopback interface.
+//! Metrics, health and the page over HTTP, on a port of its own (`metrics-port`), on the loopback interface unless told
+//! (`metrics-bind`).
 //!
 //! ```text
 //!   a thread accepts ──▶ a thread a connection, four at most ──▶ one request, one answer, closed
@@ -9,11 +10,11 @@
 //!        GET /readyz                     └── 200 when commands are answered, 503 while a file is being loaded
 //! ```
 //! No worker takes part: what is read are counters, as INFO reads them. A connection has five seconds and 8 KB for its
-//! request. A request whose Host is not a name of this machine's loopback is refused: a page of a stranger, which a browser
-//! here has open, could otherwise read the figures under a name that leads here (DNS rebinding).
+//! request. Who may ask, under which names, stands in `access`.
 //!
 //! Not here: how the figures are gathered (`super::gather`), how requests are read (`http`).
 
+mod access;
 mod http;
 mod names;
 mod page;
@@ -23,15 +24,17 @@ mod text;
 mod tests;
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use access::Viewer;
 use http::{Answer, Request};
 use page::Page;
-use socket2::SockRef;
 
+use crate::config::{Config, MetricsSettings};
+use crate::net::listen::{parse_bind, tcp_socket};
 use crate::state::ServerState;
 
 /// Connections at once; more are closed unanswered.
@@ -39,19 +42,24 @@ const CONNECTIONS_MAX: usize = 4;
 /// How often the thread that accepts looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// The sockets of the metrics port: 127.0.0.1, and ::1 where the machine has it. None for port 0.
+/// The sockets of the metrics port, one for each of its addresses, which are written as those of `bind`. None for port 0.
 ///
 /// # Errors
-/// When the port is taken, or not to be had.
-pub(crate) fn listen(port: u16) -> io::Result<Vec<TcpListener>> {
-    if port == 0 {
-        return Ok(Vec::new());
-    }
-    let mut sockets = vec![TcpListener::bind((Ipv4Addr::LOCALHOST, port))?];
-    // Without IPv6 the other one serves alone.
-    sockets.extend(TcpListener::bind((Ipv6Addr::LOCALHOST, port)));
-    for socket in &sockets {
-        SockRef::from(socket).set_read_timeout(Some(LOOK))?;
+/// When an address is none, the port is taken, or not to be had.
+pub(crate) fn listen(config: &Config) -> io::Result<Vec<TcpListener>> {
+    let MetricsSettings { port, bind, .. } = &config.metrics;
+    let mut sockets = Vec::new();
+    for text in bind.iter().filter(|_| *port != 0) {
+        let wanted = parse_bind(text).map_err(io::Error::other)?;
+        match tcp_socket((wanted.address, *port).into(), config) {
+            Ok(socket) => {
+                socket.set_read_timeout(Some(LOOK))?;
+                sockets.push(socket.into());
+            }
+            // Without IPv6 the others serve alone.
+            Err(_) if wanted.optional => {}
+            Err(error) => return Err(error),
+        }
     }
     Ok(sockets)
 }
@@ -108,16 +116,21 @@ impl Port {
     /// Reads one request and writes its answer. A connection that fails is closed: nobody is there to be told.
     fn answer(&self, stream: &TcpStream) {
         let answer = match http::read(stream) {
-            Ok(request) => self.route(&request),
+            Ok(request) => self.admitted(&request, stream),
             Err(refusal) => refusal,
         };
         let _ = http::write(stream, &answer);
     }
 
-    fn route(&self, request: &Request) -> Answer {
-        if !request.is_for_loopback() {
-            return Answer::text(403, "Forbidden", "This name is not one of this machine's loopback names.\n");
+    fn admitted(&self, request: &Request, stream: &TcpStream) -> Answer {
+        let Ok(address) = stream.local_addr() else { return Answer::text(400, "Bad Request", "You are gone.\n") };
+        match access::admit(request, address.ip(), &self.state) {
+            Ok(viewer) => self.route(request, viewer),
+            Err(refusal) => refusal,
         }
+    }
+
+    fn route(&self, request: &Request, viewer: Viewer) -> Answer {
         let state = &self.state;
         match request.path.as_str() {
             "/metrics" => Answer { kind: text::CONTENT_TYPE, ..Answer::text(200, "OK", text::all(state)) },
@@ -126,7 +139,7 @@ impl Port {
             "/readyz" => Answer::text(200, "OK", "ok\n"),
             _ => self
                 .page
-                .answer(request, state)
+                .answer(request, viewer, state)
                 .unwrap_or_else(|| Answer::text(404, "Not Found", "There are /, /metrics, /healthz and /readyz.\n")),
         }
     }

@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use varve_aof::{CommandReader, Entry, FileFault, Manifest, Note, Piece, StreamPlace, StreamTrack};
-use varve_exec::apply::Router;
+use varve_exec::apply::{Forgiven, Router};
 
 use super::super::load::insert_all;
-use super::writer::{Place, shown};
+use super::place::{Place, shown};
 use crate::config::{Config, path_of};
 use crate::features::replication::state::past::PastMark;
 use crate::state::ServerState;
@@ -270,7 +270,14 @@ fn commands(
             return Err("the server ends".to_owned());
         }
     };
-    applier.finish().map_err(|reason| format!("{reason} reading the append only file {name}"))?;
+    let finished = applier.finish();
+    if let Forgiven { commands, first: Some((_, first)) } = applier.take_forgiven() {
+        tracing::warn!(
+            "{commands} scripts and transactions of the append only file {name} were answered by errors, which are passed over: \
+             they failed when the file was written too. The first is {first}"
+        );
+    }
+    finished.map_err(|reason| format!("{reason} reading the append only file {name}"))?;
     match fault {
         None => unread.map_or(Ok(()), |reason| Err(format!("{reason} reading the append only file {name}"))),
         Some(FileFault::Io(error)) => {

@@ -8,6 +8,7 @@
 
 mod commands_base;
 mod load;
+mod place;
 pub(crate) mod reload;
 pub(super) mod rewrite;
 pub(crate) mod stream;
@@ -27,8 +28,9 @@ use crate::config::{Config, Fsync};
 use crate::state::ServerState;
 use crate::state::command::ServerRows;
 use crate::system::error_text;
+use place::{Place, shown, write_all};
 use thread::Begins;
-use writer::{PastBounds, Place, Writer, shown, write_all};
+use writer::{PastBounds, Writer};
 
 /// The commands of this part.
 pub(super) const ROWS: ServerRows = rewrite::ROWS;
@@ -61,7 +63,7 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
     let load::Loaded { mut manifest, base_bytes, stream, marks } = loaded;
     place.make_folder()?;
     if manifest.is_empty() {
-        let base = empty_base(&place, config.append.rdb_base, &manifest)?;
+        let base = empty_base(&place, config, &manifest)?;
         tracing::info!("Creating AOF base file {} on server start", shown(&base.name));
         manifest.replace_base(base, 1);
     }
@@ -90,13 +92,14 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
 }
 
 /// The base of an empty store.
-fn empty_base(place: &Place, is_rdb: bool, manifest: &varve_aof::Manifest) -> std::io::Result<Entry> {
+fn empty_base(place: &Place, config: &Config, manifest: &varve_aof::Manifest) -> std::io::Result<Entry> {
+    let is_rdb = config.append.rdb_base;
     let form = if is_rdb { Form::Rdb } else { Form::Commands };
     let entry = manifest.next_base(place.names(), form);
     let mut bytes = Vec::new();
     if is_rdb {
         let mut rdb = RdbWriter::new(&mut bytes, true);
-        rdb.header(format::VERSION)?;
+        rdb.header(config.save.version.unwrap_or(format::VERSION))?;
         rdb.end()?;
     }
     let mut file = place.disk.create(&place.path(&entry.name))?;

@@ -17,7 +17,7 @@ use varve_store::StoreWorker;
 use super::super::state::Waiter;
 use super::super::state::aof::Order;
 use super::load;
-use super::writer::Place;
+use super::place::Place;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 
@@ -25,7 +25,7 @@ use crate::state::mail::Message;
 const STEP: Duration = Duration::from_millis(1);
 
 /// Begins; the waiter gets its reply when everything is loaded. If it cannot be, the server ends, as redis-server does. The
-/// worker is outside the gate, and waits for it no longer than `patience`; false, and nothing is done, if it is not to be had.
+/// worker is outside the gate, and has tried for it `tries` times before; false, and nothing is done, if it is not to be had.
 ///
 /// # Errors
 /// There is no thread to be had, or no working directory.
@@ -33,14 +33,14 @@ pub(crate) fn begin(
     state: &Arc<ServerState>,
     worker: &mut StoreWorker,
     waiter: Waiter,
-    patience: Duration,
+    tries: u32,
 ) -> io::Result<bool> {
     let mut place = Place::of(&state.config().snapshot())?;
     if let Some(folder) = state.persist().aof.folder() {
         place.folder = folder;
     }
     let store = Arc::clone(state.store());
-    let Some(alone) = store.gate().exclusive_within(worker.id(), patience) else { return Ok(false) };
+    let Some(alone) = store.gate().try_exclusive(worker.id(), tries) else { return Ok(false) };
     let loader = Arc::clone(state);
     let (emptied, begins) = sync_channel(1);
     std::thread::Builder::new().name("loader".to_owned()).spawn(move || {

@@ -21,18 +21,17 @@ use std::time::Duration;
 use varve_aof::Form;
 use varve_catalog::{Acl, Flags, Group, Row};
 use varve_exec::CmdResult;
-use varve_exec::batch::{ALONE_PATIENCE, patience};
 use varve_exec::journal::Cut;
 use varve_store::StoreWorker;
 
 use super::super::rdb_file::SavePlace;
-use super::super::save::{self, NotBegun, PATIENCE, Purpose};
+use super::super::save::{self, NotBegun, Purpose};
 use super::super::state::Outcome;
 use super::super::state::aof::{Order, Rebase};
 use super::super::state::rewrites::Leave;
+use super::place::Place;
 use super::stream;
 use super::thread::{self, Begins};
-use super::writer::Place;
 use super::{commands_base, load};
 use crate::config::Config;
 use crate::errors;
@@ -56,7 +55,7 @@ fn bgrewriteaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     persist.aof.rewrites.asked();
     let begun = match ctx.conn.session().is_in_exec() {
         true => Err(NotBegun::UnderWay),
-        false => begin_or_queue(ctx.state, ctx.store, patience(ctx.conn.session())),
+        false => begin_or_queue(ctx.state, ctx.store, ctx.conn.session().busy_tries()),
     };
     match begun {
         Ok(()) => ctx.out.simple("Background append only file rewriting started"),
@@ -91,21 +90,21 @@ pub(in super::super) struct Base {
 }
 
 /// Begins a rewrite. The worker is outside the gate.
-fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> Result<(), NotBegun> {
-    save::begin(state, worker, Purpose::Base, patience)?;
+fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, tries: u32) -> Result<(), NotBegun> {
+    save::begin(state, worker, Purpose::Base, tries)?;
     tracing::info!("Background append only file rewriting started");
     Ok(())
 }
 
 /// Begins a rewrite that clients ask for, or has it begin behind the save of a FLUSHALL. The worker is outside the gate.
-fn begin_or_queue(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> Result<(), NotBegun> {
+fn begin_or_queue(state: &Arc<ServerState>, worker: &mut StoreWorker, tries: u32) -> Result<(), NotBegun> {
     let persist = state.persist();
     if persist.queue_rewrite() {
         return Ok(());
     }
     match persist.under_way().is_some() || persist.is_promised() {
         true => Err(NotBegun::UnderWay),
-        false => begin(state, worker, patience),
+        false => begin(state, worker, tries),
     }
 }
 
@@ -150,6 +149,11 @@ impl Base {
     pub(in super::super) fn save_place(&self) -> io::Result<SavePlace> {
         self.place.make_folder()?;
         Ok(SavePlace::new(Arc::clone(&self.place.disk), self.place.folder.clone(), self.temp_named("rdb")))
+    }
+
+    /// True if the base has commands, and no RDB.
+    pub(in super::super) fn is_commands(&self) -> bool {
+        self.form == Form::Commands
     }
 
     fn temp_named(&self, end: &str) -> PathBuf {
@@ -264,7 +268,7 @@ pub(in super::super) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker,
             if let Some(percent) = grown {
                 tracing::info!("Starting automatic rewriting of AOF on {percent}% growth");
             }
-            _ = begin(state, worker, PATIENCE);
+            _ = begin(state, worker, 0);
         }
         Leave::Refused => {}
         Leave::RefusedFor(minutes) => tracing::warn!(
@@ -302,7 +306,7 @@ pub(super) fn switch(state: &Arc<ServerState>, worker: &mut StoreWorker) {
         stop(state, worker);
         return;
     }
-    match begin_or_queue(state, worker, ALONE_PATIENCE) {
+    match begin_or_queue(state, worker, 0) {
         Ok(()) => {}
         // It is tried again behind a later turn.
         Err(NotBegun::Busy) => aof.set_switching(),
@@ -347,7 +351,7 @@ fn stop(state: &Arc<ServerState>, worker: &mut StoreWorker) {
     let (persist, aof) = (state.persist(), &state.persist().aof);
     let stopped = {
         // The gate may be in other hands for long: it is tried again behind a later turn.
-        let Some(_alone) = state.store().gate().exclusive_within(worker.id(), ALONE_PATIENCE) else {
+        let Some(_alone) = state.store().gate().try_exclusive(worker.id(), 0) else {
             aof.set_switching();
             return;
         };

@@ -34,13 +34,12 @@ pub(crate) enum NoStream {
     Refused,
 }
 
-/// Has effects kept for replicas, if they are not, waiting for the gate no longer than `patience`. The worker is outside the
-/// gate.
-pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> Result<(), NoStream> {
+/// Has effects kept for replicas, if they are not; the gate was tried for `tries` times before. The worker is outside the gate.
+pub(crate) fn begin(state: &Arc<ServerState>, worker: &mut StoreWorker, tries: u32) -> Result<(), NoStream> {
     if state.replication().is_kept() {
         return Ok(());
     }
-    let Some(_alone) = state.store().gate().exclusive_within(worker.id(), patience) else {
+    let Some(_alone) = state.store().gate().try_exclusive(worker.id(), tries) else {
         return Err(NoStream::Busy);
     };
     // Another worker may have had the gate before.
@@ -126,9 +125,9 @@ pub(crate) fn follow_keeping(state: &ServerState) {
 
 /// Keeps no effects for replicas any more, of which there are none. False, and nothing is done, if the gate is not to be had
 /// or a replica has come. The worker is outside the gate.
-pub(crate) fn end(state: &Arc<ServerState>, worker: &mut StoreWorker, patience: Duration) -> bool {
+pub(crate) fn end(state: &Arc<ServerState>, worker: &mut StoreWorker) -> bool {
     let Ok(id) = random::hex(40) else { return false };
-    let Some(_alone) = state.store().gate().exclusive_within(worker.id(), patience) else { return false };
+    let Some(_alone) = state.store().gate().try_exclusive(worker.id(), 0) else { return false };
     if !state.replication().is_kept() || !state.replication().replicas().all().is_empty() {
         return false;
     }
@@ -189,6 +188,7 @@ pub(super) fn feed(state: &ServerState, taken: &Taken) {
 
 /// The file is synced further: clients that wait for it are looked at.
 pub(super) fn note_synced(state: &ServerState) {
+    state.replication().replica().note_synced();
     let synced = state.persist().aof.journal().synced();
     let is_filed = |awaited: Awaited| awaited.files == Some(true) && awaited.position <= synced;
     for waiter in state.replication().waiters().reached(is_filed) {

@@ -23,7 +23,8 @@ use varve_exec::journal::{Cut, Reached, Taken};
 use varve_store::EffectSink;
 
 use super::super::state::aof::{Aof, Order, Rebase};
-use super::writer::{PastBounds, Place, Writer};
+use super::place::Place;
+use super::writer::{PastBounds, Writer};
 use super::{load, stream};
 use crate::config::{Config, Fsync};
 use crate::features::latency::state as latency;

@@ -19,121 +19,25 @@
 //! manifest in memory is replaced when the new one is on disk; if that is in doubt, the writer is broken, and mending
 //! writes it again.
 //!
-//! Not here: when to write and sync (`thread.rs`), reading (`load.rs`).
+//! Not here: when to write and sync (`thread.rs`), paths and the manifest on disk (`place.rs`), what becomes of files that were
+//! replaced (`writer/history.rs`), reading (`load.rs`).
+
+mod history;
+
+pub(super) use history::PastBounds;
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use varve_aof::{Entry, Form, Manifest, Names, own_selection};
+use varve_aof::{Entry, Form, Manifest, own_selection};
 use varve_exec::journal::{Chunk, Cut, Taken};
 
-use crate::config::{Config, path_of};
-use crate::features::replication::state::past::{Past, PastFile, PastMark};
-use crate::system::disk::{Disk, DiskFile, System};
+use super::place::{Place, WRITE_BYTES_MAX, shown, write_all};
+use crate::features::replication::state::past::Past;
+use crate::system::disk::DiskFile;
 use crate::system::error_text;
-
-/// Bytes of one write at most.
-const WRITE_BYTES_MAX: usize = 16 << 20;
-
-/// Where an append-only file lies.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) disk: Arc<dyn Disk>,
-    /// The folder of its files.
-    pub(crate) folder: PathBuf,
-    /// The beginning of its files' names.
-    pub(crate) name: Vec<u8>,
-}
-
-impl Place {
-    /// Where the settings have it: a folder in the working directory, which it stays in when that changes.
-    ///
-    /// # Errors
-    /// The system does not say what the working directory is.
-    pub(super) fn of(config: &Config) -> io::Result<Place> {
-        let folder = std::path::absolute(path_of(&config.append.dir))?;
-        Ok(Place { disk: Arc::new(System), folder, name: config.append.file.clone() })
-    }
-
-    /// The folder in which its folder is.
-    pub(super) fn parent(&self) -> &Path {
-        self.folder.parent().unwrap_or(&self.folder)
-    }
-
-    /// Makes the folder, unless it is there; its name outlives a crash of the machine.
-    pub(super) fn make_folder(&self) -> io::Result<()> {
-        self.disk.make_dir(&self.folder)?;
-        self.disk.sync_dir(self.parent())
-    }
-
-    pub(super) fn names(&self) -> Names<'_> {
-        Names(&self.name)
-    }
-
-    /// The path of a file of this name.
-    pub(super) fn path(&self, name: &[u8]) -> PathBuf {
-        self.folder.join(path_of(name))
-    }
-
-    /// Writes a manifest into the place of the one that is there.
-    pub(super) fn save(&self, manifest: &Manifest) -> io::Result<()> {
-        // A manifest that lists nothing is none that can be read.
-        if manifest.is_empty() {
-            match self.disk.remove(&self.path(&self.names().manifest())) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => return self.disk.sync_dir(&self.folder),
-            }
-        }
-        let temp = self.path(&self.names().new_manifest());
-        let mut file = self.disk.create(&temp)?;
-        write_all(&mut *file, &manifest.text())?;
-        file.sync()?;
-        self.disk.rename(&temp, &self.path(&self.names().manifest()))?;
-        self.disk.sync_dir(&self.folder)
-    }
-
-    /// Removes files; what cannot be removed is only logged. The system gives their room back when the handles that are
-    /// given go, which may take it long.
-    pub(super) fn remove(&self, entries: &[Entry]) -> Vec<Box<dyn Read + Send>> {
-        let mut handles = Vec::new();
-        for entry in entries {
-            let path = self.path(&entry.name);
-            handles.extend(self.disk.read(&path));
-            match self.disk.remove(&path) {
-                Ok(()) => tracing::info!("Removing the history file {} in the background", shown(&entry.name)),
-                Err(error) => tracing::warn!("Removing {}: {}", shown(&entry.name), error_text(&error)),
-            }
-        }
-        handles
-    }
-
-    /// Bytes of these files that count; 0 for one that is not there.
-    fn bytes(&self, entries: &[&Entry]) -> u64 {
-        let bytes = |entry: &&Entry| entry.length.or_else(|| self.disk.size(&self.path(&entry.name)).ok());
-        entries.iter().filter_map(bytes).sum()
-    }
-}
-
-/// A name for the log.
-pub(super) fn shown(name: &[u8]) -> std::borrow::Cow<'_, str> {
-    String::from_utf8_lossy(name)
-}
-
-/// Writes all of the bytes.
-pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(&bytes[..bytes.len().min(WRITE_BYTES_MAX)]) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => bytes = &bytes[written..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
 
 /// See the module's picture.
 #[derive(Debug)]
@@ -178,22 +82,6 @@ pub(super) struct Writer {
     emptied: Vec<Vec<u8>>,
     /// The part of the replication stream that the files have.
     past: Arc<Past>,
-}
-
-/// The bounds of increments that were replaced and stay, since they have the past of the replication stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PastBounds {
-    /// Bytes of all of them.
-    pub(super) bytes: u64,
-    /// How long they stay once they are replaced.
-    pub(super) time: Duration,
-    /// The offset from which on some replica needs them, whatever the bounds are.
-    pub(super) needed: u64,
-}
-
-impl PastBounds {
-    /// None of them stays.
-    pub(super) const NONE: PastBounds = PastBounds { bytes: 0, time: Duration::ZERO, needed: u64::MAX };
 }
 
 impl Writer {
@@ -300,23 +188,6 @@ impl Writer {
     /// The part of the replication stream that the files have.
     pub(super) fn past(&self) -> &Arc<Past> {
         &self.past
-    }
-
-    /// The files have the stream of before the start, at these marks.
-    pub(super) fn restore_past(&self, marks: Vec<PastMark>) {
-        let (names, manifest) = (self.place.names(), &self.manifest);
-        let all = manifest.history_increments(names).chain(manifest.increments());
-        let mut files: Vec<PastFile> = Vec::new();
-        for entry in all {
-            let path = self.place.path(&entry.name);
-            let bytes = entry.length.or_else(|| self.place.disk.size(&path).ok()).unwrap_or(0);
-            files.push(PastFile { seq: entry.seq, path, bytes });
-        }
-        // Behind the last hole all files follow each other.
-        let first = (1..files.len()).rev().find(|at| files[*at].seq != files[at - 1].seq + 1).unwrap_or(0);
-        files.drain(..first);
-        let least = files.first().map_or(u64::MAX, |file| file.seq);
-        self.past.restore(files, marks.into_iter().filter(|mark| mark.seq >= least).collect());
     }
 
     /// True if the increment that a cut at this position asks for has begun.
@@ -509,53 +380,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the files that a rewrite has replaced, but for the newest increments within these bounds that have the past of
-    /// the replication stream; gives their last handles.
-    ///
-    /// # Errors
-    /// The disk's: the files may still be listed as history.
-    pub(super) fn remove_history(&mut self, bounds: PastBounds) -> io::Result<Vec<Box<dyn Read + Send>>> {
-        if self.manifest.history().is_empty() || self.unlisted_from.is_some() {
-            return Ok(Vec::new());
-        }
-        let (first, names) = (self.first_within(bounds), self.place.names());
-        let stays = |entry: &Entry| entry.seq >= first && entry.name == names.increment(entry.seq);
-        let removed: Vec<Entry> = self.manifest.history().iter().filter(|entry| !stays(entry)).cloned().collect();
-        if removed.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.past.forget_files(first.saturating_sub(1).min(self.newest_replaced()));
-        let handles = self.place.remove(&removed);
-        let name = self.place.name.clone();
-        let names = Names(&name);
-        self.list(|manifest| {
-            _ = manifest.take_history(|entry| entry.seq >= first && entry.name == names.increment(entry.seq));
-        })?;
-        Ok(handles)
-    }
-
-    /// The number of the newest increment that was replaced; 0 if there is none.
-    fn newest_replaced(&self) -> u64 {
-        self.manifest.history_increments(self.place.names()).next_back().map_or(0, |entry| entry.seq)
-    }
-
-    /// The number of the oldest increment that was replaced and stays; `u64::MAX` if none does.
-    fn first_within(&self, bounds: PastBounds) -> u64 {
-        let needed = self.past.before(bounds.needed).filter(|_| bounds.needed != u64::MAX).map(|mark| mark.seq);
-        let (mut first, mut bytes) = (u64::MAX, 0);
-        for entry in self.manifest.history_increments(self.place.names()).rev() {
-            let path = self.place.path(&entry.name);
-            bytes += self.place.disk.size(&path).unwrap_or(u64::MAX / 4);
-            let age = self.place.disk.modified(&path).ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
-            let is_within = bytes <= bounds.bytes && age <= bounds.time && self.past.has(entry.seq);
-            if !is_within && needed.is_none_or(|needed| entry.seq < needed) {
-                break;
-            }
-            first = entry.seq;
-        }
-        first
-    }
-
     /// Removes the increments that no manifest lists: the file is not kept any more.
     pub(super) fn drop_unlisted(&mut self) {
         let Some(first) = self.unlisted_from else { return };
@@ -627,7 +451,10 @@ impl Writer {
 mod tests {
     use super::super::load;
     use super::*;
+    use crate::system::disk::Disk;
     use crate::system::disk::failing::{Call, FailingDisk};
+    use std::io::Read;
+    use std::path::PathBuf;
     use varve_aof::{CommandReader, FileFault, Piece, select};
     use varve_base::rng::Rng;
 

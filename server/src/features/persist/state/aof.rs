@@ -112,7 +112,7 @@ impl Aof {
     pub(crate) fn new(wakers: Vec<Arc<Waker>>) -> Aof {
         let sleepers: Box<[Sleeper]> =
             wakers.into_iter().map(|waker| Sleeper { waits: AtomicBool::new(false), waker }).collect();
-        let applier = Applier::new(sleepers.len());
+        let applier = Applier::forgiving(sleepers.len());
         Aof {
             journal: Journal::new(sleepers.len()),
             on: AtomicBool::new(false),

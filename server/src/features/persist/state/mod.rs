@@ -7,6 +7,7 @@
 
 pub(crate) mod aof;
 pub(crate) mod batch;
+pub(crate) mod leaving;
 pub(crate) mod rewrites;
 pub(crate) mod snapshot;
 
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use crate::features::pubsub::state::ConnRef;
 use aof::Aof;
 use batch::Batches;
+use leaving::Leaving;
 use snapshot::{QueuedBytes, Snapshot};
 
 /// Seconds after a save that failed before a save point begins another one.
@@ -98,6 +100,8 @@ pub(crate) struct Loading {
     /// Keys of the last file, and those of them whose time had come.
     pub(crate) keys: AtomicU64,
     pub(crate) expired: AtomicU64,
+    /// Collections of the last file without elements, which are no keys.
+    empty: AtomicU64,
     /// Entries on their way to the workers.
     pub(crate) batches: Batches,
     /// Keys whose time is over are loaded too: commands that follow say when they went.
@@ -120,13 +124,22 @@ impl Loading {
     pub(crate) fn begin(&self, now_s: u64, bytes: u64) {
         self.began_s.store(now_s, Relaxed);
         self.total_bytes.store(bytes, Relaxed);
-        [&self.done_bytes, &self.keys, &self.expired].into_iter().for_each(|count| count.store(0, Relaxed));
+        [&self.done_bytes, &self.keys, &self.expired, &self.empty]
+            .into_iter()
+            .for_each(|count| count.store(0, Relaxed));
     }
 
-    /// Counts keys that were inserted, and keys whose time had come.
-    pub(crate) fn count(&self, keys: u64, expired: u64) {
+    /// Counts keys that were inserted, keys whose time had come, and collections without elements.
+    pub(crate) fn count(&self, keys: u64, expired: u64, empty: u64) {
         self.keys.fetch_add(keys, Relaxed);
         self.expired.fetch_add(expired, Relaxed);
+        self.empty.fetch_add(empty, Relaxed);
+    }
+
+    /// Logs what the file that was read had.
+    pub(crate) fn log_counts(&self) {
+        let [keys, expired, empty] = [&self.keys, &self.expired, &self.empty].map(|count| count.load(Relaxed));
+        tracing::info!("Done loading RDB, keys loaded: {keys}, keys expired: {expired}, empty keys skipped: {empty}.");
     }
 }
 
@@ -142,6 +155,8 @@ pub(crate) struct Persist {
     queued: Arc<QueuedBytes>,
     pub(crate) loading: Loading,
     /// The append-only file.
+    /// The end of the server, while it waits for replicas.
+    pub(crate) leaving: Leaving,
     pub(crate) aof: Aof,
 }
 
@@ -194,7 +209,15 @@ impl Persist {
             saved_changes: 0,
         };
         let (saves, flushes) = (Mutex::new(saves), AtomicU64::new(0));
-        Persist { saves, failed: AtomicBool::new(false), flushes, queued: Arc::default(), loading, aof }
+        Persist {
+            saves,
+            failed: AtomicBool::new(false),
+            flushes,
+            queued: Arc::default(),
+            loading,
+            leaving: Leaving::default(),
+            aof,
+        }
     }
 
     /// Begins a save, unless one is under way. `instant` makes the snapshot and begins its walk; without one, the save

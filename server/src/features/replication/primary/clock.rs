@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use varve_exec::batch::ALONE_PATIENCE;
 use varve_store::StoreWorker;
 
 use crate::config::Config;
@@ -43,20 +42,22 @@ fn look(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config, now
     }
     replication.looked_ms.store(now_ms, Relaxed);
     let settings = &config.replication;
-    replication.replicas().count_good(now_ms, settings.replicas_lag_s as i64 * SECOND_MS);
+    replication.replicas().count_good(now_ms, settings.lag_ms());
     let period_ms = settings.ping_period_s as i64 * SECOND_MS;
     if replication.replica().follows() {
         // The primary says PING, and decides how long the stream is kept.
         return;
     }
     let is_alone = replication.replicas().all().is_empty();
-    if !is_alone && now_ms - replication.pinged_ms.load(Relaxed) >= period_ms {
+    // While replicas are to get all that there is, nothing is added.
+    let is_held = state.pauses().is_held();
+    if !is_alone && !is_held && now_ms - replication.pinged_ms.load(Relaxed) >= period_ms {
         replication.pinged_ms.store(now_ms, Relaxed);
         persist.aof.journal().talk(&[b"PING"]);
     }
     let alone_ms = replication.alone_ms(now_ms);
     let ttl_ms = settings.backlog_ttl_s.saturating_mul(SECOND_MS as u64);
-    if ttl_ms > 0 && alone_ms > ttl_ms && stream::end(state, worker, ALONE_PATIENCE) {
+    if ttl_ms > 0 && alone_ms > ttl_ms && stream::end(state, worker) {
         let ttl_s = settings.backlog_ttl_s;
         tracing::info!("Replication backlog freed after {ttl_s} seconds without connected replicas.");
     }

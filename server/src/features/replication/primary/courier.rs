@@ -112,7 +112,7 @@ impl Courier<'_> {
     /// True if the backlog has all behind this offset, which it keeps from now on; or if nobody wants it any more.
     fn is_at_end(&self, offset: u64) -> bool {
         let replication = self.state.replication();
-        if !replication.replicas().all().iter().any(|other| Arc::ptr_eq(other, self.replica)) {
+        if !replication.replicas().has(self.replica) {
             return true;
         }
         let is_there = replication.keep_from(self.replica, offset);

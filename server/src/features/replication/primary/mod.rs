@@ -12,6 +12,8 @@
 
 mod clock;
 mod courier;
+pub(crate) mod failover;
+mod reader;
 pub(crate) mod send;
 pub(crate) mod wait;
 
@@ -23,18 +25,23 @@ use std::sync::atomic::Ordering::Relaxed;
 use varve_base::number::parse_i64;
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, arg};
 use varve_commands::grammar::integer;
-use varve_exec::batch::patience;
 use varve_exec::{CmdResult, CommandError};
 use varve_store::EffectSink;
 
-use super::state::peer::Following;
+use super::handing::lead_noted;
+use super::replica;
+use super::state::failover::Handing;
+use super::state::peer::{DataFilter, Following};
 use super::state::replica::LinkStage;
 use super::state::replicas::{Replica, ReplicaNow, Stage};
 use crate::errors;
 use crate::features::persist::aof::stream::{self, NoStream};
+use crate::features::persist::filtered;
 use crate::net::stream::Ends;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
+use crate::state::mail::Message;
+use crate::system::error_text;
 
 /// The commands of this part.
 pub(super) const ROWS: ServerRows = &[PSYNC, REPLCONF, SYNC];
@@ -46,7 +53,10 @@ const FLAGS: &[Flags] = &[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING
 
 /// `PSYNC replicationid offset`: the offset is that of the first byte that is wanted, from 1 on; -1 for a data set.
 fn psync(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let wanted = integer(ctx.args.get(2))?;
+    let wanted = integer(ctx.args.get(2)).inspect_err(|_| {
+        let peer = ctx.conn.socket().ends().peer();
+        tracing::warn!("Replica {peer} asks for synchronization but with a wrong offset");
+    })?;
     let id = ctx.args.get(1).to_vec();
     follow(ctx, Some((id, wanted)))
 }
@@ -80,13 +90,22 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
         return Err(errors::SYNC_BEHIND_REPLIES);
     }
     let replica = ctx.state.replication().replica();
+    if ctx.state.replication().failover().stage() != Handing::None {
+        return Err(errors::FAILING_OVER);
+    }
+    if !may_take_over(ctx)? {
+        return Ok(After::Busy);
+    }
     if replica.primary().is_some() && replica.facts().stage != LinkStage::Up {
         return Err(errors::NO_PRIMARY_LINK);
     }
-    match stream::begin(ctx.state, ctx.store, patience(ctx.conn.session())) {
+    match stream::begin(ctx.state, ctx.store, ctx.conn.session().busy_tries()) {
         Ok(()) => {}
         Err(NoStream::Busy) => return Ok(After::Busy),
         Err(NoStream::Refused) => return Err(errors::NO_STREAM),
+    }
+    if let Some(filter) = ctx.conn.peer_mut().filter {
+        return follow_filtered(ctx, filter, has.is_none());
     }
     let shared = register(ctx);
     let (replication, end) = (ctx.state.replication(), ctx.state.persist().aof.journal().end());
@@ -108,14 +127,79 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
         shared.now().stage = Stage::WaitsForWalk;
         tracing::info!("Full resync requested by replica {}", shown(&shared));
     }
-    ctx.conn.peer_mut().replica =
-        Some(Following { shared, is_old, is_greeted: false, sent: None, is_marked: false, parts: None });
+    become_replica(ctx, Following::new(shared, is_old));
     Ok(After::Done)
+}
+
+/// Makes the connection a replica's that wants only these things of the data set: they are written at once.
+fn follow_filtered(ctx: &mut ServerCtx<'_>, filter: DataFilter, is_old: bool) -> CmdResult<After> {
+    let (store, journal) = (Arc::clone(ctx.state.store()), ctx.state.persist().aof.journal());
+    let Some(_alone) = store.gate().try_exclusive(ctx.store.id(), ctx.conn.session().busy_tries()) else {
+        return Ok(After::Busy);
+    };
+    if !ctx.state.replication().replica().hold_instant(journal) {
+        return Ok(After::Busy);
+    }
+    let written = filtered::without_keys(ctx.state, filter.functions);
+    let (replication, end) = (ctx.state.replication(), journal.end());
+    let lanes = replication.replica().release_instant();
+    lanes.iter().for_each(|lane| ctx.state.workers()[lane].send(Message::Load));
+    let file = written.map_err(|error| {
+        tracing::warn!("A data set without keys can't be written: {}", error_text(&error));
+        errors::NO_STREAM
+    })?;
+    let shared = register(ctx);
+    replication.counts.full.fetch_add(1, Relaxed);
+    shared.set_cursor(end);
+    {
+        let mut now = shared.now();
+        (now.stage, now.instant) = (Stage::Gets(Arc::new(file)), replication.ids().offset(end));
+    }
+    tracing::info!("Full resync requested by replica {}", shown(&shared));
+    become_replica(ctx, Following::new(shared, is_old));
+    Ok(After::Done)
+}
+
+/// `PSYNC id offset FAILOVER`: the primary of this server asks it to take its place, and becomes its replica. False while this
+/// server is about to lead: the request is tried again.
+///
+/// # Errors
+/// It is not the primary's stream that this server has.
+fn may_take_over(ctx: &mut ServerCtx<'_>) -> CmdResult<bool> {
+    let replica = ctx.state.replication().replica();
+    let is_asked = ctx.args.len() > 3 && ctx.args.is(0, "PSYNC") && ctx.args.is(3, "FAILOVER");
+    if !is_asked {
+        return Ok(true);
+    }
+    if !ctx.conn.peer_mut().has_promoted {
+        tracing::warn!("Failover request received for replid {}.", String::from_utf8_lossy(ctx.args.get(1)));
+        if replica.primary().is_none() {
+            return Err(errors::FAILOVER_TO_MASTER);
+        }
+        let id = ctx.state.replication().ids().history().id;
+        if !id.as_bytes().eq_ignore_ascii_case(ctx.args.get(1)) {
+            return Err(errors::FAILOVER_OF_ANOTHER);
+        }
+        ctx.conn.peer_mut().has_promoted = true;
+        lead_noted(ctx.state);
+        tracing::info!("MASTER MODE enabled (failover request from '{}')", replica::asker(ctx));
+    }
+    // All that was received is applied first, and the history goes on under another id.
+    Ok(!replica.leaves())
+}
+
+/// The connection is a replica's from now on, which asks for nothing that is replied to, and for no keys.
+fn become_replica(ctx: &mut ServerCtx<'_>, following: Following) {
+    ctx.conn.session_mut().begin_following();
+    ctx.conn.peer_mut().replica = Some(following);
 }
 
 /// Makes the connection a replica that all threads see. The stream is kept from where it stands from now on.
 fn register(ctx: &mut ServerCtx<'_>) -> Arc<Replica> {
     let (worker, now_ms) = (ctx.store.id(), ctx.now.steady_ms);
+    if ctx.config.replication.gathers_writes {
+        ctx.conn.socket().gather_writes();
+    }
     let own = match ctx.conn.socket().ends() {
         Ends::Tcp { peer, .. } => peer.ip().to_canonical().to_string(),
         Ends::Unix(path) => path.display().to_string(),
@@ -185,10 +269,24 @@ fn note(ctx: &mut ServerCtx<'_>, at: usize) -> CmdResult {
     } else if ctx.args.is(at, "rdb-only") {
         let wanted = integer(value)?;
         ctx.conn.peer_mut().wants_file_only = wanted != 0;
+    } else if ctx.args.is(at, "rdb-filter-only") {
+        ctx.conn.peer_mut().filter = Some(filter(value)?);
     } else if !ctx.args.is(at, "version") {
         return Err(errors::replconf_option(ctx.args.get(at)));
     }
     Ok(())
+}
+
+/// The things that are wanted of a data set, by their names.
+fn filter(names: &[u8]) -> CmdResult<DataFilter> {
+    let mut filter = DataFilter::default();
+    for name in names.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty()) {
+        if !name.eq_ignore_ascii_case(b"functions") {
+            return Err(errors::data_filter(name));
+        }
+        filter.functions = true;
+    }
+    Ok(filter)
 }
 
 /// A replica has the stream up to an offset, the argument at this place, and its file up to the one behind FACK. It gets no
@@ -208,5 +306,8 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, at: usize) {
             tracing::info!("Synchronization with replica {}:{} succeeded", now.address, now.port);
         }
     }
+    // It may be one more that follows closely.
+    ctx.state.replication().replicas().count_good(ctx.now.steady_ms, ctx.config.replication.lag_ms());
     wait::wake(ctx.state);
+    ctx.state.replication().watchers().wake();
 }

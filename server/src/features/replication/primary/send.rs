@@ -8,20 +8,17 @@
 //! ```
 //! Not here: sockets (`worker/replicas.rs`).
 
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::mpsc::TryRecvError;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use varve_protocol::Reply;
 
-use super::courier;
+use super::{courier, reader};
 use crate::features::replication::state::peer::Following;
-use crate::features::replication::state::replicas::{Stage, SyncFile, Writing};
+use crate::features::replication::state::replicas::{Stage, SyncFile};
 use crate::state::ServerState;
 use crate::system::error_text;
 
-/// Bytes of the file that are read at a time.
-const FILE_BYTES: u64 = 64 << 10;
 /// Bytes of the stream that are sent at a time.
 const STREAM_BYTES: usize = 256 << 10;
 /// Parts of the stream shorter than this are copied.
@@ -50,36 +47,36 @@ pub(crate) fn next(
     }
     match stage {
         Stage::WaitsForWalk | Stage::InWalk => Ok(()),
-        Stage::Gets(file) => send_file(following, &file, out, now_ms),
+        Stage::Gets(file) => send_file(state, following, &file, out, now_ms),
         Stage::Online => send_stream(state, following, out),
         Stage::Ends(why) => Err(Ends(why.to_owned())),
     }
 }
 
 /// The next part of the data set, and behind its end the stage that follows.
-fn send_file(following: &mut Following, file: &SyncFile, out: &mut Reply, now_ms: i64) -> Result<(), Ends> {
-    let Some(sent) = following.sent else {
-        following.sent = Some(0);
+fn send_file(
+    state: &Arc<ServerState>,
+    following: &mut Following,
+    file: &Arc<SyncFile>,
+    out: &mut Reply,
+    now_ms: i64,
+) -> Result<(), Ends> {
+    if !following.has_head {
+        following.has_head = true;
         match &file.mark {
             None => out.raw(format!("${}\r\n", file.written().0).as_bytes()),
             Some(mark) => out.raw(format!("$EOF:{mark}\r\n").as_bytes()),
         }
+        let started = reader::start(state, &following.shared, file);
+        following.parts = Some(started.map_err(|error| Ends(format!("its thread: {}", error_text(&error))))?);
         return Ok(());
-    };
-    // Whether it is whole is asked first: the bytes are all of it then.
-    let (_, writing) = file.written();
-    let mut part = vec![0; (file.written().0 - sent).min(FILE_BYTES) as usize];
-    if part.is_empty() {
-        return match writing {
-            Writing::GoesOn => Ok(()),
-            Writing::Whole => end_file(following, file, out, now_ms),
-            Writing::Lost => Err(Ends("its data set could not be written".to_owned())),
-        };
     }
-    let read = file.file.read_exact_at(&mut part, sent);
-    read.map_err(|error| Ends(format!("reading its data set: {}", error_text(&error))))?;
-    out.raw(&part);
-    following.sent = Some(sent + part.len() as u64);
+    match following.parts.as_ref().map(Receiver::try_recv) {
+        Some(Ok(Ok(part))) => out.raw_pinned(Box::new(part)),
+        Some(Ok(Err(why))) => return Err(Ends(why)),
+        Some(Err(TryRecvError::Empty)) => {}
+        Some(Err(TryRecvError::Disconnected)) | None => return end_file(following, file, out, now_ms),
+    }
     Ok(())
 }
 
@@ -112,7 +109,7 @@ fn send_filed(state: &Arc<ServerState>, following: &mut Following, out: &mut Rep
         let started = courier::start(state, shared, shared.filed());
         following.parts = Some(started.map_err(|error| Ends(format!("its thread: {}", error_text(&error))))?);
     }
-    match following.parts.as_ref().map(|parts| parts.try_recv()) {
+    match following.parts.as_ref().map(Receiver::try_recv) {
         Some(Ok(Ok(part))) => out.raw_pinned(Box::new(part)),
         Some(Ok(Err(why))) => return Err(Ends(why)),
         Some(Err(TryRecvError::Disconnected)) => {

@@ -83,7 +83,7 @@ fn await_copies(ctx: &mut ServerCtx<'_>, replicas: u64, files: Option<bool>, tim
         reply(ctx.state, awaited, ctx.out);
         return Ok(After::Done);
     }
-    if ctx.state.replication().is_to_ask(awaited.position) {
+    if !ctx.state.pauses().is_held() && ctx.state.replication().is_to_ask(awaited.position) {
         journal.talk(&[b"REPLCONF", b"GETACK", b"*"]);
     }
     let row = ctx.conn.session().last_command().expect("it runs");

@@ -7,7 +7,7 @@
 //!   Port        REPLCONF listening-port p                             next   next, and the log says so
 //!   Address     REPLCONF ip-address a           if one is announced   next   next, and the log says so
 //!   Abilities   REPLCONF capa eof capa psync2                         next   next, and the log says so
-//!   then        PSYNC id offset                 +FULLRESYNC id offset   +CONTINUE [id]   an error: the end
+//!   then        PSYNC id offset [FAILOVER]      +FULLRESYNC id offset   +CONTINUE [id]   an error: the end
 //! ```
 //! Not here: receiving data (`sync.rs`) and the stream (`stream.rs`).
 
@@ -19,6 +19,8 @@ use super::Thread;
 use super::link::{End, Line};
 use crate::config::Config;
 use crate::errors;
+use crate::features::replication::handing;
+use crate::features::replication::state::failover::Handing;
 
 /// How the primary goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,20 +114,37 @@ fn synchronise(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
     let (id, next) = (thread.state.replication().ids().history().id, (thread.offset() + 1).to_string());
     tracing::info!("Trying a partial resynchronization (request {id}:{next}).");
     let until = Instant::now() + thread.timeout();
-    line.send(thread, &[b"PSYNC", id.as_bytes(), next.as_bytes()], until)?;
-    let reply = loop {
-        // Empty lines keep the link alive while the primary is busy.
-        let reply = text(&line.line(thread)?);
-        if !reply.is_empty() {
-            break reply;
+    let mut words: Vec<&[u8]> = vec![b"PSYNC", id.as_bytes(), next.as_bytes()];
+    let hands_over = thread.state.replication().failover().stage() == Handing::UnderWay;
+    if hands_over {
+        words.push(b"FAILOVER");
+    }
+    line.send(thread, &words, until)?;
+    let start = answer(thread, line);
+    match &start {
+        Ok(_) if hands_over => handing::done(&thread.state),
+        Err(End::Broken(_)) if hands_over => {
+            handing::abort(&thread.state, None, "Failover target rejected psync request")
         }
-    };
-    let start = parse(&reply)?;
+        _ => {}
+    }
+    let start = start?;
     match &start {
         Start::Full { id, offset } => tracing::info!("Full resync from master: {id}:{offset}"),
         Start::Continue { .. } => tracing::info!("Successful partial resynchronization with master."),
     }
     Ok(start)
+}
+
+/// The primary's answer to PSYNC.
+fn answer(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
+    loop {
+        // Empty lines keep the link alive while the primary is busy.
+        let reply = text(&line.line(thread)?);
+        if !reply.is_empty() {
+            return parse(&reply);
+        }
+    }
 }
 
 /// How the primary goes on, by its reply to PSYNC.

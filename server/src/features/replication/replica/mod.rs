@@ -22,7 +22,6 @@ mod sync;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use mio::{Poll, Waker};
@@ -31,13 +30,17 @@ use varve_catalog::{ArgKind, Argument, Flags, Group, Row, arg, block, one_of, wo
 use varve_exec::CmdResult;
 use varve_store::{EffectSink, StoreWorker};
 
+use super::handing::lead_noted;
+use super::state::failover::Handing;
 use super::state::replica::{Address, Goal, LinkStage};
+use crate::config::Fsync;
 use crate::errors;
 use crate::features::persist::aof::stream as kept;
 use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
-use crate::state::mail::{AloneWork, Message};
+use crate::state::errands;
+use crate::state::mail::Message;
 use crate::system::{error_text, random};
 use handshake::Start;
 use link::{End, Line};
@@ -47,8 +50,6 @@ pub(super) const ROWS: ServerRows = &[REPLICAOF, SLAVEOF];
 
 /// Time before a link is made anew that never came up.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// How often the thread looks whether the server ends, while it waits for a worker.
-const STOP_LOOK: Duration = Duration::from_millis(20);
 /// Digits of an id.
 const ID_DIGITS: usize = 40;
 /// Why replicas of this server have to ask again: they learn the new id then.
@@ -57,10 +58,12 @@ const ID_CHANGED: &str = "the replication id has changed";
 /// `REPLICAOF NO ONE`, `REPLICAOF host port`
 fn replicaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let replica = ctx.state.replication().replica();
+    if ctx.state.replication().failover().stage() != Handing::None {
+        return Err(errors::REPLICAOF_IN_FAILOVER);
+    }
     if ctx.args.is(1, "NO") && ctx.args.is(2, "ONE") {
         if replica.primary().is_some() {
-            replica.want(None);
-            ctx.state.config().note_primary(None);
+            lead_noted(ctx.state);
             tracing::info!("MASTER MODE enabled (user request from '{}')", asker(ctx));
         }
         ctx.out.ok();
@@ -73,15 +76,24 @@ fn replicaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         ctx.out.simple("OK Already connected to specified master");
         return Ok(After::Done);
     }
-    follow(ctx.state, primary.clone()).map_err(|error| errors::replicaof(&error_text(&error)))?;
-    ctx.state.config().note_primary(Some((&primary.host, port)));
+    follow_noted(ctx.state, primary.clone()).map_err(|error| errors::replicaof(&error_text(&error)))?;
     tracing::info!("REPLICAOF {}:{port} enabled (user request from '{}')", primary.host, asker(ctx));
     ctx.out.ok();
     Ok(After::Done)
 }
 
+/// Follows this primary from now on, and the settings name it.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(super) fn follow_noted(state: &Arc<ServerState>, primary: Address) -> io::Result<()> {
+    follow(state, primary.clone())?;
+    state.config().note_primary(Some((&primary.host, primary.port)));
+    Ok(())
+}
+
 /// The client of a command, for the log.
-fn asker(ctx: &ServerCtx<'_>) -> String {
+pub(super) fn asker(ctx: &ServerCtx<'_>) -> String {
     let (session, ends) = (ctx.conn.session(), ctx.conn.socket().ends());
     let name = String::from_utf8_lossy(session.name());
     format!("id={} addr={} laddr={} name={name}", session.id(), ends.peer(), ends.local())
@@ -185,14 +197,9 @@ impl Thread {
 
     /// The server's own effects are kept no longer, and what it has is the state of its stream's end.
     fn begin_following(&mut self) {
-        // A turn that began before may still write; behind the answers none does.
-        let (sender, heard) = sync_channel(self.state.workers().len());
-        self.state.send_all(|| Message::Follows(sender.clone()));
-        drop(sender);
-        for _ in self.state.workers() {
-            if !self.receive(&heard) {
-                return;
-            }
+        // A turn or a command in parts that began before may still write; behind the answers none does.
+        if !errands::settle(&self.state, Message::Follows, || self.state.is_stopping()) {
+            return;
         }
         let state = Arc::clone(&self.state);
         self.alone(move |_| {
@@ -269,7 +276,8 @@ impl Thread {
         let (state, goal) = (Arc::clone(&self.state), self.goal.clone());
         self.alone(move |_| {
             let replication = state.replication();
-            if replication.replica().lead(&goal) {
+            // A replica that asks for the stream behind this finds the new id, and is not ended.
+            replication.replica().lead(&goal, || {
                 // A replica may come whose reader has another database selected.
                 replication.ids().go_on_as(id, state.persist().aof.journal().say_database_again());
                 kept::note_history(&state);
@@ -277,7 +285,7 @@ impl Thread {
                 kept::wake(&state);
                 state.store().set_following(false, false);
                 kept::follow_keeping(&state);
-            }
+            });
         });
     }
 
@@ -298,22 +306,7 @@ impl Thread {
 
     /// Has a worker do something alone behind the gate, and waits for what it gives; None if the server ends before.
     fn alone<T: Send + 'static>(&self, work: impl FnOnce(&mut StoreWorker) -> T + Send + 'static) -> Option<T> {
-        let (sender, done) = sync_channel(1);
-        let (giver, given) = sync_channel(1);
-        let work = move |worker: &mut StoreWorker| giver.send(work(worker)).expect("its taker waits");
-        self.state.workers()[0].send(Message::Alone(AloneWork::new(work, sender)));
-        if self.receive(&done) { given.recv().ok() } else { None }
-    }
-
-    /// Waits for a worker's answer; false if the server ends before.
-    fn receive(&self, answers: &std::sync::mpsc::Receiver<()>) -> bool {
-        loop {
-            match answers.recv_timeout(STOP_LOOK) {
-                Ok(()) => return true,
-                Err(RecvTimeoutError::Timeout) if !self.state.is_stopping() => {}
-                Err(_) => return false,
-            }
-        }
+        errands::alone(&self.state, work, || self.state.is_stopping())
     }
 
     /// The time after which a silent link is given up.
@@ -324,6 +317,18 @@ impl Thread {
     /// The offset up to which the stream is applied.
     fn offset(&self) -> u64 {
         self.state.replication().ids().offset(self.state.persist().aof.journal().end())
+    }
+
+    /// The offset up to which the append-only file is synced; None where none is kept, or nobody syncs it.
+    fn filed(&self) -> Option<u64> {
+        let append = &self.state.config().snapshot().append;
+        let aof = &self.state.persist().aof;
+        if !aof.is_on() || aof.waits_for_base() || append.fsync == Fsync::No {
+            return None;
+        }
+        let (ids, journal) = (self.state.replication().ids(), aof.journal());
+        // A file that is synced up to a place before the stream has nothing of it.
+        Some(ids.offset_of(journal.synced()).unwrap_or(0))
     }
 
     /// Bytes have come from the primary.

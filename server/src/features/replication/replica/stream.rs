@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   link --bytes--> router --whole commands--> lanes (workers)        piece --applied--> journal, offset
-//!          <-- REPLCONF ACK offset: each second, and when the primary asks (REPLCONF GETACK) and all before that is applied
+//!          <-- REPLCONF ACK offset [FACK offset]: each second, and when the primary asks (REPLCONF GETACK) and all before that
+//!              is applied; behind that once more when it is in the append-only file. FACK: the file is synced up to there
 //! ```
 //! A command that is refused here, and was not at the primary, ends replication: what it changed there is missing here. Lanes may
 //! be ahead of it: the place in the history is lost, and the next link brings all data. What
@@ -38,6 +39,9 @@ struct Stream {
     acked: Instant,
     /// The primary has asked: the answer leaves when all before this offset is applied.
     asked_at: Option<u64>,
+    /// The offset that was acknowledged as being in this server's file, and the one that the primary waits for.
+    filed: u64,
+    filed_asked_at: Option<u64>,
     /// Somebody's hold of the lanes was seen at the last look.
     was_held: bool,
 }
@@ -62,6 +66,8 @@ pub(super) fn follow(thread: &mut Thread, mut line: Line) -> End {
         db,
         acked: Instant::now(),
         asked_at: None,
+        filed: 0,
+        filed_asked_at: None,
         was_held: false,
     };
     let end = match stream.run(thread, &state, &mut line) {
@@ -174,8 +180,11 @@ impl Stream {
     /// Tells the primary how far this server is, if that is due or the primary has asked.
     fn answer(&mut self, thread: &mut Thread, state: &ServerState, line: &mut Line) -> Result<(), End> {
         let offset = thread.offset();
-        if self.asked_at.is_some_and(|asked| offset >= asked) {
-            self.asked_at = None;
+        if let Some(asked) = self.asked_at.filter(|asked| offset >= *asked) {
+            (self.asked_at, self.filed_asked_at) = (None, Some(asked));
+            return self.acknowledge(thread, line);
+        }
+        if self.filed_asked_at.is_some() && thread.filed().is_some_and(|filed| filed > self.filed) {
             return self.acknowledge(thread, line);
         }
         if self.acked.elapsed() < ACK_EVERY {
@@ -192,6 +201,14 @@ impl Stream {
     fn acknowledge(&mut self, thread: &mut Thread, line: &mut Line) -> Result<(), End> {
         self.acked = Instant::now();
         let (offset, until) = (thread.offset().to_string(), self.acked + thread.timeout());
-        line.send(thread, &[b"REPLCONF", b"ACK", offset.as_bytes()], until)
+        let Some(filed) = thread.filed() else {
+            self.filed_asked_at = None;
+            return line.send(thread, &[b"REPLCONF", b"ACK", offset.as_bytes()], until);
+        };
+        self.filed = filed;
+        self.filed_asked_at = self.filed_asked_at.filter(|asked| filed < *asked);
+        thread.state.replication().replica().await_file(self.filed_asked_at.is_some());
+        let text = filed.to_string();
+        line.send(thread, &[b"REPLCONF", b"ACK", offset.as_bytes(), b"FACK", text.as_bytes()], until)
     }
 }

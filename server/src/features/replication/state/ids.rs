@@ -81,6 +81,16 @@ impl Ids {
         self.now.lock().offsets.at(end) as u64
     }
 
+    /// The offset of what stands at this position of the journal; None if that is before the first byte that is counted.
+    pub(crate) fn offset_of(&self, position: u64) -> Option<u64> {
+        match self.now.lock().offsets {
+            Offsets::Rest(_) => None,
+            Offsets::Count { base, since } => {
+                u64::try_from(base + position as i64).ok().filter(|offset| *offset >= since)
+            }
+        }
+    }
+
     /// The position of the journal behind this number of bytes of the stream; None if they were never counted here.
     pub(crate) fn position(&self, offset: i64) -> Option<u64> {
         match self.now.lock().offsets {
@@ -181,6 +191,7 @@ mod tests {
         ids.rest("c".repeat(40), 620);
         assert_eq!(ids.offset(900), 120);
         ids.begin("d".repeat(40), 1000);
+        assert_eq!((ids.offset_of(999), ids.offset_of(1000)), (None, Some(120)), "nothing of it is there yet");
         assert_eq!((ids.offset(1001), ids.position(120), ids.position(-900)), (121, Some(1000), None));
         assert_eq!(ids.origin(), Some(Origin { id: "d".repeat(40), base: -880, since: 120 }));
         assert!(ids.admits("D".repeat(40).as_bytes(), 7) && !ids.admits("c".repeat(40).as_bytes(), 7));

@@ -8,12 +8,14 @@
 //! Not here: commands, connections, files.
 
 pub(crate) mod backlog;
+pub(crate) mod failover;
 pub(crate) mod ids;
 pub(crate) mod past;
 pub(crate) mod peer;
 pub(crate) mod replica;
 pub(crate) mod replicas;
 pub(crate) mod waiters;
+pub(crate) mod watchers;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -23,11 +25,13 @@ use varve_aof::StreamPlace;
 use varve_exec::journal::Chunk;
 
 use backlog::Backlog;
+use failover::{Failover, Handing};
 use ids::{History, Ids};
 use past::Past;
 use replica::{Address, LinkFacts};
 use replicas::{Replica, ReplicaNow, Replicas, Stage, SyncFile};
 use waiters::Waiters;
+use watchers::Watchers;
 
 /// Bytes beyond `repl-backlog-size` that a slow replica may hold in memory where files have them as well.
 const BEHIND_BYTES_MAX: u64 = 16 << 20;
@@ -42,6 +46,8 @@ pub(crate) struct Replication {
     past: Mutex<Arc<Past>>,
     replicas: Replicas,
     waiters: Waiters,
+    watchers: Watchers,
+    failover: Failover,
     /// The end of the journal when replicas were last asked how far they are.
     asked_at: AtomicU64,
     /// The stream is kept: effects are appended to the journal for replicas.
@@ -85,6 +91,8 @@ pub(crate) struct ReplicationFacts {
     pub(crate) now_ms: i64,
     /// In the order in which they came.
     pub(crate) replicas: Vec<ReplicaNow>,
+    /// How far this server is with giving its place to one of them.
+    pub(crate) handing: Handing,
     /// Those that have acknowledged lately.
     pub(crate) good_replicas: usize,
     pub(crate) full: u64,
@@ -102,6 +110,8 @@ impl Replication {
             past: Mutex::default(),
             replicas: Replicas::new(workers),
             waiters: Waiters::default(),
+            watchers: Watchers::default(),
+            failover: Failover::default(),
             asked_at: AtomicU64::new(0),
             is_kept: AtomicBool::new(false),
             backlog_size: AtomicU64::new(0),
@@ -146,6 +156,16 @@ impl Replication {
     /// Clients that wait for copies.
     pub(crate) fn waiters(&self) -> &Waiters {
         &self.waiters
+    }
+
+    /// Threads that wait for what replicas acknowledge.
+    pub(crate) fn watchers(&self) -> &Watchers {
+        &self.watchers
+    }
+
+    /// Whether this server is giving its place to a replica.
+    pub(crate) fn failover(&self) -> &Failover {
+        &self.failover
     }
 
     /// True if replicas are to be asked how far they are, for a client that waits for this position: they have not been since.
@@ -323,6 +343,7 @@ impl Replication {
             backlog_held_bytes: self.backlog.held_bytes() as u64,
             now_ms,
             replicas: self.replicas.all().iter().map(|replica| replica.now().clone()).collect(),
+            handing: self.failover.stage(),
             good_replicas: self.replicas.good(),
             full: count(&self.counts.full),
             partial: count(&self.counts.partial),

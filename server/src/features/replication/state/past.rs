@@ -6,7 +6,7 @@
 //!                 ^ a replica goes on here: its file is read from the mark before it on, through all files behind it
 //! ```
 //! The marks have no gap: where the stream ends, or a file is cut, all of them are forgotten. Not here: reading
-//! (`replication/primary/courier.rs`), and which files are removed when (`aof/writer.rs`).
+//! (`replication/primary/courier.rs`), and which files are removed when (`aof/writer/history.rs`).
 
 use std::path::PathBuf;
 

@@ -113,6 +113,8 @@ pub(crate) struct Replica {
     stream_db: AtomicU32,
     /// The offset of which the link's thread is to be told once all before it is applied; `u64::MAX` for none.
     awaited: AtomicU64,
+    /// The link's thread is to be told when the append-only file is synced further.
+    awaits_file: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -147,6 +149,7 @@ impl Replica {
             pieces: Mutex::default(),
             stream_db: AtomicU32::new(0),
             awaited: AtomicU64::new(u64::MAX),
+            awaits_file: AtomicBool::new(false),
         }
     }
 
@@ -186,7 +189,8 @@ impl Replica {
             (None, false) => Role::Primary,
         };
         (wanted.primary, wanted.changes) = (primary, wanted.changes + 1);
-        self.is_up.store(false, Ordering::Relaxed);
+        // Whoever asks for the link behind this means the new one.
+        self.report(|facts| facts.stage = LinkStage::Down);
         self.role.store(role as u8, Ordering::Release);
         logging::set_replica(wanted.primary.is_some());
         wanted.wake();
@@ -239,11 +243,13 @@ impl Replica {
         ends
     }
 
-    /// The server is a primary: it has left the one that it followed, unless it follows another one by now.
-    pub(crate) fn lead(&self, done: &Goal) -> bool {
+    /// The server has left the one that it followed, and is a primary behind what `settle` does; unless it follows another one by
+    /// now: then nothing is done.
+    pub(crate) fn lead(&self, done: &Goal, settle: impl FnOnce()) -> bool {
         let wanted = self.wanted.lock();
         let leads = wanted.changes == done.number;
         if leads {
+            settle();
             self.role.store(Role::Primary as u8, Ordering::Release);
         }
         leads
@@ -322,6 +328,19 @@ impl Replica {
         self.awaited.store(offset, Ordering::Relaxed);
     }
 
+    /// Has the link's thread woken when the append-only file is synced further, or not.
+    pub(crate) fn await_file(&self, on: bool) {
+        self.awaits_file.store(on, Ordering::SeqCst);
+    }
+
+    /// The append-only file is synced further: wakes the link's thread if it waits for that.
+    #[inline]
+    pub(crate) fn note_synced(&self) {
+        if self.awaits_file.load(Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
     /// Forgets pieces that were received and cannot be applied.
     pub(crate) fn forget_pieces(&self) {
         self.pieces.lock().clear();
@@ -382,10 +401,14 @@ mod tests {
         replica.report(|facts| facts.stage = LinkStage::Up);
         assert_eq!(replica.rules(false, false).map(|rules| rules.hides_stale), Some(false));
         let first = replica.goal();
+        replica.want(address());
+        assert_eq!(replica.facts().stage, LinkStage::Down, "the new link is not up because the old one was");
         replica.want(None);
         assert!(replica.follows() && replica.leaves() && replica.rules(true, true).is_none());
-        assert!(!replica.lead(&first), "that was another goal");
-        assert!(replica.lead(&replica.goal()) && !replica.follows());
+        assert!(!replica.lead(&first, || panic!("that was another goal")));
+        let mut is_settled = false;
+        assert!(replica.lead(&replica.goal(), || is_settled = replica.leaves()));
+        assert!(is_settled && !replica.follows(), "all is settled before it leads");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::peer::Peer;
+use super::replica::Address;
 
 /// A data set on its way to replicas, whole or being written.
 #[derive(Debug)]
@@ -88,6 +89,17 @@ pub(crate) enum Stage {
     Ends(&'static str),
 }
 
+impl Stage {
+    /// The word that INFO and the log have for it.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Stage::WaitsForWalk | Stage::InWalk | Stage::Ends(_) => "wait_bgsave",
+            Stage::Gets(_) => "send_bulk",
+            Stage::Online => "online",
+        }
+    }
+}
+
 /// A replica.
 #[derive(Debug)]
 pub(crate) struct Replica {
@@ -119,6 +131,13 @@ pub(crate) struct ReplicaNow {
     pub(crate) filed: u64,
     /// When it last said so, milliseconds of the steady clock.
     pub(crate) acked_ms: i64,
+}
+
+impl ReplicaNow {
+    /// True if it says that it is reached there.
+    pub(crate) fn is_at(&self, place: &Address) -> bool {
+        self.port == place.port && self.address.eq_ignore_ascii_case(&place.host)
+    }
 }
 
 impl Replica {
@@ -201,6 +220,11 @@ impl Replicas {
         self.of_worker[replica.worker].count.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// True while the connection of this one lasts.
+    pub(crate) fn has(&self, replica: &Arc<Replica>) -> bool {
+        self.all.lock().iter().any(|other| Arc::ptr_eq(other, replica))
+    }
+
     /// The connections of all of them end: they have to ask again how to go on. [`Replicas::wake`] follows.
     pub(crate) fn end_all(&self, why: &'static str) {
         self.all.lock().iter().for_each(|replica| replica.now().stage = Stage::Ends(why));
@@ -240,6 +264,12 @@ impl Replicas {
             matches!(now.stage, Stage::Online) && acked >= offset
         };
         self.all.lock().iter().filter(has).count()
+    }
+
+    /// Replicas that have not acknowledged this offset, the stream's end. One that wants no stream is none of them.
+    pub(crate) fn lagging(&self, end: u64) -> Vec<Arc<Replica>> {
+        let lags = |replica: &&Arc<Replica>| !replica.wants_file_only && replica.now().acked != end;
+        self.all.lock().iter().filter(lags).cloned().collect()
     }
 
     /// Counts the replicas that have acknowledged within `lag_ms`, for [`Replicas::good`].

@@ -7,6 +7,8 @@ use varve_base::hist::Counts;
 use varve_exec::Command;
 use varve_exec::stats::CommandLog;
 
+use super::super::access::Viewer;
+use super::replication;
 use crate::features::info::facts;
 use crate::state::ServerState;
 
@@ -25,9 +27,9 @@ const SLOW_MAX: usize = 20;
 /// Commands that are shown: those that took most time.
 const COMMANDS_MAX: usize = 24;
 
-pub(super) fn detail(state: &ServerState) -> Value {
+pub(super) fn detail(state: &ServerState, viewer: Viewer) -> Value {
     let facts = facts(state);
-    let mut commands = facts.commands;
+    let mut commands = facts.commands.clone();
     commands.sort_by_key(|command| std::cmp::Reverse(command.total_us));
     commands.truncate(COMMANDS_MAX);
     let rows: HashMap<&str, &Command> = state.commands().each().map(|row| (row.full_name, row)).collect();
@@ -40,7 +42,7 @@ pub(super) fn detail(state: &ServerState) -> Value {
             "failed": command.failed, "rejected": command.rejected,
             "within": durations(&command.name).map(|counts| within(&counts)),
         })).collect::<Vec<_>>(),
-        "slow": slow(state),
+        "slow": slow(state, viewer),
         "waits": [
             wait("shards held for commands", &background.holds),
             wait("turns of background work", &background.slices),
@@ -58,6 +60,8 @@ pub(super) fn detail(state: &ServerState) -> Value {
             "used": facts.memory.used_bytes, "peak": facts.memory.peak_bytes, "resident": facts.memory.resident_bytes,
             "live": facts.memory.live_bytes, "overhead": facts.memory.overhead_bytes, "system": facts.memory.system_bytes,
         },
+        "replication": replication::replication(&facts),
+        "sync": replication::sync(&facts),
         "evicted": facts.stats.evicted_keys,
         "expired": facts.stats.expired_keys,
         "changes": facts.stats.changes,
@@ -85,12 +89,12 @@ fn wait(name: &str, counts: &Counts) -> Value {
     })
 }
 
-/// The newest slow commands. Their arguments are cut already, and secrets among them are hidden. Where clients need a password,
-/// no arguments are shown: the port asks for none.
-fn slow(state: &ServerState) -> Vec<Value> {
+/// The newest slow commands. Their arguments are cut already, and secrets among them are hidden. Who does not see
+/// names sees no arguments.
+fn slow(state: &ServerState, viewer: Viewer) -> Vec<Value> {
     let entries: Vec<_> = state.command_logs().of(CommandLog::Slow).iter().take(SLOW_MAX).cloned().collect();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let shown = if state.acl().users().default_user().needs_no_password() { usize::MAX } else { 1 };
+    let shown = if viewer.sees_names { usize::MAX } else { 1 };
     let show = |entry: crate::features::command_log::state::Entry| {
         let words: Vec<String> = entry.command.args.iter().take(shown).map(|word| text(word)).collect();
         json!({

@@ -5,13 +5,18 @@
 //!   GET /now.json?since=N    each second: the samples from number N on (history), keys, work under way
 //!   GET /detail.json         each five seconds: commands with their latencies, slow commands, waits, settings
 //!   GET /segments.json       each five seconds, while the map is in view: the segments (tiles)
+//!   GET /keys.json           each five seconds: keys by use, bytes by prefix, large keys, what expires soon
+//!   GET /clients.json        each five seconds: clients, and what they wait for
 //! ```
 //! Nothing on the page changes data, and no worker takes part. The page asks for nothing while nobody looks at it: a page
 //! that is left open costs the server less than a thousandth of a core. Names and arguments are text wherever they are
 //! shown, whatever they contain.
 
+mod clients;
 mod detail;
 mod history;
+mod keys;
+mod replication;
 mod tiles;
 
 use std::time::Instant;
@@ -19,9 +24,10 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::access::Viewer;
 use super::http::{Answer, Request};
 use crate::features::info::gather::{databases, persistence};
-use crate::state::ServerState;
+use crate::state::{Now, ServerState};
 use history::History;
 
 /// The page.
@@ -40,12 +46,14 @@ impl Page {
     }
 
     /// The answer to a request that is the page's; None for others'.
-    pub(super) fn answer(&self, request: &Request, state: &ServerState) -> Option<Answer> {
+    pub(super) fn answer(&self, request: &Request, viewer: Viewer, state: &ServerState) -> Option<Answer> {
         let figures = match request.path.as_str() {
             "/" => return Some(Answer { kind: "text/html; charset=utf-8", ..Answer::text(200, "OK", PAGE) }),
             "/now.json" => self.now(request, state),
-            "/detail.json" => detail::detail(state),
+            "/detail.json" => detail::detail(state, viewer),
             "/segments.json" => tiles::tiles(state),
+            "/keys.json" => keys::keys(state, viewer, Now::read().unix_ms),
+            "/clients.json" => clients::clients(state),
             _ => return None,
         };
         Some(Answer { kind: "application/json", ..Answer::text(200, "OK", figures.to_string()) })

@@ -1,0 +1,58 @@
+//! Memory that may be refused: for what a client decides the size of, which gets an error in place of the room.
+//!
+//! Most allocations have no way back, so the process's allocator ends the process where the system refuses one, before the
+//! standard library could tell whoever asks. It asks here first whether this one has a way back.
+
+use std::cell::Cell;
+use std::collections::TryReserveError;
+
+thread_local! {
+    /// This thread asks for memory that it can do without.
+    static HAS_WAY_BACK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True while this thread asks for memory that it can do without: an allocator is to hand a refusal on. Allocates nothing.
+pub fn has_way_back() -> bool {
+    HAS_WAY_BACK.get()
+}
+
+/// Makes room for `more` elements behind those that are there, and for no others.
+///
+/// # Errors
+/// The system refuses the memory, or it is more than a vector can have; the vector is as it was.
+pub fn reserve_exact<T>(vec: &mut Vec<T>, more: usize) -> Result<(), TryReserveError> {
+    asking(|| vec.try_reserve_exact(more))
+}
+
+/// Makes room for `more` elements behind those that are there, and for as many again if it grows: pushing costs amortised O(1).
+///
+/// # Errors
+/// The system refuses the memory, or it is more than a vector can have; the vector is as it was.
+pub fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), TryReserveError> {
+    asking(|| vec.try_reserve(more))
+}
+
+fn asking<R>(ask: impl FnOnce() -> R) -> R {
+    let before = HAS_WAY_BACK.replace(true);
+    debug_assert!(!before, "a vector's room is asked for by nothing else");
+    let given = ask();
+    HAS_WAY_BACK.set(false);
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_back_is_open_while_it_is_asked() {
+        assert!(!has_way_back());
+        assert!(asking(has_way_back));
+        assert!(!has_way_back());
+        let mut room: Vec<u8> = vec![1];
+        assert!(reserve_exact(&mut room, usize::MAX).is_err() && reserve(&mut room, usize::MAX).is_err());
+        assert!(!has_way_back());
+        assert!(reserve_exact(&mut room, 100).is_ok() && room.capacity() >= 101);
+        assert_eq!(room, [1]);
+    }
+}

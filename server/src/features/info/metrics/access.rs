@@ -1,0 +1,112 @@
+//! Clients that may ask the metrics port, and names that they may see.
+//!
+//! ```text
+//!   comes to      its Host must be                         password                        sees names of keys, arguments
+//!   loopback      a loopback name, or a configured one     none (one that is given counts)  where clients need no password
+//!   another       the address it came to, or a configured  Basic: a user who may run INFO   yes
+//!   address       name (metrics-hosts)
+//! ```
+//! `/healthz` and `/readyz` ask for no password: what watches a container has none, and they tell next to nothing. A Host that
+//! is none of these is refused: a page of a stranger, which a browser here has open, could otherwise read the figures under a
+//! name that leads here (DNS rebinding). The port speaks plain HTTP, so that a password is as safe as the network; a proxy may
+//! speak TLS before it.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use base64ct::{Base64, Encoding};
+use varve_protocol::{Args, Span};
+
+use super::http::{Answer, Request};
+use crate::state::ServerState;
+
+/// How long a wrong password is answered later: four connections at once try eight in a second.
+const LATER: Duration = Duration::from_millis(500);
+/// Questions that ask for no password.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// A client that may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Viewer {
+    /// Names of keys and arguments of commands may be shown.
+    pub(super) sees_names: bool,
+}
+
+/// Whether a request that came to this address may be answered.
+///
+/// # Errors
+/// The answer that refuses it.
+pub(super) fn admit(request: &Request, address: IpAddr, state: &ServerState) -> Result<Viewer, Answer> {
+    let config = state.config().snapshot();
+    let address = address.to_canonical();
+    if !is_named(request, address, &config.metrics.hosts) {
+        return Err(Answer::text(403, "Forbidden", "This name is not one under which the metrics port answers.\n"));
+    }
+    let open = state.acl().users().default_user().needs_no_password();
+    if request.basic.is_empty() {
+        let may_ask = address.is_loopback() || PROBES.contains(&request.path.as_str());
+        return may_ask.then_some(Viewer { sees_names: open }).ok_or_else(unknown);
+    }
+    if may_run_info(&request.basic, state) {
+        return Ok(Viewer { sees_names: true });
+    }
+    std::thread::sleep(LATER);
+    Err(unknown())
+}
+
+fn unknown() -> Answer {
+    Answer::text(401, "Unauthorized", "A user who may run INFO is to log in.\n")
+}
+
+/// Whether the request's Host leads here by right.
+fn is_named(request: &Request, address: IpAddr, hosts: &[String]) -> bool {
+    let name = request.host_name();
+    let named: Option<IpAddr> = name.parse().ok().map(|named: IpAddr| named.to_canonical());
+    let by_address = match address.is_loopback() {
+        true => name.eq_ignore_ascii_case("localhost") || named.is_some_and(|named| named.is_loopback()),
+        false => named == Some(address),
+    };
+    // HTTP/1.0 may name no host; it comes from no browser.
+    name.is_empty() || by_address || hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+}
+
+/// Whether these words of an Authorization header are of a user who may run INFO.
+fn may_run_info(basic: &str, state: &ServerState) -> bool {
+    let Ok(words) = Base64::decode_vec(basic) else { return false };
+    let Some(colon) = words.iter().position(|&byte| byte == b':') else { return false };
+    let (name, password) = (&words[..colon], &words[colon + 1..]);
+    let Some(info) = state.table().by_full_name(b"info") else { return false };
+    let user = state.acl().users().admit(name, password).cloned();
+    user.is_some_and(|user| user.check(info, Args::new(b"INFO", &[Span { start: 0, len: 4 }])).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(host: &str, address: &str) -> bool {
+        let request = Request { host: host.into(), ..Request::default() };
+        is_named(&request, address.parse().unwrap(), &["db.example.com".into()])
+    }
+
+    #[test]
+    fn only_names_that_lead_here_by_right_are_answered() {
+        for host in
+            ["", "localhost", "LOCALHOST:9121", "127.0.0.1:80", "127.8.9.1", "[::1]:9121", "[::1]", "DB.example.com:1"]
+        {
+            assert!(named(host, "127.0.0.1"), "{host}");
+        }
+        for host in
+            ["example.com", "localhost.example.com:9121", "192.168.0.1", "[::2]", "[", "127.0.0.1.example.com", ":80x"]
+        {
+            assert!(!named(host, "127.0.0.1"), "{host}");
+        }
+        for host in ["", "10.1.2.3", "10.1.2.3:9121", "db.example.com"] {
+            assert!(named(host, "10.1.2.3"), "{host}");
+        }
+        for host in ["localhost", "127.0.0.1", "10.1.2.4", "example.com", "[::1]"] {
+            assert!(!named(host, "10.1.2.3"), "{host}");
+        }
+        assert!(named("[fd00::1]:9121", "fd00::1"));
+    }
+}

@@ -1,0 +1,29 @@
+//! Ends of a failover, and of following another server: this server leads, or has been taken over.
+
+use super::state::failover::Handing;
+use crate::features::pause::state::Hold;
+use crate::state::ServerState;
+
+/// Follows nobody from now on, and the settings name nobody.
+pub(super) fn lead_noted(state: &ServerState) {
+    state.replication().replica().want(None);
+    state.config().note_primary(None);
+}
+
+/// Ends the failover that lasts, of this number if one is given, before it has come to its end: this server leads again.
+pub(super) fn abort(state: &ServerState, number: Option<u64>, why: &str) {
+    state.replication().failover().end(number, |stage, target| {
+        let to = target.map(|target| format!(" to {}:{}", target.host, target.port)).unwrap_or_default();
+        tracing::info!("Aborting failover{to} while {}: {why}", stage.name());
+        if stage == Handing::UnderWay {
+            lead_noted(state);
+        }
+        state.release_writes(Hold::Failover);
+    });
+    state.replication().watchers().wake();
+}
+
+/// The replica has taken this server's place: clients go on, as those of a replica.
+pub(super) fn done(state: &ServerState) {
+    state.replication().failover().end(None, |_, _| state.release_writes(Hold::Failover));
+}

@@ -1,0 +1,268 @@
+//! A server gives its place away, or ends, and its replicas have all that it had answered: FAILOVER and SHUTDOWN, beside redis-server
+//! 7.0.15.
+//!
+//! ```text
+//!   a writer counts answered INCRs at the old primary --FAILOVER--> READONLY; the counter at the new primary is that number
+//! ```
+//! A replica that acknowledges nothing is the test's own, or a process that is stopped.
+
+#![forbid(unsafe_code)]
+
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use varve_testkit::replica::Replica;
+use varve_testkit::{Client, Launch, RespValue, Server};
+use varve_tests::replicas::{LIMIT, assert_equal, caught_up, field, follow, stop_following, wait};
+
+fn varve() -> Server {
+    Launch::varve().config("repl-diskless-sync-delay 0").start().expect("Varve starts")
+}
+
+fn peer() -> Server {
+    Launch::peer().config("repl-diskless-sync-delay 0").start().expect("redis-server starts")
+}
+
+fn state(server: &Server) -> String {
+    field(&mut server.client(), "replication", "master_failover_state")
+}
+
+/// Sends without waiting for the reply.
+fn send(client: &mut Client, words: &[&str]) {
+    client.queue(words);
+    client.flush().expect("sent");
+}
+
+/// Nothing comes for a moment.
+fn assert_waits(client: &mut Client) {
+    client.set_timeout(Duration::from_millis(50)).expect("a limit");
+    let error = client.read().expect_err("no reply yet");
+    assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
+    client.set_timeout(LIMIT).expect("a limit");
+}
+
+/// Both servers answer the same to all of these.
+fn assert_same(lines: &[&str], ours: &Server, theirs: &Server) {
+    for line in lines {
+        assert_eq!(ours.client().cmd(line), theirs.client().cmd(line), "{line}");
+    }
+}
+
+#[test]
+fn issue_17_failover_refuses_what_redis_server_refuses() {
+    let syntax = [
+        "FAILOVER ABORT",
+        "FAILOVER NONSENSE",
+        "FAILOVER TO",
+        "FAILOVER TO localhost",
+        "FAILOVER TO localhost x",
+        "FAILOVER TIMEOUT",
+        "FAILOVER TIMEOUT x",
+        "FAILOVER TIMEOUT 0",
+        "FAILOVER TIMEOUT -1",
+        "FAILOVER TIMEOUT 1 TIMEOUT 1",
+        "FAILOVER FORCE FORCE",
+        "FAILOVER ABORT TIMEOUT 1",
+        "FAILOVER TO a 1 TO b 2",
+    ];
+    let plain = ["FAILOVER", "FAILOVER TIMEOUT 5", "FAILOVER FORCE", "FAILOVER TO localhost 1 FORCE TIMEOUT 5"];
+    let (ours, theirs) = (varve(), peer());
+    assert_same(&syntax, &ours, &theirs);
+    assert_same(&plain, &ours, &theirs);
+    let replicas = [peer(), peer()];
+    for (replica, primary) in replicas.iter().zip([&ours, &theirs]) {
+        follow(replica, primary);
+        caught_up(replica, primary);
+    }
+    assert_same(&syntax, &ours, &theirs);
+    let others =
+        ["FAILOVER FORCE", "FAILOVER FORCE TIMEOUT 5", "FAILOVER TO localhost 1", "FAILOVER TO localhost 70000"];
+    assert_same(&others, &ours, &theirs);
+    // Both of them replicas.
+    let above = peer();
+    for server in [&ours, &theirs] {
+        follow(server, &above);
+        caught_up(server, &above);
+    }
+    assert_same(&plain, &ours, &theirs);
+    let mut client = ours.client();
+    let reply = client.cmd("PSYNC 0123456789012345678901234567890123456789 1 FAILOVER").text();
+    assert_eq!(reply, "ERR PSYNC FAILOVER replid must match my replid.");
+    stop_following(&ours);
+    wait("it leads", &ours, || ours.client().cmd("SET a b").text() == "OK");
+    let reply = ours.client().cmd("PSYNC 0123456789012345678901234567890123456789 1 FAILOVER").text();
+    assert_eq!(reply, "ERR PSYNC FAILOVER can't be sent to a master.");
+}
+
+/// The last INCR that is answered, behind which writes are refused.
+fn count_until_refused(server: &Server, is_on: &AtomicBool) -> i64 {
+    let (mut client, mut last) = (server.client(), 0);
+    while let Some(count) = client.cmd("INCR count").integer() {
+        last = count;
+        is_on.store(true, Relaxed);
+    }
+    last
+}
+
+#[test]
+fn issue_17_a_failover_loses_nothing_that_was_answered() {
+    for (name, old, new) in [
+        ("Varve to Varve", varve as fn() -> Server, varve as fn() -> Server),
+        ("Varve to redis-server", varve, peer),
+        ("redis-server to Varve", peer, varve),
+    ] {
+        let (old, new) = (old(), new());
+        follow(&new, &old);
+        caught_up(&new, &old);
+        let is_on = AtomicBool::new(false);
+        let answered = std::thread::scope(|scope| {
+            let writing = scope.spawn(|| count_until_refused(&old, &is_on));
+            wait("there are writes", &old, || is_on.load(Relaxed));
+            assert_eq!(old.client().cmd("FAILOVER").text(), "OK", "{name}");
+            writing.join().expect("the writer")
+        });
+        wait("it is over", &old, || state(&old) == "no-failover");
+        let mut client = new.client();
+        assert_eq!(client.cmd("GET count").text(), answered.to_string(), "{name}: {}", new.log());
+        assert_eq!(client.cmd("ROLE").elements().and_then(|role| role[0].bytes()), Some(&b"master"[..]), "{name}");
+        assert_eq!(client.cmd("INCR count").integer(), Some(answered + 1), "{name}");
+        assert_equal(&old, &new);
+        let counts = [&old, &new].map(|server| field(&mut server.client(), "stats", "sync_full"));
+        assert_eq!(counts, ["1", "0"], "{name}: nobody needed all data anew\n{}\n{}", old.log(), new.log());
+    }
+}
+
+#[test]
+fn issue_17_a_failover_that_finds_no_replica_in_time_changes_nothing() {
+    let primary = varve();
+    let mut client = primary.client();
+    let _silent = Replica::connect(primary.address()).expect("a replica");
+    wait("it is online", &primary, || field(&mut client, "replication", "slave0").contains("state=online"));
+    client.cmd("SET k v");
+    // It has not acknowledged that, and never will.
+    let target = "FAILOVER TO 127.0.0.1 1";
+    assert_eq!(client.cmd(target).text(), "OK");
+    assert_eq!(state(&primary), "waiting-for-sync");
+    assert_same_as_refused(&mut client);
+    let mut writer = primary.client();
+    send(&mut writer, &["SET", "k", "w"]);
+    assert_waits(&mut writer);
+    assert_eq!(client.cmd("GET k").text(), "v", "reads go on");
+    assert_eq!(client.cmd("CLIENT UNPAUSE").text(), "OK");
+    assert_waits(&mut writer);
+    assert_eq!(client.cmd("FAILOVER ABORT").text(), "OK");
+    assert_eq!(writer.read().expect("a reply").text(), "OK", "writes go on");
+    assert_eq!(state(&primary), "no-failover");
+    assert_eq!(client.cmd(&format!("{target} TIMEOUT 20")).text(), "OK");
+    wait("the time is up", &primary, || state(&primary) == "no-failover");
+    assert_eq!(client.cmd("SET k x").text(), "OK");
+    assert!(primary.log().contains("Replica never caught up before timeout"));
+    // Forced, it follows nonetheless, and finds nobody there: it leads again once that is given up.
+    assert_eq!(client.cmd(&format!("{target} FORCE TIMEOUT 20")).text(), "OK");
+    wait("it is under way", &primary, || state(&primary) == "failover-in-progress");
+    assert_eq!(field(&mut client, "replication", "role"), "slave");
+    assert_eq!(client.cmd("FAILOVER ABORT").text(), "OK");
+    wait("it leads", &primary, || field(&mut client, "replication", "role") == "master");
+    assert_eq!(client.cmd("SET k y").text(), "OK");
+}
+
+/// A failover lasts: others, and what would disturb it, are refused.
+fn assert_same_as_refused(client: &mut Client) {
+    for (line, reply) in [
+        ("FAILOVER", "ERR FAILOVER already in progress."),
+        ("REPLICAOF 127.0.0.1 1", "ERR REPLICAOF not allowed while failing over."),
+        ("PSYNC ? -1", "NOMASTERLINK Can't SYNC while failing over"),
+    ] {
+        assert_eq!(client.cmd(line).text(), reply, "{line}");
+    }
+}
+
+#[test]
+fn issue_17_a_target_that_does_not_want_the_place_leaves_it() {
+    let (primary, replica) = (varve(), peer());
+    replica.client().cmd("ACL SETUSER default -psync");
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    let mut client = primary.client();
+    assert_eq!(client.cmd("FAILOVER").text(), "OK");
+    wait("it was refused", &primary, || primary.log().contains("Failover target rejected psync request"));
+    wait("it leads", &primary, || field(&mut client, "replication", "role") == "master");
+    assert_eq!((client.cmd("SET k v").text(), state(&primary).as_str()), ("OK".to_owned(), "no-failover"));
+    assert_equal(&replica, &primary);
+    assert_eq!(field(&mut client, "stats", "sync_full"), "1", "its replica goes on where it was");
+}
+
+#[test]
+fn issue_17_shutdown_waits_for_replicas() {
+    let (mut primary, replica) = (varve(), peer());
+    let mut client = primary.client();
+    client.cmd("CONFIG SET shutdown-timeout 300");
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    replica.signal("STOP").expect("a signal");
+    client.cmd("SET k last");
+    let mut leaver = primary.client();
+    send(&mut leaver, &["SHUTDOWN"]);
+    let left = |client: &mut Client| field(client, "server", "shutdown_in_milliseconds").parse::<u64>().unwrap_or(0);
+    wait("it waits", &primary, || left(&mut client) > 0);
+    let mut writer = primary.client();
+    send(&mut writer, &["SET", "k", "held"]);
+    assert_waits(&mut writer);
+    replica.signal("CONT").expect("a signal");
+    assert!(leaver.read().is_err(), "no reply");
+    assert!(writer.read().is_err(), "it was never made");
+    assert_eq!(primary.wait(LIMIT), Some(true), "it ends well");
+    wait("the replica has it", &replica, || replica.client().cmd("GET k").text() == "last");
+    assert!(primary.log().contains("1 of 1 replicas are in sync when shutting down."), "{}", primary.log());
+}
+
+#[test]
+fn issue_17_a_shutdown_that_waits_can_be_given_up() {
+    let mut primary = varve();
+    let mut client = primary.client();
+    assert_eq!(client.cmd("SHUTDOWN ABORT").text(), "ERR No shutdown in progress.");
+    client.cmd("CONFIG SET shutdown-timeout 300");
+    let _silent = Replica::connect(primary.address()).expect("a replica");
+    client.cmd("SET k v");
+    let mut leavers = [primary.client(), primary.client()];
+    leavers.iter_mut().for_each(|leaver| send(leaver, &["SHUTDOWN", "NOSAVE"]));
+    wait("both wait", &primary, || field(&mut client, "clients", "blocked_clients") == "2");
+    assert_eq!(client.cmd("SHUTDOWN ABORT").text(), "OK");
+    for leaver in &mut leavers {
+        assert_eq!(leaver.read().expect("a reply").text(), "ERR Errors trying to SHUTDOWN. Check logs.");
+    }
+    assert_eq!(client.cmd("SET k w").text(), "OK");
+    // One that has waited for long enough ends without them.
+    client.cmd("CONFIG SET shutdown-timeout 1");
+    primary.signal("TERM").expect("a signal");
+    assert_eq!(primary.wait(LIMIT), Some(true));
+    assert!(primary.log().contains("0 of 1 replicas are in sync when shutting down."), "{}", primary.log());
+    assert!(primary.log().contains("Lagging replica 127.0.0.1:1 reported offset"));
+    let mut other = varve();
+    let _silent = Replica::connect(other.address()).expect("a replica");
+    other.client().cmd("SET k v");
+    assert!(other.client().call(&["SHUTDOWN", "NOW"]).is_err(), "it waits for nobody");
+    assert_eq!(other.wait(LIMIT), Some(true));
+}
+
+/// WAITAOF counts a replica's file once that is synced, and not before.
+#[test]
+fn issue_17_a_replica_says_how_far_its_file_is() {
+    let primary = varve();
+    let replica = Launch::varve().config("appendonly yes").config("appendfsync everysec").start().expect("Varve");
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    let mut client = primary.client();
+    client.cmd("SET k v");
+    assert_eq!(client.cmd("WAITAOF 0 1 60000"), RespValue::Array(vec![RespValue::Integer(0), RespValue::Integer(1)]));
+    let end = field(&mut client, "replication", "master_repl_offset");
+    assert!(end.parse::<u64>().is_ok_and(|end| end > 0));
+    replica.client().cmd("CONFIG SET appendfsync no");
+    client.cmd("SET k w");
+    let copies = |count| RespValue::Array(vec![RespValue::Integer(0), RespValue::Integer(count)]);
+    assert_eq!(client.cmd("WAITAOF 0 1 1500"), copies(0), "nobody syncs it");
+    replica.client().cmd("CONFIG SET appendfsync always");
+    client.cmd("SET k x");
+    assert_eq!(client.cmd("WAITAOF 0 1 60000"), copies(1));
+}

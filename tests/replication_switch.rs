@@ -1,0 +1,115 @@
+//! A server changes its part in replication while commands are under way: what they change is in the stream, or is not done.
+//!
+//! ```text
+//!   client --LREM of a long list, MIGRATE--> Varve --stream--> redis-server, its replica
+//!                                              ^ REPLICAOF in the middle
+//! ```
+//! The new primary answers nothing, so that Varve keeps its data: it must be what its own replica has.
+
+#![forbid(unsafe_code)]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::Duration;
+
+use varve_testkit::{Launch, Server};
+use varve_tests::replicas::{LIMIT, assert_equal, caught_up, field, follow, wait};
+
+/// Elements that RPUSH adds at a time.
+const PUSHED: usize = 1000;
+
+fn pair() -> (Server, Server) {
+    let primary = Launch::varve().config("io-threads 2").config("repl-diskless-sync-delay 0").start().expect("Varve");
+    let replica = Launch::peer().start().expect("redis-server starts");
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    (primary, replica)
+}
+
+/// Has a server follow somebody who never answers.
+fn follow_nobody(server: &Server) -> TcpListener {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    assert_eq!(server.client().cmd(&format!("REPLICAOF 127.0.0.1 {port}")).text(), "OK");
+    silent
+}
+
+/// Waits until the server keeps no effects of its own any more: all that it was about to write is in the stream.
+fn has_switched(server: &Server) {
+    wait("the link is tried", server, || server.log().contains("Connecting to MASTER"));
+}
+
+/// The replica has all of its primary's stream, which stands still, and the same data.
+fn assert_replica_equal(replica: &Server, primary: &Server) {
+    let (mut theirs, mut ours) = (replica.client(), primary.client());
+    wait("the replica has the stream", replica, || {
+        field(&mut theirs, "replication", "slave_repl_offset") == field(&mut ours, "replication", "master_repl_offset")
+    });
+    let [theirs, ours] = [&mut theirs, &mut ours].map(|client| client.cmd("DEBUG DIGEST").text());
+    assert_eq!(theirs, ours, "the stream has all that was written:\n{}", primary.log());
+}
+
+#[test]
+fn issue_17_a_removal_in_parts_that_was_begun_before_replicaof_is_in_the_stream() {
+    // The switch has to come in the middle: where the machine was too quick, a longer list is taken.
+    for elements in [200_000, 800_000, 3_200_000] {
+        let (primary, replica) = pair();
+        let mut client = primary.client();
+        let words: Vec<&str> = ["RPUSH", "k"].into_iter().chain((0..PUSHED).map(|n| ["x", "y"][n % 2])).collect();
+        for _ in 0..elements / PUSHED {
+            client.queue(&words);
+        }
+        client.flush().expect("sent");
+        for _ in 0..elements / PUSHED {
+            client.read().expect("a length");
+        }
+        caught_up(&replica, &primary);
+        let before = field(&mut client, "replication", "master_repl_offset");
+        client.queue(&["LREM", "k", "0", "x"]);
+        client.flush().expect("sent");
+        let mut other = primary.client();
+        wait("a part of it is done", &primary, || field(&mut other, "replication", "master_repl_offset") != before);
+        let _silent = follow_nobody(&primary);
+        client.set_timeout(Duration::from_millis(1)).expect("a limit");
+        let is_in_the_middle = client.read().is_err();
+        if !is_in_the_middle {
+            continue;
+        }
+        client.set_timeout(LIMIT).expect("a limit");
+        assert_eq!(client.read().expect("a number").integer(), Some(elements as i64 / 2), "it is brought to its end");
+        has_switched(&primary);
+        assert_eq!(other.cmd("RPUSH k z").text(), "READONLY You can't write against a read only replica.");
+        assert_replica_equal(&replica, &primary);
+        return;
+    }
+    panic!("no removal was long enough to be met in its middle");
+}
+
+#[test]
+fn issue_17_a_key_that_is_on_its_way_to_another_server_goes_from_the_replicas_as_well() {
+    let (primary, replica) = pair();
+    let target = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = target.local_addr().expect("an address").port().to_string();
+    let mut client = primary.client();
+    client.cmd("SET moves v");
+    client.cmd("SET stays v");
+    assert_equal(&replica, &primary);
+    client.queue(&["MIGRATE", "127.0.0.1", &port, "moves", "0", "60000"]);
+    client.flush().expect("sent");
+    let (mut stream, _) = target.accept().expect("a connection");
+    stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let (mut asked, mut room) = (Vec::new(), [0; 4096]);
+    while !asked.windows(7).any(|part| part == b"RESTORE") {
+        let count = stream.read(&mut room).expect("the key");
+        assert!(count > 0, "the link is open");
+        asked.extend_from_slice(&room[..count]);
+    }
+    let _silent = follow_nobody(&primary);
+    assert!(!primary.log().contains("Connecting to MASTER"), "the switch waits for the command");
+    let replies = if asked.windows(6).any(|part| part == b"SELECT") { &b"+OK\r\n+OK\r\n"[..] } else { b"+OK\r\n" };
+    stream.write_all(replies).expect("answered");
+    assert_eq!(client.read().expect("a reply").text(), "OK");
+    has_switched(&primary);
+    assert!(client.cmd("GET moves").is_null(), "it has moved");
+    assert_replica_equal(&replica, &primary);
+}

@@ -300,7 +300,9 @@ fn replies_that_wait_take_more_than_the_limit_that_they_were_made_under() {
     let (mut slow, mut publisher) = (server.connect(), server.connect());
     publisher.ask(&["SET", "k", &"v".repeat(200_000)], "+OK\r\n");
     // More than sockets take, and less than the limit; then it listens.
-    slow.send(&[request(&["SUBSCRIBE", "c"]), request(&["UNSUBSCRIBE", "c"])].concat());
+    // Its first subscription has to be over before the publisher counts who listens.
+    slow.ask(&["SUBSCRIBE", "c"], "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
+    slow.ask(&["UNSUBSCRIBE", "c"], "*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n");
     slow.send(&request(&["GET", "k"]).repeat(38));
     slow.send(&request(&["SUBSCRIBE", "c"]));
     wait_until("it listens", || {

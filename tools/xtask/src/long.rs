@@ -1,7 +1,8 @@
 //! `long`: runs that take too long for `test`, which has a short form of each.
 
+use crate::harness::cargo_test;
 use crate::peer::{self, Choice, Over};
-use crate::shell::{Tally, cargo, cargo_test, server_binary};
+use crate::shell::{Tally, cargo, server_binary};
 use crate::{all, package, setup};
 
 /// A run.

@@ -24,6 +24,7 @@
 
 mod all;
 mod certificates;
+mod harness;
 mod lanes;
 mod licences;
 mod long;
@@ -161,6 +162,9 @@ fn main() -> ExitCode {
 
 /// The summary line stands alone on its line, in this form, whatever was run.
 fn finish(tally: &Tally) -> ExitCode {
+    for name in &tally.unsteady {
+        println!("failed once, passed when it ran again: {name}");
+    }
     for name in &tally.failures {
         println!("failed: {name}");
     }

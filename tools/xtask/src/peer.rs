@@ -290,7 +290,11 @@ fn unit_or_again(suite: &Path, unit: &str, choice: &Choice, left_out: &LeftOut) 
         return first;
     }
     say(&format!("{unit}: once more, because of: {}", first.failures.join("; ")));
-    one_unit(suite, unit, choice, left_out)
+    let mut second = one_unit(suite, unit, choice, left_out);
+    if second.failed == 0 {
+        second.unsteady.extend(first.failures);
+    }
+    second
 }
 
 /// The suite's runner for one unit.

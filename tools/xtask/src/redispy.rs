@@ -88,8 +88,8 @@ pub(crate) fn suite(words: &[String]) -> Tally {
     tally
 }
 
-/// Runs a few tests that failed once more, alone: some of them wait for fixed times, which a busy machine does not keep.
-/// Runs failed tests once more: a test that fails twice has failed.
+/// Runs a few tests that failed once more, alone: some of them wait for fixed times, which a busy machine does not keep. A
+/// test that fails twice has failed.
 fn again(suite: &Path, resp: &str, name: &str, first: Tally, text: &str) -> Tally {
     let failed = failed_tests(text);
     if failed.is_empty() || failed.len() > AGAIN_MAX || failed.len() as u64 != first.failed {
@@ -101,6 +101,9 @@ fn again(suite: &Path, resp: &str, name: &str, first: Tally, text: &str) -> Tall
             let mut second = count(name, &text);
             second.passed += first.passed;
             second.skipped += first.skipped;
+            if second.failed == 0 {
+                second.unsteady.extend(failed.iter().map(|test| format!("{name}: {test}")));
+            }
             second
         }
         Err(_) => first,

@@ -48,6 +48,13 @@ fn field(client: &mut Client, name: &str) -> String {
         .unwrap_or_default()
 }
 
+/// Waits until the replica has been as far as the primary once.
+fn compare_offsets(primary: &Server, replica: &Server) {
+    let (mut ours, mut theirs) = (primary.client(), replica.client());
+    let offset = figure(&mut ours, "master_repl_offset");
+    until("the replica has been there", || figure(&mut theirs, "slave_repl_offset") >= offset);
+}
+
 /// Waits until the replica has all that the primary has written, and compares them.
 fn compare(primary: &Server, replica: &Server) {
     let (mut ours, mut theirs) = (primary.client(), replica.client());
@@ -478,6 +485,91 @@ fn issue_17_a_slow_replica_is_left_to_the_file() {
     until("memory is given back", || figure(&mut client, "repl_backlog_histlen") < 2 << 20);
     assert!(most < 40 << 20, "{most} bytes of 60 MB");
     replica.signal("CONT").expect("a signal");
+    compare(&primary, &replica);
+    assert_eq!(figure(&mut client, "sync_full"), 1);
+}
+
+/// A replica that reads nothing for a while, without a file: the stream for it goes to a spool, which is gone when it has it.
+#[test]
+fn issue_17_a_slow_replica_has_its_stream_spooled() {
+    let folder = Folder::new("spool");
+    let (primary, replica) = (primary_in(&folder, &["save \"\""]), peer());
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    replica.signal("STOP").expect("a signal");
+    let mut client = primary.client();
+    let mut most = 0;
+    for _ in 0..16 {
+        write_much(&primary, 500);
+        most = most.max(figure(&mut client, "repl_backlog_histlen"));
+    }
+    assert!(figure(&mut client, "repl_spool_bytes") > 30 << 20, "80 MB were written, and sockets take a few");
+    assert!(most < 40 << 20, "{most} bytes in memory");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "its files have no name");
+    replica.signal("CONT").expect("a signal");
+    under_load(&primary, || compare_offsets(&primary, &replica));
+    compare(&primary, &replica);
+    until("the spool is gone", || figure(&mut client, "repl_spool_bytes") == 0);
+    assert_eq!(figure(&mut client, "sync_full"), 1);
+    // A replica that gets its data set meanwhile.
+    assert_eq!(replica.client().cmd("REPLICAOF NO ONE").text(), "OK");
+    until("it has left", || figure(&mut client, "connected_slaves") == 0);
+    assert_eq!(
+        replica.client().cmd("CONFIG SET key-load-delay 20000 loading-process-events-interval-bytes 1024").text(),
+        "OK"
+    );
+    (0..200).for_each(|n| set(&mut client, &format!("slow:{n}"), &[b'v'; 20_000]));
+    set(&mut client, "new", b"history");
+    replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    until("it loads", || figure(&mut client, "sync_full") == 2);
+    (0..10).for_each(|_| write_much(&primary, 500));
+    assert!(figure(&mut client, "repl_spool_bytes") > 10 << 20);
+    assert_eq!(replica.client().cmd("CONFIG SET key-load-delay 0").text(), "OK");
+    compare(&primary, &replica);
+    until("the spool is gone", || figure(&mut client, "repl_spool_bytes") == 0);
+    assert_eq!(figure(&mut client, "sync_full"), 2);
+}
+
+/// A spool has a bound: a replica that would need more is disconnected, and nothing is kept for it.
+#[test]
+fn issue_17_a_replica_that_is_too_slow_for_the_spool_is_disconnected() {
+    let (primary, replica) = (primary(&["repl-spool-size 20mb"]), peer());
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    replica.signal("STOP").expect("a signal");
+    let mut client = primary.client();
+    until("it is given up", || {
+        write_much(&primary, 500);
+        figure(&mut client, "connected_slaves") == 0
+    });
+    write_much(&primary, 1);
+    until("nothing is kept for it", || {
+        figure(&mut client, "repl_spool_bytes") == 0 && figure(&mut client, "repl_backlog_histlen") < 3 << 20
+    });
+    assert!(primary.log().contains("behind by more than repl-spool-size"), "{}", primary.log());
+    replica.signal("CONT").expect("a signal");
+    compare(&primary, &replica);
+    assert_eq!(figure(&mut client, "sync_full"), 2);
+}
+
+/// A replica whose file is slower than its link reads no more than memory may hold, and goes on when the file does.
+#[test]
+fn issue_17_a_replica_waits_for_its_file() {
+    let folder = Folder::new("waits");
+    let limited = ["bash", "-c", "trap '' XFSZ; ulimit -S -f 64; exec \"$@\"", "_"];
+    let launch = Launch::varve().config(format!("dir {}", folder.path().display())).config("appendonly yes");
+    let (primary, replica) = (primary(&[]), launch.under(limited).start().expect("a server"));
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    (0..24).for_each(|_| write_much(&primary, 500));
+    let mut client = primary.client();
+    until("most of it waits at the primary", || figure(&mut client, "repl_spool_bytes") > 10 << 20);
+    let [all, has] = [(&primary, "master_repl_offset"), (&replica, "slave_repl_offset")]
+        .map(|(server, name)| figure(&mut server.client(), name));
+    assert!(all > 110 << 20 && has < 90 << 20, "{has} of {all} bytes, of which a file has 64 KB");
+    let pid = replica.pid().to_string();
+    let room = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:unlimited"]).status();
+    assert!(room.expect("util-linux").success(), "prlimit");
     compare(&primary, &replica);
     assert_eq!(figure(&mut client, "sync_full"), 1);
 }

@@ -11,6 +11,8 @@ pub(crate) struct ReplicationSettings {
     pub(crate) backlog_ttl_s: u64,
     /// Bytes of increments of the append-only file that stay for them when a rewrite has replaced these, and the seconds for which
     /// they stay.
+    /// Bytes of the stream on disk, at most, for replicas that are behind by more than memory is to hold; 0: memory holds it.
+    pub(crate) spool_bytes: u64,
     pub(crate) history_bytes: u64,
     pub(crate) history_s: u64,
     /// Data sets are sent while they are written; the seconds for which other replicas that could share one are waited for, and
@@ -41,6 +43,7 @@ impl ReplicationSettings {
         ReplicationSettings {
             backlog_bytes: values.number("repl-backlog-size"),
             backlog_ttl_s: values.number("repl-backlog-ttl"),
+            spool_bytes: values.number("repl-spool-size"),
             history_bytes: values.number("repl-history-size"),
             history_s: values.number("repl-history-ttl"),
             diskless: values.yes("repl-diskless-sync"),

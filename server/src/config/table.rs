@@ -333,6 +333,8 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     // How much of the append-only file stays for replicas that were away.
     memory("repl-history-size", "1073741824", 0, BYTES).hidden().live(),
     int("repl-history-ttl", "3600", 0, I64).hidden().live(),
+    // The stream for slow replicas, on disk.
+    memory("repl-spool-size", "8589934592", 0, BYTES).hidden().live(),
     // Scripts: their memory; functions of Lua that Debian's redis-server keeps back.
     memory("script-memory-limit", "268435456", 4 * MIB, BYTES).fixed().hidden().live(),
     flag("lua-enable-deprecated-api", "no").fixed().hidden().live(),

@@ -155,7 +155,7 @@ impl Effects for Running<'_> {
             self.0.store().set_following(true, config.replica.ignores_limit);
         }
         aof::follow_config(self.0, &config);
-        self.0.replication().set_backlog_size(config.replication.backlog_bytes);
+        self.0.replication().set_sizes(config.replication.backlog_bytes, config.replication.spool_bytes);
         // Writes may depend on it from now on.
         self.0.replication().replicas().count_good(Now::read().steady_ms, config.replication.lag_ms());
         self.0.send_all(|| Message::Refresh);

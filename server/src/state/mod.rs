@@ -155,7 +155,8 @@ impl ServerState {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         assert!(!workers.is_empty(), "somebody must serve");
         let replication = Replication::new(stream_id, workers.len());
-        replication.set_backlog_size(config.snapshot().replication.backlog_bytes);
+        let sizes = &config.snapshot().replication;
+        replication.set_sizes(sizes.backlog_bytes, sizes.spool_bytes);
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
         store.set_observer(tracking.clone());
         let scripts = config.snapshot().scripts;

@@ -49,10 +49,10 @@ impl Core {
         }
     }
 
-    /// Bytes of the stream that a replica has not been sent; 0 for other connections.
+    /// Bytes of the stream in memory that a replica has not been sent; 0 for other connections.
     pub(super) fn stream_behind(&self, id: ConnId) -> usize {
         let Some(following) = self.conns[id].following() else { return 0 };
-        self.state.persist().aof.journal().end().saturating_sub(following.shared.cursor()) as usize
+        self.state.replication().held_for(&following.shared, self.state.persist().aof.journal().end()) as usize
     }
 
     /// A connection waits for copies from now on. They may have come about meanwhile.
@@ -124,6 +124,7 @@ impl Core {
         let conn = &self.conns[id];
         let Some(following) = conn.following() else { return };
         self.state.replication().replicas().remove(&following.shared);
+        self.state.replication().trim_spool();
         let who = conn.who();
         self.following.0.retain(|other| *other != who);
         let now = following.shared.now();

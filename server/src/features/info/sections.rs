@@ -316,6 +316,7 @@ pub(super) fn replication(facts: &Facts, out: &mut Lines) {
     out.put("repl_backlog_size", settings.backlog_bytes);
     out.put("repl_backlog_first_byte_offset", replication.backlog_first);
     out.put("repl_backlog_histlen", replication.backlog_bytes);
+    out.put("repl_spool_bytes", replication.spool_bytes);
 }
 
 pub(super) fn cpu(facts: &Facts, out: &mut Lines) {

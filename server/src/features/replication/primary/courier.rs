@@ -1,11 +1,12 @@
 //! The part of the stream that lies in files, for one replica: a thread reads it, so that no worker waits for a disk.
 //!
 //! ```text
-//!   increments of the file --courier: reads, sifts--> some parts --> the replica's worker sends them
+//!   increments of the append-only file --reads, sifts--+
+//!   the spool -------------------------reads-----------+--> some parts --> the replica's worker sends them
 //!     near the end of the stream: the backlog has the rest, and keeps it from here on; the courier ends
 //! ```
-//! The offset from which on it still needs files is known to all (`Replica::filed`): they stay until then. Not here: which
-//! files there are (`state/past.rs`).
+//! The place from which on it still needs files is known to all (`Replica::filed`, `Replica::spooled`): they stay until
+//! then. Not here: which files there are (`state/past.rs`, `state/spool.rs`).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -31,23 +32,31 @@ const STEP: Duration = Duration::from_millis(5);
 /// Bytes of the stream, or why there are no more.
 pub(crate) type Part = Result<Vec<u8>, String>;
 
-/// Starts a courier for a replica that has the stream up to this offset.
+/// Starts a courier for a replica that needs the stream out of files or out of the spool.
 ///
 /// # Errors
 /// The system gives no thread.
-pub(super) fn start(state: &Arc<ServerState>, replica: &Arc<Replica>, offset: u64) -> io::Result<Receiver<Part>> {
+pub(super) fn start(state: &Arc<ServerState>, replica: &Arc<Replica>) -> io::Result<Receiver<Part>> {
     let (sender, parts) = sync_channel(PARTS_AHEAD);
     let (state, replica) = (Arc::clone(state), Arc::clone(replica));
     let past = state.replication().past();
     std::thread::Builder::new().name("courier".to_owned()).spawn(move || {
         let mut courier = Courier { state: &state, replica: &replica, past: &past, parts: sender };
-        if let Err(why) = courier.run(offset) {
+        let ran = match (replica.filed(), replica.spooled()) {
+            (u64::MAX, position) => courier.run_spool(position),
+            (offset, _) => courier.run(offset),
+        };
+        if let Err(why) = ran {
             let _ = courier.parts.send(Err(why));
         }
         drop(courier);
         stream::wake(&state);
     })?;
     Ok(parts)
+}
+
+fn gone() -> String {
+    "what it is to be sent next is in no file any more".to_owned()
 }
 
 struct Courier<'c> {
@@ -60,7 +69,6 @@ struct Courier<'c> {
 impl Courier<'_> {
     /// Reads from this offset on, until the backlog has the rest or the replica has gone.
     fn run(&mut self, mut offset: u64) -> Result<(), String> {
-        let gone = || "what it is to be sent next is in no file any more".to_owned();
         let mark = self.past.before(offset).ok_or_else(gone)?;
         let (mut sieve, mut seq, mut at) = (Sieve::default(), mark.seq, mark.at);
         let mut file = None;
@@ -90,8 +98,13 @@ impl Courier<'_> {
             let end = sieve.offset().unwrap_or(mark.offset);
             let news = end.saturating_sub(offset).min(out.len() as u64) as usize;
             out.drain(..out.len() - news);
-            if !out.is_empty() && !self.hand_on(std::mem::take(&mut out), end) {
-                return Ok(());
+            if !out.is_empty() {
+                let is_there = self.parts.send(Ok(std::mem::take(&mut out))).is_ok();
+                self.replica.set_filed(end);
+                stream::wake(self.state);
+                if !is_there {
+                    return Ok(());
+                }
             }
             offset = offset.max(end);
             sifted.map_err(|fault| format!("its file cannot be read on: {fault:?}"))?;
@@ -101,12 +114,32 @@ impl Courier<'_> {
         }
     }
 
-    /// Has the worker send bytes, up to this offset; false if the replica has gone.
-    fn hand_on(&self, part: Vec<u8>, end: u64) -> bool {
-        let is_there = self.parts.send(Ok(part)).is_ok();
-        self.replica.set_filed(end);
-        stream::wake(self.state);
-        is_there
+    /// Reads the spool from this position on, until the backlog has the rest or the replica has gone.
+    fn run_spool(&mut self, mut position: u64) -> Result<(), String> {
+        let replication = self.state.replication();
+        loop {
+            let Some(file) = replication.spool().file_at(position) else {
+                if replication.keep_from_position(self.replica, position) {
+                    self.replica.set_spooled(u64::MAX);
+                    replication.trim_spool();
+                    return Ok(());
+                }
+                // Bytes that the backlog had may have come here in between.
+                if !replication.replicas().has(self.replica) || replication.spool().file_at(position).is_none() {
+                    return Err(gone());
+                }
+                continue;
+            };
+            let mut part = vec![0; PART_BYTES];
+            let count = file.read(position, &mut part).map_err(|error| error_text(&error))?;
+            part.truncate(count);
+            if self.parts.send(Ok(part)).is_err() {
+                return Ok(());
+            }
+            position += count as u64;
+            self.replica.set_spooled(position);
+            stream::wake(self.state);
+        }
     }
 
     /// True if the backlog has all behind this offset, which it keeps from now on; or if nobody wants it any more.

@@ -4,7 +4,8 @@
 //!   WaitsForWalk   nothing
 //!   InWalk         +FULLRESYNC id offset, once
 //!   Gets           the same, $length, the file in parts; or $EOF:mark, the file as far as it is written .., the mark
-//!   Online         the stream from the cursor on, in parts; without a cursor out of files, until the backlog has the rest
+//!   Online         the stream from the cursor on, in parts; without a cursor out of files or the spool, until the backlog has
+//!                  the rest
 //! ```
 //! Not here: sockets (`worker/replicas.rs`).
 
@@ -106,7 +107,7 @@ fn end_file(following: &mut Following, file: &SyncFile, out: &mut Reply, now_ms:
 fn send_filed(state: &Arc<ServerState>, following: &mut Following, out: &mut Reply) -> Result<(), Ends> {
     let shared = &following.shared;
     if following.parts.is_none() {
-        let started = courier::start(state, shared, shared.filed());
+        let started = courier::start(state, shared);
         following.parts = Some(started.map_err(|error| Ends(format!("its thread: {}", error_text(&error))))?);
     }
     match following.parts.as_ref().map(Receiver::try_recv) {
@@ -123,11 +124,15 @@ fn send_filed(state: &Arc<ServerState>, following: &mut Following, out: &mut Rep
 
 /// The next part of the stream.
 fn send_stream(state: &Arc<ServerState>, following: &mut Following, out: &mut Reply) -> Result<(), Ends> {
-    if following.shared.filed() != u64::MAX || following.parts.is_some() {
+    let shared = &following.shared;
+    if shared.filed() != u64::MAX || shared.spooled() != u64::MAX || following.parts.is_some() {
         return send_filed(state, following, out);
     }
-    let cursor = following.shared.cursor();
+    let cursor = shared.cursor();
     let Some(parts) = state.replication().backlog().read(cursor, STREAM_BYTES) else {
+        if state.replication().leave_to_spool(shared) {
+            return send_filed(state, following, out);
+        }
         return Err(Ends("what it is to be sent next is not there any more".to_owned()));
     };
     let mut sent = 0;

@@ -193,7 +193,7 @@ fn resolve(thread: &Thread, primary: &Address, until: Instant) -> Result<Receive
                     Some(context) => {
                         let mut last = io::Error::from(ErrorKind::NotFound);
                         for address in addresses {
-                            match Outgoing::connect_tls(address, source, until, Arc::clone(&context)) {
+                            match Outgoing::connect_tls((&host, address), source, until, Arc::clone(&context)) {
                                 Ok(stream) => return Ok(Opened::Connected(Box::new(stream))),
                                 Err(error) => last = error,
                             }

@@ -24,6 +24,8 @@ use crate::system::{error_text, random};
 
 /// How often the primary is told how far this server is.
 const ACK_EVERY: Duration = Duration::from_secs(1);
+/// How long the link waits at a time for a file that is behind.
+const FILE_LOOK: Duration = Duration::from_millis(20);
 /// How long the end of a link waits for the lanes at a time.
 const FINISH_LOOK: Duration = Duration::from_millis(20);
 
@@ -123,6 +125,11 @@ impl Stream {
             thread.look_at_goal()?;
             let until_ack = ACK_EVERY.saturating_sub(self.acked.elapsed());
             if !replica.applier.wait_for_room_within(until_ack) {
+                continue;
+            }
+            // Memory holds what the file has not taken: the primary keeps what comes next, and knows bounds for it.
+            if state.persist().aof.journal().is_full() {
+                thread.wait(FILE_LOOK.min(until_ack))?;
                 continue;
             }
             let count = line.read_some()?;

@@ -66,8 +66,9 @@ impl Backlog {
         *self.0.lock() = Inner { first: at, end: at, ..Inner::default() };
     }
 
-    /// Takes chunks of the journal up to position `end`. Keeps the last `size` bytes, and all from position `needed` on.
-    pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64, size: u64, needed: u64) {
+    /// Takes chunks of the journal up to position `end`. Keeps the last `size` bytes, and all from the position on that `needed`
+    /// gives, which is asked while nobody else looks: whoever has said before that it needs something then finds it here.
+    pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64, size: u64, needed: impl FnOnce() -> u64) {
         let mut inner = self.0.lock();
         let mut at = end - chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
         for chunk in chunks {
@@ -79,7 +80,22 @@ impl Backlog {
             at = next;
         }
         inner.end = inner.end.max(end);
-        inner.trim(size, needed);
+        inner.trim(size, needed());
+    }
+
+    /// The oldest chunk and its position, if more than `most` bytes lie behind it: somebody needs it still.
+    pub(crate) fn oldest_beyond(&self, most: u64) -> Option<(u64, Arc<Chunk>)> {
+        let inner = self.0.lock();
+        let front = inner.pieces.front().filter(|front| inner.end - front.end() > most)?;
+        Some((front.at, Arc::clone(&front.chunk)))
+    }
+
+    /// Lets go of the oldest chunk, which begins at this position: it lies elsewhere now.
+    pub(crate) fn let_oldest_go(&self, at: u64) {
+        let mut inner = self.0.lock();
+        if inner.pieces.front().is_some_and(|front| front.at == at) {
+            inner.pop();
+        }
     }
 
     /// The positions of its first byte, and behind its last one.
@@ -140,10 +156,14 @@ impl Inner {
             && front.end() <= needed
             && (self.end - front.end() >= size || front.chunk.pinned_bytes() > 0)
         {
-            let piece = self.pieces.pop_front().expect("it is at the front");
-            self.held_bytes -= piece.chunk.len() - piece.chunk.pinned_bytes();
-            self.first = piece.end();
+            self.pop();
         }
+    }
+
+    fn pop(&mut self) {
+        let piece = self.pieces.pop_front().expect("it is at the front");
+        self.held_bytes -= piece.chunk.len() - piece.chunk.pinned_bytes();
+        self.first = piece.end();
     }
 }
 
@@ -164,25 +184,41 @@ mod tests {
     fn it_keeps_its_size_and_what_is_needed() {
         let backlog = Backlog::default();
         backlog.begin(100);
-        backlog.put(&[chunk(b'a', 90), chunk(b'b', 20)], 120, 1000, u64::MAX);
+        backlog.put(&[chunk(b'a', 90), chunk(b'b', 20)], 120, 1000, || u64::MAX);
         assert_eq!(backlog.bounds(), (100, 120));
         assert_eq!(read(&backlog, 100), [b'b'; 20], "what came before it began is not kept");
         assert!(backlog.read(99, 1).is_none());
         let long = chunk(b'c', JOIN_BYTES);
-        backlog.put(std::slice::from_ref(&long), 120 + JOIN_BYTES as u64, 1000, 110);
+        backlog.put(std::slice::from_ref(&long), 120 + JOIN_BYTES as u64, 1000, || 110);
         assert_eq!(backlog.bounds().0, 100, "somebody is at 110");
         assert_eq!(Arc::strong_count(&long), 2, "it is not copied");
-        backlog.put(&[chunk(b'd', 10)], 130 + JOIN_BYTES as u64, 1000, u64::MAX);
+        backlog.put(&[chunk(b'd', 10)], 130 + JOIN_BYTES as u64, 1000, || u64::MAX);
         assert_eq!(backlog.bounds().0, 120, "whole pieces go");
         assert_eq!(backlog.held_bytes(), JOIN_BYTES + 10);
         assert_eq!(read(&backlog, 119 + JOIN_BYTES as u64), b"cdddddddddd");
     }
 
     #[test]
+    fn issue_17_what_lies_too_far_back_can_go_elsewhere() {
+        let backlog = Backlog::default();
+        for n in 0..10 {
+            backlog.put(&[chunk(b'0' + n as u8, JOIN_BYTES)], (n + 1) * JOIN_BYTES as u64, 0, || 5);
+        }
+        let most = 8 * JOIN_BYTES as u64;
+        let (at, oldest) = backlog.oldest_beyond(most).expect("nine lie behind it");
+        assert_eq!((at, oldest.len()), (0, JOIN_BYTES));
+        backlog.let_oldest_go(1);
+        assert_eq!(backlog.bounds().0, 0, "another one has that position");
+        backlog.let_oldest_go(at);
+        assert_eq!((backlog.bounds().0, backlog.held_bytes()), (JOIN_BYTES as u64, 9 * JOIN_BYTES));
+        assert!(backlog.oldest_beyond(most).is_none(), "eight lie behind the next one");
+    }
+
+    #[test]
     fn short_pieces_lie_in_one() {
         let backlog = Backlog::default();
         for n in 0..3000_u64 {
-            backlog.put(&[chunk(b'0' + (n % 10) as u8, 10)], (n + 1) * 10, 100_000, u64::MAX);
+            backlog.put(&[chunk(b'0' + (n % 10) as u8, 10)], (n + 1) * 10, 100_000, || u64::MAX);
         }
         let whole = read(&backlog, 0);
         assert_eq!(whole.len(), 30_000);
@@ -190,7 +226,7 @@ mod tests {
         assert!(backlog.0.lock().pieces.len() <= 2, "two of {JOIN_BYTES} bytes");
         let parts = backlog.read(5, 20).expect("it is there");
         assert_eq!(parts.iter().map(|part| part.as_ref().len()).sum::<usize>(), 20);
-        backlog.put(&[chunk(b'x', 10)], 30_010, 100_000, u64::MAX);
+        backlog.put(&[chunk(b'x', 10)], 30_010, 100_000, || u64::MAX);
         assert_eq!(parts[0].as_ref(), &whole[5..25], "a part that is being sent stays as it is");
         assert_eq!(read(&backlog, 29_999), b"9xxxxxxxxxx");
     }

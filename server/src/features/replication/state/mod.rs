@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   journal --its thread: put--> backlog --each replica's worker--> sockets
+//!                                   |  needed, and too much for memory: spool, unless the append-only file has it
 //!   ids: which history, at what offset      past: where it is in files      replicas: where each one is
 //!   peer: what a connection has said        replica: the primary that this server follows, if it does
 //! ```
@@ -14,6 +15,7 @@ pub(crate) mod past;
 pub(crate) mod peer;
 pub(crate) mod replica;
 pub(crate) mod replicas;
+pub(crate) mod spool;
 pub(crate) mod waiters;
 pub(crate) mod watchers;
 
@@ -30,10 +32,13 @@ use ids::{History, Ids};
 use past::Past;
 use replica::{Address, LinkFacts};
 use replicas::{Replica, ReplicaNow, Replicas, Stage, SyncFile};
+use spool::Spool;
 use waiters::Waiters;
 use watchers::Watchers;
 
-/// Bytes beyond `repl-backlog-size` that a slow replica may hold in memory where files have them as well.
+use crate::system::error_text;
+
+/// Bytes beyond `repl-backlog-size` that a slow replica may hold in memory: what lies further back is in files or goes there.
 const BEHIND_BYTES_MAX: u64 = 16 << 20;
 
 /// See the module's picture.
@@ -42,6 +47,7 @@ pub(crate) struct Replication {
     ids: Ids,
     replica: replica::Replica,
     backlog: Backlog,
+    spool: Spool,
     /// The part of the stream that the append-only file has.
     past: Mutex<Arc<Past>>,
     replicas: Replicas,
@@ -54,6 +60,8 @@ pub(crate) struct Replication {
     is_kept: AtomicBool,
     /// `repl-backlog-size`.
     backlog_size: AtomicU64,
+    /// `repl-spool-size`.
+    spool_size: AtomicU64,
     /// Since when there is no replica, milliseconds of the steady clock; 0 while there is one, or no stream is kept.
     alone_since_ms: AtomicU64,
     /// When what is due each second was last done, and when PING was last said; milliseconds of the steady clock.
@@ -87,6 +95,8 @@ pub(crate) struct ReplicationFacts {
     pub(crate) backlog_bytes: u64,
     /// Memory of the backlog.
     pub(crate) backlog_held_bytes: u64,
+    /// Bytes of the stream that lie in the spool.
+    pub(crate) spool_bytes: u64,
     /// When the figures were taken, milliseconds of the steady clock.
     pub(crate) now_ms: i64,
     /// In the order in which they came.
@@ -107,6 +117,7 @@ impl Replication {
             ids: Ids::new(id),
             replica: replica::Replica::new(workers),
             backlog: Backlog::default(),
+            spool: Spool::default(),
             past: Mutex::default(),
             replicas: Replicas::new(workers),
             waiters: Waiters::default(),
@@ -115,6 +126,7 @@ impl Replication {
             asked_at: AtomicU64::new(0),
             is_kept: AtomicBool::new(false),
             backlog_size: AtomicU64::new(0),
+            spool_size: AtomicU64::new(0),
             alone_since_ms: AtomicU64::new(0),
             looked_ms: AtomicI64::new(0),
             pinged_ms: AtomicI64::new(0),
@@ -136,6 +148,11 @@ impl Replication {
     /// The end of the stream that is in memory.
     pub(crate) fn backlog(&self) -> &Backlog {
         &self.backlog
+    }
+
+    /// The part of the stream that lies in files since memory is not to hold it.
+    pub(crate) fn spool(&self) -> &Spool {
+        &self.spool
     }
 
     /// The part of the stream that the append-only file has; nothing while none is kept.
@@ -179,9 +196,10 @@ impl Replication {
         self.is_kept.load(Ordering::Relaxed)
     }
 
-    /// The setting has this value.
-    pub(crate) fn set_backlog_size(&self, bytes: u64) {
-        self.backlog_size.store(bytes, Ordering::Relaxed);
+    /// The settings of the backlog and of the spool have these values, in bytes.
+    pub(crate) fn set_sizes(&self, backlog: u64, spool: u64) {
+        self.backlog_size.store(backlog, Ordering::Relaxed);
+        self.spool_size.store(spool, Ordering::Relaxed);
     }
 
     /// Bytes of the backlog that count against `maxmemory`: what slow replicas need beyond its size is bounded by their own
@@ -196,28 +214,28 @@ impl Replication {
     /// The stream is kept from this position of the journal on, as another history. The gate is held alone.
     pub(crate) fn begin(&self, id: String, at: u64) {
         self.ids.begin(id, at);
-        self.backlog.begin(at);
+        self.begin_at(at);
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
     /// The history of before the start goes on from this position of the journal on, under this id.
     pub(crate) fn carry_on(&self, id: String, carried: &StreamPlace, at: u64) {
         self.ids.carry_on(id, carried, at);
-        self.backlog.begin(at);
+        self.begin_at(at);
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
     /// The history of before the start, which is a primary's, goes on from this position of the journal on.
     pub(crate) fn carry_on_following(&self, carried: &StreamPlace, at: u64) {
         self.ids.carry_on_following(carried, at);
-        self.backlog.begin(at);
+        self.begin_at(at);
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
     /// The stream is kept from this position of the journal on, as the primary's that is followed. The gate is held alone.
     pub(crate) fn begin_following(&self, at: u64) {
         self.ids.count(at);
-        self.backlog.begin(at);
+        self.begin_at(at);
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
@@ -225,13 +243,59 @@ impl Replication {
     pub(crate) fn end(&self, id: String, at: u64) {
         self.is_kept.store(false, Ordering::Relaxed);
         self.ids.rest(id, at);
-        self.backlog.begin(at);
+        self.begin_at(at);
         self.alone_since_ms.store(0, Ordering::Relaxed);
+    }
+
+    fn begin_at(&self, at: u64) {
+        self.backlog.begin(at);
+        self.spool.let_go(u64::MAX);
     }
 
     /// Takes what the journal's thread has taken.
     pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64) {
-        self.backlog.put(chunks, end, self.backlog_size.load(Ordering::Relaxed), self.replicas.needed());
+        let size = self.backlog_size.load(Ordering::Relaxed);
+        self.backlog.put(chunks, end, size, || self.replicas.needed());
+        self.trim_spool();
+        self.spill(size + BEHIND_BYTES_MAX);
+    }
+
+    /// Lets go of what no replica needs of the spool any more.
+    pub(crate) fn trim_spool(&self) {
+        if self.spool.bytes() > 0 {
+            self.spool.let_go(self.replicas.needed());
+        }
+    }
+
+    /// Has all but the last `most` bytes of the backlog lie in the spool, if its size is not 0. Called by the thread that puts.
+    fn spill(&self, most: u64) {
+        let spool_size = self.spool_size.load(Ordering::Relaxed);
+        while let Some((at, chunk)) = self.backlog.oldest_beyond(most).filter(|_| spool_size > 0) {
+            let spooled = self.spool.bytes();
+            if spooled == 0 && self.past().before(self.ids.offset(at)).is_some() {
+                // Its replicas will be sent it out of the append-only file.
+                return;
+            }
+            let end = at + chunk.len() as u64;
+            let fits = spooled + chunk.len() as u64 <= spool_size;
+            let put = || self.spool.append(&std::env::current_dir()?, at, &chunk);
+            match fits.then(put) {
+                Some(Ok(())) => self.backlog.let_oldest_go(at),
+                None => return self.end_spool(end, "it is behind by more than repl-spool-size"),
+                Some(Err(error)) => {
+                    tracing::warn!("Writing the stream for slow replicas: {}", error_text(&error));
+                    return self.end_spool(end, "the part of the stream that it needs cannot be kept on disk");
+                }
+            }
+        }
+    }
+
+    /// The connections of replicas end that need something in front of this position, and what only they needed goes.
+    #[cold]
+    fn end_spool(&self, position: u64, why: &'static str) {
+        tracing::warn!("Disconnecting a replica: {why}");
+        self.replicas.end_before(position, why);
+        self.trim_spool();
     }
 
     /// For how long the stream has been kept for nobody, in milliseconds.
@@ -265,7 +329,11 @@ impl Replication {
 
     /// Has the backlog keep the bytes behind this offset for a replica, if it has them; false if not.
     pub(crate) fn keep_from(&self, replica: &Replica, offset: u64) -> bool {
-        let Some(position) = self.ids.position(offset as i64) else { return false };
+        self.ids.position(offset as i64).is_some_and(|position| self.keep_from_position(replica, position))
+    }
+
+    /// Has the backlog keep the bytes from this position on for a replica, if it has them; false if not.
+    pub(crate) fn keep_from_position(&self, replica: &Replica, position: u64) -> bool {
         replica.set_cursor(position);
         // The bytes stay from here on, if they are still there.
         let has = self.backlog.bounds().0 <= position;
@@ -290,6 +358,23 @@ impl Replication {
             Some(_) => replica.set_cursor(u64::MAX),
             None => replica.set_filed(u64::MAX),
         }
+    }
+
+    /// A replica whose next byte is not in memory any more gets its bytes out of the spool from now on, if that has them;
+    /// false if not.
+    pub(crate) fn leave_to_spool(&self, replica: &Replica) -> bool {
+        let cursor = replica.cursor();
+        let has = self.spool.file_at(cursor).is_some();
+        if has {
+            replica.set_spooled(cursor);
+            replica.set_cursor(u64::MAX);
+        }
+        has
+    }
+
+    /// Bytes of the stream up to `end` that lie in memory for a replica.
+    pub(crate) fn held_for(&self, replica: &Replica, end: u64) -> u64 {
+        end.saturating_sub(replica.cursor().max(self.backlog.bounds().0))
     }
 
     /// The instant of a data set, at this position: replicas that wait get it.
@@ -341,6 +426,7 @@ impl Replication {
             backlog_first: if is_kept { self.ids.offset(first) + 1 } else { 0 },
             backlog_bytes: if is_kept { last - first } else { 0 },
             backlog_held_bytes: self.backlog.held_bytes() as u64,
+            spool_bytes: self.spool.bytes(),
             now_ms,
             replicas: self.replicas.all().iter().map(|replica| replica.now().clone()).collect(),
             handing: self.failover.stage(),

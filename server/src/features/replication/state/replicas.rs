@@ -7,7 +7,7 @@
 //! ```
 //! A replica's worker sends it what its stage says (`worker/replicas.rs`), and is woken when there is more. The cursor is the
 //! position of the stream that it is sent next: the backlog keeps all from there on. One that is far behind has no cursor: it
-//! is sent the stream out of files, up to where the backlog has it (`primary/courier.rs`). Not here: bytes.
+//! is sent the stream out of files or the spool, up to where the backlog has it (`primary/courier.rs`). Not here: bytes.
 
 use std::fs::File;
 use std::io;
@@ -113,6 +113,8 @@ pub(crate) struct Replica {
     cursor: AtomicU64,
     /// The offset of the stream from which on it needs files; `u64::MAX` if it needs none.
     filed: AtomicU64,
+    /// The position of the stream from which on it needs the spool; `u64::MAX` if it does not.
+    spooled: AtomicU64,
     now: Mutex<ReplicaNow>,
 }
 
@@ -150,6 +152,7 @@ impl Replica {
             takes_mark,
             cursor: AtomicU64::new(u64::MAX),
             filed: AtomicU64::new(u64::MAX),
+            spooled: AtomicU64::new(u64::MAX),
             now: Mutex::new(now),
         }
     }
@@ -179,6 +182,30 @@ impl Replica {
     /// The stream from this offset on is needed out of files; `u64::MAX`: none of it is.
     pub(crate) fn set_filed(&self, offset: u64) {
         self.filed.store(offset, Ordering::Release);
+    }
+
+    /// The position of the stream from which on it needs the spool; `u64::MAX` if it does not.
+    pub(crate) fn spooled(&self) -> u64 {
+        self.spooled.load(Ordering::Acquire)
+    }
+
+    /// The stream from this position on is needed out of the spool; `u64::MAX`: none of it is.
+    pub(crate) fn set_spooled(&self, position: u64) {
+        self.spooled.store(position, Ordering::Release);
+    }
+
+    /// The position from which on it needs the stream out of memory or the spool; `u64::MAX` if it needs neither.
+    fn needed(&self) -> u64 {
+        // Whoever leaves memory for the spool says so first: one of the two is seen.
+        let cursor = self.cursor();
+        cursor.min(self.spooled())
+    }
+
+    /// Its connection ends, and it needs nothing more.
+    pub(crate) fn end(&self, why: &'static str) {
+        self.now().stage = Stage::Ends(why);
+        self.set_spooled(u64::MAX);
+        self.set_cursor(u64::MAX);
     }
 }
 
@@ -237,7 +264,12 @@ impl Replicas {
 
     /// The least position that some replica needs.
     pub(crate) fn needed(&self) -> u64 {
-        self.all.lock().iter().map(|replica| replica.cursor()).min().unwrap_or(u64::MAX)
+        self.all.lock().iter().map(|replica| replica.needed()).min().unwrap_or(u64::MAX)
+    }
+
+    /// The connections of those end that need something before this position.
+    pub(crate) fn end_before(&self, position: u64, why: &'static str) {
+        self.all.lock().iter().filter(|replica| replica.needed() < position).for_each(|replica| replica.end(why));
     }
 
     /// The least offset from which on some replica needs files.

@@ -311,3 +311,50 @@ fn every_panel_of_the_dashboards_has_something_to_show() {
     assert!(panels > 30, "{panels} panels");
     assert_eq!(query("redis_up").split("=>").nth(1).map(|value| value.trim().starts_with('1')), Some(true));
 }
+
+/// Names of keys and arguments of slow commands are shown to whoever sees them elsewhere too, and wrong passwords are in
+/// ACL LOG.
+#[test]
+fn issue_16_names_are_shown_to_those_who_may_see_them() {
+    let (server, port) = server();
+    let mut client = server.client();
+    let page = |login: &str| {
+        let words = format!("GET /detail.json HTTP/1.0\r\nHost: localhost:{port}\r\n{login}\r\n");
+        let answer = send(port, words.as_bytes());
+        (answer.split(' ').nth(1).unwrap_or_default().to_owned(), answer.contains("hidden-value"))
+    };
+    let basic = |words: &str| format!("Authorization: Basic {words}\r\n");
+    client.cmd("CONFIG SET slowlog-log-slower-than 0");
+    client.cmd("SET hidden-key hidden-value");
+    client.cmd("CONFIG SET slowlog-log-slower-than -1");
+    for rule in [
+        "figures on >p resetkeys +info",
+        "slow on >p ~a* +info +slowlog",
+        "all on >p ~* +info +slowlog",
+        "none on >p ~* +@all -info",
+    ] {
+        assert_eq!(client.cmd(&format!("ACL SETUSER {rule}")).text(), "OK");
+    }
+    let ok = |shows: bool| ("200".to_owned(), shows);
+    assert_eq!(page(""), ok(true), "clients need no password");
+    // figures:p, slow:p, all:p
+    assert_eq!(page(&basic("ZmlndXJlczpw")), ok(false));
+    assert_eq!(page(&basic("c2xvdzpw")), ok(false), "it may not read all keys");
+    assert_eq!(page(&basic("YWxsOnA=")), ok(true));
+    // none:p and all:q
+    let refused = ("401".to_owned(), false);
+    assert_eq!(page(&basic("bm9uZTpw")), refused);
+    assert_eq!(client.cmd("ACL LOG").elements().map(<[_]>::len), Some(0), "its password is right");
+    assert_eq!(page(&basic("YWxsOnE=")), refused);
+    let log = client.cmd("ACL LOG");
+    let entry = &log.elements().expect("entries")[0];
+    let words: Vec<String> = entry.elements().expect("an entry").iter().map(|word| word.text()).collect();
+    assert!(["auth", "all"].iter().all(|word| words.iter().any(|other| other == word)), "{words:?}");
+    assert!(client.cmd("INFO stats").text().contains("acl_access_denied_auth:1\r\n"));
+    // A default user that is switched off lets nobody in, whatever password it would need.
+    let mut admin = server.client();
+    assert_eq!(admin.cmd("ACL SETUSER boss on nopass ~* &* +@all").text(), "OK");
+    assert_eq!(admin.cmd("AUTH boss x").text(), "OK");
+    assert_eq!(admin.cmd("ACL SETUSER default off").text(), "OK");
+    assert_eq!(page(""), ok(false));
+}

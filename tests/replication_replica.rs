@@ -13,7 +13,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use varve_testkit::client::encode;
-use varve_testkit::{Launch, RespValue, Server, seed};
+use varve_testkit::{Client, Launch, RespValue, Server, seed};
 use varve_tests::fill::fill;
 use varve_tests::replicas::{Folder, LIMIT, assert_equal, caught_up, field, follow, stop_following, wait};
 
@@ -77,7 +77,10 @@ fn a_replica_is_read_only_and_says_so() {
     let (primary, replica) = (peer(), varve());
     let mut client = replica.client();
     client.cmd("SET before 1");
+    let role = |client: &mut Client| client.cmd("HELLO").elements().map(|all| all[11].text());
+    assert_eq!(role(&mut client).as_deref(), Some("master"));
     follow(&replica, &primary);
+    assert_eq!(role(&mut client).as_deref(), Some("replica"));
     caught_up(&replica, &primary);
     primary.client().cmd("SET k v");
     caught_up(&replica, &primary);

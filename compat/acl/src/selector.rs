@@ -167,7 +167,8 @@ impl Selector {
         if command.is_subcommand() {
             return Err(RuleError::Deep);
         }
-        if first.is_empty() {
+        // Files have a rule a word, and a user a line.
+        if first.is_empty() || has_spaces(first) || first.iter().any(u8::is_ascii_control) {
             return Err(RuleError::Syntax);
         }
         if context.commands.subcommands(command).next().is_some() {
@@ -236,7 +237,8 @@ impl Selector {
     }
 
     fn check_channels(&self, channels: Channels, args: Args<'_>) -> Result<(), Denial> {
-        let end = if channels == Channels::Published { 2 } else { args.len() };
+        // A script may ask of a request that has too few words (`redis.acl_check_cmd`).
+        let end = if channels == Channels::Published { args.len().min(2) } else { args.len() };
         let is_pattern = channels == Channels::Patterns;
         match (1..end).find(|at| !self.may_listen(args.get(*at), is_pattern)) {
             Some(at) => Err(Denial::Channel(at)),

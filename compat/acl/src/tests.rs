@@ -154,6 +154,28 @@ fn a_user_that_may_do_everything_is_full_however_it_was_said() {
     );
 }
 
+/// A script may ask of any words, and a line of a file ends where a rule would go on.
+#[test]
+fn issue_16_short_requests_and_broken_lines_harm_nobody() {
+    let known = known();
+    let limited = user(&known, "+@all ~* resetchannels &c");
+    for (request, expected) in [
+        ("publish", Ok(())),
+        ("publish c", Ok(())),
+        ("publish d", Err(Denial::Channel(1))),
+        ("subscribe", Ok(())),
+        ("get", Ok(())),
+    ] {
+        assert_eq!(check(&known, &limited, request), expected, "{request}");
+    }
+    let context = RuleContext { commands: &known, all_channels: false };
+    let users = Users::new(b"", &context);
+    for rule in [&b"+select|0\nport 1"[..], b"+select|a b", b"+select|\x07", b"+select|\0"] {
+        assert!(users.changed(b"u", &[rule.to_vec()], &context).is_err(), "{}", rule.escape_ascii());
+    }
+    assert!(users.changed(b"u", &[b"+select|1".to_vec()], &context).is_ok());
+}
+
 #[test]
 fn a_deleted_user_is_not_the_next_one_of_its_name() {
     let known = known();

@@ -165,7 +165,9 @@ impl Loader {
     fn user(&mut self, name: &[u8], rules: &[Vec<u8>]) -> Result<(), Problem> {
         // A rule of a password is not shown: the log may be read by more people than the file.
         let refused = |what: &[u8], reason: &str| {
-            let secret = what.iter().any(|byte| matches!(byte, b'>' | b'<'));
+            // A password whose sign was forgotten looks like a word that no rule knows.
+            let is_known = what == name || what.first().is_some_and(|sign| b"~%&+-#(".contains(sign));
+            let secret = !is_known || what.iter().any(|byte| matches!(byte, b'>' | b'<'));
             let shown = if secret { "(redacted)".into() } else { String::from_utf8_lossy(what) };
             here(&format!("Error in user declaration '{shown}': {reason}"))
         };

@@ -427,6 +427,7 @@ fn users_are_declared_once_and_in_the_right_form() {
         ("user a %X~y", "Error in user declaration '%X~y': Syntax error"),
         ("user a on <secret", "Error in user declaration '(redacted)': The password you are trying to remove"),
         ("user a on (>secret)", "Error in user declaration '(redacted)': "),
+        ("user a on hunter2", "Error in user declaration '(redacted)': Syntax error"),
         ("user a ~* ~b", "Error in user declaration '~b': Adding a pattern after the * pattern"),
         ("user a #12", "Error in user declaration '#12': The password hash must be exactly 64"),
     ] {

@@ -150,7 +150,8 @@ fn greet(ctx: &mut ServerCtx<'_>) {
     out.bulk(b"mode");
     out.bulk(b"standalone");
     out.bulk(b"role");
-    out.bulk(b"master");
+    let follows = ctx.state.replication().replica().primary().is_some();
+    out.bulk(if follows { b"replica" } else { b"master" });
     out.bulk(b"modules");
     out.array(0);
 }

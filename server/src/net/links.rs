@@ -252,7 +252,7 @@ impl Links {
                 (host.as_str(), port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
             let resolved = match tls {
                 None => Resolved::Addresses(addresses),
-                Some(context) => connect_tls(&addresses, source, until, &context),
+                Some(context) => connect_tls((&host, &addresses), source, until, &context),
             };
             resolve(link, resolved);
         };
@@ -448,14 +448,14 @@ fn idle_max(link: &Link) -> Duration {
 
 /// Connects to the first of the addresses that answers.
 fn connect_tls(
-    addresses: &[SocketAddr],
+    (host, addresses): (&str, &[SocketAddr]),
     source: Option<IpAddr>,
     until: Instant,
     context: &Arc<ClientConfig>,
 ) -> Resolved {
     let mut fault = LinkFault::Refused;
     for &address in addresses {
-        match Outgoing::connect_tls(address, source, until, Arc::clone(context)) {
+        match Outgoing::connect_tls((host, address), source, until, Arc::clone(context)) {
             Ok(stream) => return Resolved::Connected(stream),
             Err(error) => {
                 tracing::warn!("Connecting to {address} by TLS: {error}");

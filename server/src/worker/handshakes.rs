@@ -24,8 +24,8 @@ use crate::errors;
 use crate::net::conn::Newcomer;
 use crate::net::stream::Stream;
 use crate::net::tls::Got;
-use crate::state::ServerState;
 use crate::state::handshakes::Handshakes;
+use crate::state::{Now, ServerState};
 use crate::system::cpus;
 
 /// Time that a handshake may take.
@@ -119,6 +119,10 @@ impl Greeter {
         self.held_bytes = self.held_bytes - before + held_bytes(newcomer);
         match progress {
             Ok(Progress::Waits) => {}
+            Ok(Progress::Done) if shows_what_has_ended(newcomer) => {
+                self.complain(at, &io::Error::other("the client's certificate has expired"));
+                drop(self.take(state, at));
+            }
             Ok(Progress::Done) => self.finish(state, at),
             Err(error) => {
                 self.complain(at, &error);
@@ -181,6 +185,12 @@ impl Greeter {
         let (peer, local) = (ends.peer(), ends.local());
         tracing::warn!("Error accepting a client connection: {error} (addr={peer} laddr={local})");
     }
+}
+
+/// True for a client that resumes a session of a certificate which has ended meanwhile: it could else go on for ever.
+fn shows_what_has_ended(newcomer: &Newcomer) -> bool {
+    let now_s = Now::read().unix_ms / 1000;
+    newcomer.tls.as_ref().is_some_and(|tls| tls.peer_has_ended(now_s))
 }
 
 /// Reads, signs and writes as far as the client has gone on.

@@ -45,12 +45,13 @@ impl Outgoing {
         Ok(Outgoing { stream, tls: None })
     }
 
-    /// Connects and does the handshake, all of which has to be done by `until`.
+    /// Connects and does the handshake, all of which has to be done by `until`. The other is told the name under which it is
+    /// looked for (SNI), if `host` is one: it may have certificates for several.
     ///
     /// # Errors
     /// Nobody answers in time, or the other is not whom our authorities know.
     pub(crate) fn connect_tls(
-        address: SocketAddr,
+        (host, address): (&str, SocketAddr),
         source: Option<IpAddr>,
         until: Instant,
         context: Arc<ClientConfig>,
@@ -63,7 +64,8 @@ impl Outgoing {
             }
         };
         stream.set_nodelay(true)?;
-        let mut tls = ClientConnection::new(context, ServerName::from(address.ip())).map_err(io::Error::other)?;
+        let name = ServerName::try_from(host.to_owned()).unwrap_or_else(|_| ServerName::from(address.ip()));
+        let mut tls = ClientConnection::new(context, name).map_err(io::Error::other)?;
         while tls.is_handshaking() || tls.wants_write() {
             let left = Some(left(until)?);
             if tls.wants_write() {

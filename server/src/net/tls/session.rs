@@ -26,7 +26,7 @@ use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 
-use super::names::names;
+use super::names::{has_ended, names};
 use crate::config::CertificateUser;
 use crate::net::stream::Stream;
 
@@ -143,6 +143,12 @@ impl Tls {
     /// The names of this kind in the client's certificate; None if it has shown none.
     pub(crate) fn peer_names(&self, kind: CertificateUser) -> Option<Vec<Vec<u8>>> {
         Some(names(self.session.peer_certificates()?.first()?, kind))
+    }
+
+    /// True if the client has shown a certificate that has ended at this Unix time, in seconds.
+    pub(crate) fn peer_has_ended(&self, now_s: i64) -> bool {
+        let certificate = self.session.peer_certificates().and_then(<[_]>::first);
+        certificate.is_some_and(|certificate| has_ended(certificate, now_s))
     }
 
     /// Bytes of memory beside the connection's own.

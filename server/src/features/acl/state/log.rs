@@ -98,12 +98,19 @@ pub(crate) struct AclLog {
 
 /// The newest entries that a new one may be like.
 const LOOKED_AT: usize = 10;
+/// Bytes that are kept of a denied key, channel or command, and of what is said of its connection.
+const TEXT_BYTES_MAX: usize = 1024;
 /// Milliseconds within which events are alike.
 const ALIKE_MS: i64 = 60_000;
 
 impl AclLog {
     /// Adds an event, and drops the oldest entries over `len_max`.
-    pub(crate) fn add(&mut self, event: Event, at_ms: i64, client: String, len_max: usize) {
+    /// Long texts are cut: whoever is denied could else fill memory that no limit counts.
+    pub(crate) fn add(&mut self, mut event: Event, at_ms: i64, mut client: String, len_max: usize) {
+        event.object.truncate(TEXT_BYTES_MAX);
+        event.object.shrink_to_fit();
+        client.truncate(client.floor_char_boundary(TEXT_BYTES_MAX));
+        client.shrink_to_fit();
         self.counts[event.reason.place()] += 1;
         let alike = |entry: &Entry| entry.event == event && (at_ms - entry.at_ms).abs() <= ALIKE_MS;
         let known = self.entries.iter().take(LOOKED_AT).position(alike).and_then(|at| self.entries.remove(at));
@@ -134,6 +141,16 @@ mod tests {
 
     fn event(object: &str) -> Event {
         Event { reason: Reason::Key, origin: Origin::Client, object: object.into(), user: b"u".to_vec() }
+    }
+
+    #[test]
+    fn issue_16_long_texts_are_cut() {
+        let mut log = AclLog::default();
+        log.add(event(&"k".repeat(1 << 20)), 0, "\u{e9}".repeat(1 << 20), 3);
+        log.add(event(&"k".repeat(2 << 20)), 1, String::new(), 3);
+        let kept: Vec<_> = log.iter().map(|entry| (entry.event.object.capacity(), entry.client.capacity())).collect();
+        assert_eq!(kept.len(), 1, "they are alike as far as they are kept");
+        assert!(kept[0].0 <= TEXT_BYTES_MAX && kept[0].1 <= TEXT_BYTES_MAX, "{kept:?}");
     }
 
     #[test]

@@ -3,22 +3,26 @@
 //! ```text
 //!   comes to      its Host must be                         password                        sees names of keys, arguments
 //!   loopback      a loopback name, or a configured one     none (one that is given counts)  where clients need no password
-//!   another       the address it came to, or a configured  Basic: a user who may run INFO   yes
-//!   address       name (metrics-hosts)
+//!   another       the address it came to, or a configured  Basic: a user who may run INFO   if the user may run SLOWLOG GET
+//!   address       name (metrics-hosts)                                                      and read all keys
 //! ```
 //! `/healthz` and `/readyz` ask for no password: what watches a container has none, and they tell next to nothing. A Host that
 //! is none of these is refused: a page of a stranger, which a browser here has open, could otherwise read the figures under a
 //! name that leads here (DNS rebinding). The port speaks plain HTTP, so that a password is as safe as the network; a proxy may
 //! speak TLS before it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
+use varve_acl::User;
+use varve_exec::denials::{Origin, shown};
 use varve_protocol::{Args, Span};
 
 use super::http::{Answer, Request};
-use crate::state::ServerState;
+use crate::features::acl::state::log::{Event, Reason};
+use crate::state::{Now, ServerState};
 
 /// How long a wrong password is answered later: four connections at once try eight in a second.
 const LATER: Duration = Duration::from_millis(500);
@@ -36,22 +40,27 @@ pub(super) struct Viewer {
 ///
 /// # Errors
 /// The answer that refuses it.
-pub(super) fn admit(request: &Request, address: IpAddr, state: &ServerState) -> Result<Viewer, Answer> {
+pub(super) fn admit(request: &Request, ends: (IpAddr, SocketAddr), state: &ServerState) -> Result<Viewer, Answer> {
+    let (address, peer) = ends;
     let config = state.config().snapshot();
     let address = address.to_canonical();
     if !is_named(request, address, &config.metrics.hosts) {
         return Err(Answer::text(403, "Forbidden", "This name is not one under which the metrics port answers.\n"));
     }
-    let open = state.acl().users().default_user().needs_no_password();
+    let open = state.acl().users().default_user().is_open();
     if request.basic.is_empty() {
         let may_ask = address.is_loopback() || PROBES.contains(&request.path.as_str());
         return may_ask.then_some(Viewer { sees_names: open }).ok_or_else(unknown);
     }
-    if may_run_info(&request.basic, state) {
-        return Ok(Viewer { sees_names: true });
+    match login(&request.basic, state) {
+        Ok(user) if may_run(&user, b"info", state) => Ok(Viewer { sees_names: sees_names(&user, state) }),
+        Ok(_) => Err(unknown()),
+        Err(name) => {
+            log_login(name, peer, state);
+            std::thread::sleep(LATER);
+            Err(unknown())
+        }
     }
-    std::thread::sleep(LATER);
-    Err(unknown())
 }
 
 fn unknown() -> Answer {
@@ -70,14 +79,30 @@ fn is_named(request: &Request, address: IpAddr, hosts: &[String]) -> bool {
     name.is_empty() || by_address || hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
 }
 
-/// Whether these words of an Authorization header are of a user who may run INFO.
-fn may_run_info(basic: &str, state: &ServerState) -> bool {
-    let Ok(words) = Base64::decode_vec(basic) else { return false };
-    let Some(colon) = words.iter().position(|&byte| byte == b':') else { return false };
+/// The user of these words of an Authorization header, or the name that was given with a password that is not right.
+fn login(basic: &str, state: &ServerState) -> Result<Arc<User>, Vec<u8>> {
+    let words = Base64::decode_vec(basic).unwrap_or_default();
+    let Some(colon) = words.iter().position(|&byte| byte == b':') else { return Err(words) };
     let (name, password) = (&words[..colon], &words[colon + 1..]);
-    let Some(info) = state.table().by_full_name(b"info") else { return false };
-    let user = state.acl().users().admit(name, password).cloned();
-    user.is_some_and(|user| user.check(info, Args::new(b"INFO", &[Span { start: 0, len: 4 }])).is_ok())
+    state.acl().users().admit(name, password).cloned().ok_or_else(|| name.to_vec())
+}
+
+/// Puts a login that has failed into ACL LOG, as one of a connection of clients.
+fn log_login(name: Vec<u8>, peer: SocketAddr, state: &ServerState) {
+    let event = Event { reason: Reason::Login, origin: Origin::Client, object: b"GET".to_vec(), user: shown(&name) };
+    let len_max = state.config().snapshot().acl_log_len_max as usize;
+    state.acl().log().add(event, Now::read().unix_ms, format!("addr={peer} name=metrics-port"), len_max);
+}
+
+fn may_run(user: &User, name: &'static [u8], state: &ServerState) -> bool {
+    let row = state.table().by_full_name(name);
+    row.is_some_and(|row| user.check(row, Args::new(name, &[Span { start: 0, len: name.len() }])).is_ok())
+}
+
+/// Whether a user sees elsewhere what the page shows: keys of all kinds, and arguments of slow commands.
+fn sees_names(user: &User, state: &ServerState) -> bool {
+    let row = state.table().by_full_name(b"slowlog|get");
+    row.is_some_and(|row| user.may_read_all_keys(row, Args::new(b"SLOWLOG", &[Span { start: 0, len: 7 }])))
 }
 
 #[cfg(test)]

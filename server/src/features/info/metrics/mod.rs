@@ -123,8 +123,10 @@ impl Port {
     }
 
     fn admitted(&self, request: &Request, stream: &TcpStream) -> Answer {
-        let Ok(address) = stream.local_addr() else { return Answer::text(400, "Bad Request", "You are gone.\n") };
-        match access::admit(request, address.ip(), &self.state) {
+        let (Ok(address), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else {
+            return Answer::text(400, "Bad Request", "You are gone.\n");
+        };
+        match access::admit(request, (address.ip(), peer), &self.state) {
             Ok(viewer) => self.route(request, viewer),
             Err(refusal) => refusal,
         }

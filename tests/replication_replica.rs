@@ -418,3 +418,50 @@ fn a_primary_that_is_gone_is_looked_for_again() {
     stop_following(&replica);
     wait("it leads", &replica, || replica.client().cmd("SET a 1").text() == "OK");
 }
+
+/// Flags of scripts count on a replica as they do at redis-server: what writes is refused, and what may meet old data.
+#[test]
+fn issue_15_flags_of_scripts_count_on_a_replica() {
+    let servers = [varve(), peer()];
+    let library = "#!lua name=l\n\
+        redis.register_function{function_name='plain', callback=function() return 1 end}\n\
+        redis.register_function{function_name='reads', callback=function() return 1 end, flags={'no-writes'}}\n\
+        redis.register_function{function_name='old', callback=function() return redis.call('get', 'x') end, \
+        flags={'no-writes', 'allow-stale'}}";
+    let requests: &[&[&str]] = &[
+        &["EVAL", "return 1", "0"],
+        &["EVAL", "return redis.call('set', 'x', 1)", "1", "x"],
+        &["EVAL_RO", "return redis.call('get', 'x')", "1", "x"],
+        &["EVAL", "#!lua\nreturn 1", "0"],
+        &["EVAL_RO", "#!lua\nreturn 1", "0"],
+        &["EVAL", "#!lua flags=allow-stale\nreturn 1", "0"],
+        &["EVAL", "#!lua flags=no-writes\nreturn redis.call('get', 'x')", "1", "x"],
+        &["EVAL", "#!lua flags=no-writes,allow-stale\nreturn redis.call('get', 'x')", "1", "x"],
+        &["EVAL", "#!lua flags=no-writes,allow-stale\nreturn redis.call('echo', 'x')", "0"],
+        &["FCALL", "plain", "0"],
+        &["FCALL", "reads", "0"],
+        &["FCALL_RO", "old", "0"],
+    ];
+    let answers = |shows_stale: &str, limit: &str| {
+        let [ours, theirs] = [0, 1].map(|at| {
+            let mut client = servers[at].client();
+            client.cmd(&format!("CONFIG SET replica-serve-stale-data {shows_stale} maxmemory {limit}"));
+            let replies: Vec<String> =
+                requests.iter().map(|words| format!("{words:?} {:?}", client.call(words).expect("a reply"))).collect();
+            replies
+        });
+        assert_eq!(ours, theirs, "{shows_stale}, {limit}");
+    };
+    for server in &servers {
+        assert_eq!(server.client().call(&["FUNCTION", "LOAD", library]).expect("a reply").text(), "l");
+    }
+    answers("yes", "0");
+    answers("yes", "1");
+    for server in &servers {
+        server.client().cmd("CONFIG SET maxmemory 0");
+        assert_eq!(server.client().cmd("REPLICAOF 127.0.0.1 1").text(), "OK");
+    }
+    answers("yes", "0");
+    answers("no", "0");
+    answers("no", "1");
+}

@@ -67,9 +67,8 @@ impl CommandError {
     /// This server is a replica whose link is down, and its data may be old.
     pub const PRIMARY_DOWN: CommandError =
         CommandError::new(&"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
-    /// A script that may change something is run on a replica.
-    pub const SCRIPT_READ_ONLY: CommandError =
-        CommandError::new(&"READONLY Can not run script with write flag on readonly replica.");
+    /// A script that runs on a replica whose data may be old calls a command that would show it.
+    pub const SCRIPT_STALE: CommandError = CommandError::new(&"ERR Can not execute the command on a stale replica");
     /// The memory limit is reached.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::new(&"OOM command not allowed when used memory > 'maxmemory'.");
@@ -124,15 +123,6 @@ impl CommandError {
     /// A command that a script has called has more reply than may be made for it.
     pub const SCRIPT_REPLY_TOO_LONG: CommandError =
         CommandError::new(&"ERR The reply of this command is too long for a script");
-    /// A script with flags and without `allow-oom` is to run while memory is at its limit.
-    pub const SCRIPT_OUT_OF_MEMORY: CommandError = CommandError::new(
-        &"OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-    );
-    /// A script with flags and without `no-writes` is to run while the last save has failed.
-    pub const SCRIPT_UNSAVED: CommandError = CommandError::new(
-        &"MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Writable \
-          scripts are blocked. Use 'no-writes' flag for read only scripts.",
-    );
 
     /// An error of this text.
     pub const fn new(text: &'static &'static str) -> CommandError {
@@ -159,15 +149,6 @@ impl CommandError {
     /// The journal cannot be written, for this error of the system.
     pub fn unwritten(errno: i32) -> CommandError {
         CommandError::owned(format!("MISCONF Errors writing to the AOF file: {}", system_text(errno)))
-    }
-
-    /// A script with flags and without `no-writes` is to run while the journal cannot be written.
-    pub fn script_unwritten(errno: i32) -> CommandError {
-        CommandError::owned(format!(
-            "MISCONF Redis is configured to persist data to AOF, but it's currently unable to persist to disk. Writable \
-             scripts are blocked. Use 'no-writes' flag for read only scripts. AOF error: {}",
-            system_text(errno)
-        ))
     }
 
     /// The command `name` got a number of arguments that it does not take.

@@ -65,6 +65,8 @@ pub struct ScriptRules {
     pub no_writes: bool,
     /// It may run while memory is at its limit.
     pub allow_oom: bool,
+    /// It may run on a replica whose data may be old, where such data is not to be shown.
+    pub allow_stale: bool,
 }
 
 /// A script as it is known before it runs.

@@ -29,6 +29,7 @@ use crate::host::{LoadHost, ScriptHost};
 use crate::metadata::Metadata;
 use crate::running::Running;
 use crate::settings::ScriptSettings;
+use crate::shebang::rules;
 use crate::words::quoted_words;
 
 /// Bytes that a function takes beside its name, a guess.
@@ -111,8 +112,7 @@ struct Known {
 impl Function {
     /// The flags that its commands are bound by.
     pub(crate) fn rules(&self) -> ScriptRules {
-        // Stale replicas and clusters are not there yet: the other flags change nothing.
-        ScriptRules { no_writes: self.flags.no_writes, allow_oom: self.flags.allow_oom }
+        rules(self.flags)
     }
 
     /// True if it has met a command on the whole keyspace.

@@ -29,9 +29,12 @@ pub(crate) fn split(body: &[u8]) -> CmdResult<(Option<ScriptRules>, &[u8])> {
             }
         }
     }
-    // Stale replicas and clusters are not there yet: the other flags change nothing.
-    let rules = ScriptRules { no_writes: flags.no_writes, allow_oom: flags.allow_oom };
-    Ok((Some(rules), &body[shebang.len..]))
+    Ok((Some(rules(flags)), &body[shebang.len..]))
+}
+
+/// The flags that bind a script's commands. Those about clusters change nothing: there is none.
+pub(crate) fn rules(flags: ScriptFlags) -> ScriptRules {
+    ScriptRules { no_writes: flags.no_writes, allow_oom: flags.allow_oom, allow_stale: flags.allow_stale }
 }
 
 #[cfg(test)]
@@ -50,8 +53,8 @@ mod tests {
     fn flags_are_read() {
         assert_eq!(flags(b"return 1"), Ok(None));
         assert_eq!(flags(b"#!lua\nreturn 1"), Ok(Some(ScriptRules::default())));
-        let two = ScriptRules { no_writes: true, allow_oom: true };
-        assert_eq!(flags(b"#!lua flags=no-writes,allow-oom\nreturn 1"), Ok(Some(two)));
+        let all = ScriptRules { no_writes: true, allow_oom: true, allow_stale: true };
+        assert_eq!(flags(b"#!lua flags=no-writes,allow-oom,allow-stale\nreturn 1"), Ok(Some(all)));
         assert_eq!(flags(b"#!lua flags=\nreturn 1"), Ok(Some(ScriptRules::default())));
         assert_eq!(split(b"#!lua\nreturn 1").map(|(_, code)| code), Ok(&b"\nreturn 1"[..]));
     }

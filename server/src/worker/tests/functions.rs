@@ -86,7 +86,7 @@ fn flags_bind_functions_and_their_commands() {
     client.ask(&["CONFIG", "SET", "maxmemory", "1"], "+OK\r\n");
     client.ask(
         &["FCALL", "plain", "0", "GET", "k"],
-        "-OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'\r\n",
+        "-OOM command not allowed when used memory > 'maxmemory'\r\n",
     );
     client.ask(&["FCALL", "reads", "0", "GET", "k"], "$1\r\nv\r\n");
     client.ask(&["FCALL", "oom", "0", "SET", "k", "w"], "+OK\r\n");

@@ -6,6 +6,7 @@ use crate::report::{Findings, Row, Target, Value, figures};
 use crate::say;
 use crate::turns::{both, cpu_us, must, push, resident, text};
 use std::io;
+use std::time::Instant;
 use varve_testkit::{Random, Server};
 
 type Request = fn(&mut Vec<u8>, u64);
@@ -111,10 +112,12 @@ fn delete_nine_of_ten(out: &mut Vec<u8>, n: u64) {
 }
 
 fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
-    let (entries, keys) = if quick { (20_000, 2_000) } else { (2_000_000, 100_000) };
+    let (entries, keys) = if quick { (20_000, 2_000) } else { (10_000_000, 100_000) };
+    // Every one of these is named in an XDEL, which takes redis-server longer than adding it.
+    let thinned_entries: u64 = if quick { 20_000 } else { 2_000_000 };
     let (requests, turns) = if quick { (2_000, 1) } else { (300_000, 5) };
     let servers = both(&[])?;
-    let (mut each, mut small, mut thinned) = ([0.0; 2], [0.0; 2], [0.0; 2]);
+    let (mut each, mut small, mut thinned, mut removed) = ([0.0; 2], [0.0; 2], [0.0; 2], [0.0; 2]);
     for (at, server) in servers.iter().enumerate() {
         warm(server, entry)?;
         let start = resident(server)?;
@@ -137,15 +140,26 @@ fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     };
     cpu(rows, &servers, ("XADD MAXLEN 5 to one of many", add), (requests, turns, entries), 0.5)?;
     for (at, server) in servers.iter().enumerate() {
+        must(&mut server.client(), "DEL stream")?;
+        removed[at] = call_us(server, "del")?;
         must(&mut server.client(), "FLUSHALL")?;
-        send(server, 0..entries, 100, entry)?;
+        send(server, 0..thinned_entries, 100, entry)?;
         let start = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
-        send(server, 0..entries / 10, 100, delete_nine_of_ten)?;
+        send(server, 0..thinned_entries / 10, 100, delete_nine_of_ten)?;
         std::thread::sleep(std::time::Duration::from_millis(500));
         let left = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
         let live = must(&mut server.client(), "XLEN stream")?.integer().unwrap_or(1) as f64;
-        thinned[at] = left / (start * live / entries as f64);
+        thinned[at] = left / (start * live / thinned_entries as f64);
     }
+    say!("DEL of the stream: {:.0} {:.0} us", removed[0], removed[1]);
+    rows.push(Row {
+        name: "DEL of such a stream, its caller".into(),
+        unit: "us",
+        varve: removed[0].into(),
+        peer: removed[1].into(),
+        floor: None,
+        target: Some(Target::AtMost(200.0)),
+    });
     say!("after XDEL of nine of ten, over the live entries' bytes: {:.2} {:.2}", thinned[0], thinned[1]);
     rows.push(Row {
         name: "bytes over the live ones, after XDEL".into(),
@@ -156,6 +170,15 @@ fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         target: Some(Target::AtMost(1.3)),
     });
     Ok(())
+}
+
+/// Microseconds of the calls of a command so far, one for another, as the server counts them.
+fn call_us(server: &Server, command: &str) -> io::Result<f64> {
+    let info = must(&mut server.client(), "INFO commandstats")?.text();
+    let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
+    let figure = line.and_then(|line| line.split(',').find_map(|part| part.strip_prefix("usec_per_call=")));
+    let us = figure.and_then(|figure| figure.parse().ok());
+    us.ok_or_else(|| io::Error::other(format!("no time of {command} in {info}")))
 }
 
 fn read_group(out: &mut Vec<u8>, _: u64) {
@@ -309,5 +332,50 @@ fn bitmaps(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         far[at] = resident(server)? - start;
     }
     rows.push(bytes("SETBIT far 4294967295 1, resident", far, Target::AtMost(16_384.0)));
+    drop(servers);
+    whole(quick, rows)
+}
+
+/// Bitmaps of 512 MB of which each byte is written, beside the time in which memory is read and copied.
+fn whole(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
+    let megabytes: usize = if quick { 2 } else { 512 };
+    let calls = if quick { 2 } else { 5 };
+    let (mut counts, mut inverts) = ([0.0; 2], [0.0; 2]);
+    for (at, server) in both(&[])?.iter().enumerate() {
+        let fill = "local some = string.rep('a7', 524288) \
+                    for n = 0, ARGV[1] - 1 do redis.call('SETRANGE', KEYS[1], n * 1048576, some) end";
+        let mut client = server.client();
+        client.queue(&["EVAL", fill, "1", "whole", &megabytes.to_string()]);
+        client.flush()?;
+        client.read()?;
+        counts[at] = send(server, 0..calls, 1, |out, _| push(out, &[b"BITCOUNT", b"whole"]))?;
+        inverts[at] = send(server, 0..calls, 1, |out, _| push(out, &[b"BITOP", b"NOT", b"other", b"whole"]))?;
+        must(&mut client, "FLUSHALL")?;
+    }
+    let (reading, copying) = memory_us(megabytes);
+    let figures = [("BITCOUNT", counts, reading, 0.5), ("BITOP NOT", inverts, copying, 1.0)];
+    for (name, [varve, peer], floor, target) in figures {
+        say!("{name} of {megabytes} MB: {varve:.0} {peer:.0} us, memory alone {floor:.0}");
+        let (varve, peer, floor) = (varve.into(), peer.into(), Some(floor.into()));
+        let target = Some(Target::Ratio(target));
+        rows.push(Row { name: format!("{name} of 512 MB CPU"), unit: "us", varve, peer, floor, target });
+    }
     Ok(())
+}
+
+/// Microseconds in which this number of megabytes is read, and in which it is copied: the least of three times.
+fn memory_us(megabytes: usize) -> (f64, f64) {
+    let from = vec![1u64; megabytes << 17];
+    let mut to = vec![2u64; megabytes << 17];
+    let least = |work: &mut dyn FnMut()| {
+        let times = (0..3).map(|_| {
+            let began = Instant::now();
+            work();
+            began.elapsed().as_secs_f64() * 1e6
+        });
+        times.fold(f64::MAX, f64::min)
+    };
+    let reading = least(&mut || _ = std::hint::black_box(from.iter().fold(0u64, |sum, n| sum.wrapping_add(*n))));
+    let copying = least(&mut || std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from)));
+    (reading, copying)
 }

@@ -40,10 +40,14 @@ const WALKED_IN_ONE_QUESTION: usize = 64;
 /// Factors of the sets' scores.
 const WEIGHTS: Argument = arg("weight", ArgKind::Integer).token("WEIGHTS").optional().multiple();
 /// How the scores of one member in several sets become one.
-const AGGREGATE: Argument =
-    one_of("aggregate", &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX")]).token("AGGREGATE").optional();
+const AGGREGATE: Argument = one_of(
+    "aggregate",
+    &[word("sum", "SUM"), word("min", "MIN"), word("max", "MAX"), word("count", "COUNT").since("8.8.0")],
+)
+.token("AGGREGATE")
+.optional();
 
-/// ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
+/// ZUNION numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX | COUNT] [WITHSCORES]
 fn zunion(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, "zunion", Op::Union)
 }
@@ -58,6 +62,7 @@ const ZUNION: Command = Command::new(
         .flags(&[Flags::READONLY])
         .acl(&[Acl::SORTEDSET])
         .keys(&[KeySpec::counted(1, 1, READS)])
+        .history(&[("8.8.0", "`COUNT`.")])
         .args(&[
             arg("numkeys", ArgKind::Integer),
             key("key", 0).multiple(),
@@ -67,7 +72,7 @@ const ZUNION: Command = Command::new(
         ]),
 );
 
-/// ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX] [WITHSCORES]
+/// ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX | COUNT] [WITHSCORES]
 fn zinter(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     answer(ctx, "zinter", Op::Inter)
 }
@@ -82,6 +87,7 @@ const ZINTER: Command = Command::new(
         .flags(&[Flags::READONLY])
         .acl(&[Acl::SORTEDSET])
         .keys(&[KeySpec::counted(1, 1, READS)])
+        .history(&[("8.8.0", "`COUNT`.")])
         .args(&[
             arg("numkeys", ArgKind::Integer),
             key("key", 0).multiple(),
@@ -121,7 +127,7 @@ const fn storing(name: &'static str, since: &'static str) -> Row {
         .keys(const { &[KeySpec::one(1, REPLACES), KeySpec::counted(2, 1, READS)] })
 }
 
-/// ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
+/// ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX | COUNT]
 fn zunionstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, "zunionstore", Op::Union)
 }
@@ -133,10 +139,11 @@ const ZUNIONSTORE: Command = Command::new(
             "Stores the members that any of the sets has.",
             "O(N) in the members of all sets, and the sorting of those stored",
         )
+        .history(&[("8.8.0", "`COUNT`.")])
         .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple(), WEIGHTS, AGGREGATE]),
 );
 
-/// ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX]
+/// ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE SUM | MIN | MAX | COUNT]
 fn zinterstore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     store(ctx, "zinterstore", Op::Inter)
 }
@@ -148,6 +155,7 @@ const ZINTERSTORE: Command = Command::new(
             "Stores the members that all sets have.",
             "O(N*K) in the members of the smallest set and the sets, and the sorting of those stored",
         )
+        .history(&[("8.8.0", "`COUNT`.")])
         .args(&[key("destination", 0), arg("numkeys", ArgKind::Integer), key("key", 1).multiple(), WEIGHTS, AGGREGATE]),
 );
 
@@ -292,7 +300,7 @@ impl<'a> Plan<'a> {
     fn unite(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         for source in &self.sources {
             source.for_each(tx, &mut |member, score| {
-                let score = or_zero(source.weight * score);
+                let score = or_zero(self.aggregate.share(source.weight, score));
                 members.merge(member, score, |old, new| self.aggregate.fold(old, new));
             })?;
         }
@@ -304,13 +312,13 @@ impl<'a> Plan<'a> {
         first.for_each(tx, &mut |member, score| members.push(member, score))?;
         let mut fault = None;
         members.retain(|member, score| {
-            let mut sum = or_zero(first.weight * score);
+            let mut sum = or_zero(self.aggregate.share(first.weight, score));
             for other in others {
                 let score = other.score(tx, member).unwrap_or_else(|wrong| {
                     fault = Some(wrong);
                     None
                 })?;
-                sum = self.aggregate.fold(sum, other.weight * score);
+                sum = self.aggregate.fold(sum, self.aggregate.share(other.weight, score));
             }
             Some(sum)
         });

@@ -152,10 +152,12 @@ impl LongCombination {
         for place in *taken..end {
             let (member, score) = batch.at(place);
             match op {
-                Op::Union => members.merge(member, or_zero(weight * score), |old, new| aggregate.fold(old, new)),
-                Op::Inter if at == 0 => members.insert(member, or_zero(weight * score)),
+                Op::Union => {
+                    members.merge(member, or_zero(aggregate.share(weight, score)), |old, new| aggregate.fold(old, new))
+                }
+                Op::Inter if at == 0 => members.insert(member, or_zero(aggregate.share(weight, score))),
                 Op::Inter => {
-                    members.meet(member, (round - 1, round), |old| aggregate.fold(old, weight * score));
+                    members.meet(member, (round - 1, round), |old| aggregate.fold(old, aggregate.share(weight, score)));
                 }
                 Op::Diff if at == 0 => members.insert(member, score),
                 Op::Diff => members.meet(member, (0, LOST), |old| old),

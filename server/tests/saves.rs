@@ -680,3 +680,54 @@ fn issue_11_keys_that_are_loaded_are_not_new_and_due_fields_go_afterwards() {
     heard(&["hexpired hash"]);
     assert_eq!(text(client.cmd("DEBUG VERIFY")), "OK");
 }
+
+/// XADD with IDMP, of a message that has come before: the ID of its entry.
+fn again(client: &mut Client, key: &str, name: &str) -> String {
+    text(client.cmd(&format!("XADD {key} IDMP p {name} * f again")))
+}
+
+/// The names of messages are in files of every form. redis-server passes over what it does not know.
+#[test]
+fn names_of_messages_outlive_the_server() {
+    let dir = Dir::new();
+    let config = |preamble: &str| {
+        let launch = launch(Launch::binary(PROGRAM), &dir.0);
+        let launch = launch.config("appendonly yes").config(format!("aof-use-rdb-preamble {preamble}"));
+        launch.config("stream-idmp-duration 86400")
+    };
+    let mut server = config("yes").start().expect("varve-server starts");
+    let mut client = server.client();
+    let mut ids = Vec::new();
+    for key in ["short", "long"] {
+        let entries = if key == "long" { 3_000 } else { 0 };
+        (0..entries).for_each(|n| client.queue(&["XADD", key, "*", "field", &n.to_string()]));
+        client.flush().expect("it is sent");
+        (0..entries).for_each(|n| assert!(!client.read().expect("a reply").is_error(), "entry {n}"));
+        ids.push((key, "a", text(client.cmd(&format!("XADD {key} IDMP p a * f 1")))));
+        ids.push((key, "b", text(client.cmd(&format!("XADD {key} IDMP p b * f 1")))));
+        assert_eq!(text(client.cmd("SET behind 1")), "OK");
+    }
+    // The entry of this one is gone at once, and the name stays.
+    ids.push(("gone", "c", text(client.cmd("XADD gone MAXLEN 0 IDMP p c * f 1"))));
+    let saved = digest(&mut client);
+    for (then, preamble) in [("", "yes"), ("BGREWRITEAOF", "no"), ("BGREWRITEAOF", "yes"), ("DEBUG RELOAD", "yes")] {
+        if !then.is_empty() {
+            client.cmd(then);
+            wait_until("the rewrite ends", || field(&mut client, "aof_rewrite_in_progress") == "0");
+        }
+        if then != "DEBUG RELOAD" {
+            drop(client);
+            drop(server);
+            server = config(preamble).start().expect("varve-server starts");
+            client = server.client();
+        }
+        for (key, name, id) in &ids {
+            assert_eq!(again(&mut client, key, name), *id, "message {name} of {key} behind {then:?}");
+        }
+        assert_eq!(digest(&mut client), saved, "behind {then:?}");
+    }
+    assert_eq!(text(client.cmd("SAVE")), "OK");
+    drop(server);
+    let theirs = peer(&dir);
+    assert_eq!(digest(&mut theirs.client()), saved, "redis-server has all but the names");
+}

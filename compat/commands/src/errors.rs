@@ -149,6 +149,19 @@ pub(crate) const RANK_ZERO: CommandError = CommandError::new(
      from the end of the list",
 );
 pub(crate) const RESP3_ONLY: CommandError = CommandError::new(&"ERR RESP2 is not supported by this command");
+pub(crate) const IDMP_DURATION: CommandError =
+    CommandError::new(&"ERR IDMP-DURATION must be between 1 and 86400 seconds");
+pub(crate) const IDMP_MAXSIZE: CommandError =
+    CommandError::new(&"ERR IDMP-MAXSIZE must be between 1 and 10000 entries");
+pub(crate) const IDMP_NAME: CommandError = CommandError::new(&"ERR IDMP requires a non-empty idempotent ID");
+pub(crate) const IDMP_NO_ENTRY: CommandError = CommandError::new(&"ERR The stream has no entry with this ID");
+pub(crate) const IDMP_NOT_AUTO: CommandError =
+    CommandError::new(&"ERR IDMP/IDMPAUTO can be used only with auto-generated IDs");
+pub(crate) const IDMP_OTHER_ID: CommandError =
+    CommandError::new(&"ERR The idempotent ID is that of another entry already");
+pub(crate) const IDMP_PRODUCER: CommandError = CommandError::new(&"ERR IDMP requires a non-empty producer ID");
+pub(crate) const IDMP_TWICE: CommandError = CommandError::new(&"ERR IDMP/IDMPAUTO specified multiple times");
+pub(crate) const IDMPAUTO_PRODUCER: CommandError = CommandError::new(&"ERR IDMPAUTO requires a non-empty producer ID");
 pub(crate) const SAME_OBJECT: CommandError = CommandError::new(&"ERR source and destination objects are the same");
 pub(crate) const SCORE_NAN: CommandError = CommandError::new(&"ERR resulting score is not a number (NaN)");
 pub(crate) const SECOND_DB: CommandError = CommandError::new(&"ERR invalid second DB index");
@@ -160,6 +173,7 @@ pub(crate) const SORT_NO_SCORE: CommandError =
     CommandError::new(&"ERR One or more scores can't be converted into double");
 pub(crate) const STREAMS_UNBALANCED: CommandError =
     CommandError::new(&"ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.");
+pub(crate) const XCFGSET_NOTHING: CommandError = CommandError::new(&"ERR At least one parameter must be specified");
 pub(crate) const STREAM_END: CommandError = CommandError::new(&"ERR invalid end ID for the interval");
 pub(crate) const STREAM_EXHAUSTED: CommandError =
     CommandError::new(&"ERR The stream has exhausted the last possible ID, unable to add more items");

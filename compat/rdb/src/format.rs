@@ -56,6 +56,10 @@ impl fmt::Display for TooOld {
 
 impl std::error::Error for TooOld {}
 
+/// The name of a field that stands before a stream whose messages have names (XADD with IDMP): Varve's own. redis-server passes
+/// over fields that it does not know.
+pub const MESSAGE_NAMES: &[u8] = b"varve-idempotence";
+
 /// Opcodes: what stands in the place of a type where no value follows.
 pub(crate) mod op {
     pub(crate) const SLOT_IMPORT: u8 = 243;

@@ -16,6 +16,11 @@ pub fn digest64(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
+/// XXH3 of `bytes` with a seed that is no secret, the same everywhere: for digests that files have, not for tables.
+pub fn digest64_with(seed: u64, bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed)
+}
+
 /// The hash of `bytes` under `seed`.
 #[inline]
 pub fn hash64(seed: u64, bytes: &[u8]) -> u64 {

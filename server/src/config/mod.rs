@@ -379,6 +379,10 @@ fn shapes(values: &Values) -> varve_store::Limits {
             bytes: values.number("stream-node-max-bytes"),
             entries: values.number("stream-node-max-entries"),
         },
+        idempotence: varve_store::IdempotenceLimits {
+            duration_s: values.number("stream-idmp-duration"),
+            names_max: values.number("stream-idmp-maxsize"),
+        },
         ..varve_store::Limits::default()
     }
     .with(Type::Hash, values.number("hash-max-listpack-entries"), values.number("hash-max-listpack-value"))

@@ -330,6 +330,9 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     text("metrics-hosts", "").hidden().live(),
     // The version of RDB files and of DUMP's payloads.
     one_of("rdb-version", &["auto", "10", "12"], "auto").hidden().live(),
+    // Names of messages, by which XADD adds none twice: settings of Redis 8.6.
+    int("stream-idmp-duration", "100", 1, 86_400).hidden().live(),
+    int("stream-idmp-maxsize", "100", 1, 10_000).hidden().live(),
     // How much of the append-only file stays for replicas that were away.
     memory("repl-history-size", "1073741824", 0, BYTES).hidden().live(),
     int("repl-history-ttl", "3600", 0, I64).hidden().live(),

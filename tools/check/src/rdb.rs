@@ -62,6 +62,8 @@ fn read<R: io::Read>(reader: &mut Reader<R>, summary: &mut Summary, bar: &Progre
     let (mut db, mut open, mut distinct, mut keys) = (0, None::<Open>, Distinct::default(), 0u64);
     loop {
         let fault = match reader.next_event()? {
+            // It belongs to a key, and not to the file.
+            Event::Aux { name: varve_rdb::format::MESSAGE_NAMES, .. } => None,
             Event::Aux { name, value } => {
                 summary.aux.push((name.to_vec(), value.to_vec()));
                 None

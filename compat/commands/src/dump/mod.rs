@@ -8,12 +8,14 @@
 
 mod commands;
 mod encoding;
+mod idempotence;
 mod insertion;
 mod restoring;
 mod stream;
 mod value;
 
 pub(crate) use encoding::{LongDump, whole};
+pub use idempotence::idempotence_of;
 pub use insertion::Insertion;
 pub use value::{begin_entry, kind_of, put_count, put_part, put_value};
 

@@ -1,10 +1,12 @@
 //! From the store's values to RDB's.
 
-use varve_rdb::format::TooOld;
+use varve_rdb::format::{MESSAGE_NAMES, TooOld};
 use varve_rdb::{Kind, LastUse, Listpack, Payload, RdbBuffer, StreamTail};
 use varve_store::{
     Before, PendingEntry, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamNode, Type, ValuePart,
 };
+
+use super::idempotence;
 
 /// The type in an RDB file that a type of the store is.
 pub fn kind_of(ty: Type) -> Kind {
@@ -18,8 +20,11 @@ pub fn kind_of(ty: Type) -> Kind {
     }
 }
 
-/// Begins the entry of a key: its expiry, its last use, the type of its value, its name.
+/// Begins the entry of a key: the names of a stream's messages, its expiry, its last use, the type of its value, its name.
 pub fn begin_entry(value: &Before<'_>, last_use: Option<LastUse>, to: &mut RdbBuffer) {
+    if let Some(kept) = value.stream().as_ref().and_then(|stream| stream.idempotence()) {
+        to.aux(MESSAGE_NAMES, &idempotence::bytes_of(kept));
+    }
     match value.fields_due_ms() {
         Some(_) => to.begin_dated_hash(value.key(), value.expiry_ms(), last_use),
         None => to.begin(kind_of(value.ty()), value.key(), value.expiry_ms(), last_use),

@@ -311,6 +311,9 @@ impl Building {
             if let Some(groups) = outline.groups() {
                 stream.set_groups(groups);
             }
+            if let Some(kept) = outline.idempotence() {
+                stream.change_idempotence(|| kept.clone(), |_| ());
+            }
         });
         if done.is_some() {
             self.outline = None;

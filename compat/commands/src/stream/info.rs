@@ -3,7 +3,9 @@
 use varve_catalog::{Acl, ArgKind, Flags, Group as CommandGroup, KeySpec, Row, arg, block, key};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx};
 use varve_protocol::{Args, Reply};
-use varve_store::{Consumer, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamReader, StreamState};
+use varve_store::{
+    Consumer, IdempotenceFigures, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamReader, StreamState,
+};
 
 use super::range::{ALL, RestOfEntries};
 use super::{READS, id_text, reply_entry};
@@ -34,12 +36,13 @@ fn xinfo_stream(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     {
         return Ok(());
     }
+    let now_ms = ctx.tx.now_ms();
     let Ctx { tx, out, .. } = ctx;
     tx.stream(&key, |stream| match full {
-        None => summary(out, stream),
+        None => summary(out, stream, now_ms),
         Some(count) => {
-            out.map(9);
-            figures(out, stream);
+            out.map(9 + more_figures(stream));
+            figures(out, stream, now_ms);
             out.bulk(b"entries");
             let count = if count == 0 { u64::MAX } else { count };
             out.array(count.min(stream.len()) as usize);
@@ -77,6 +80,10 @@ const XINFO_STREAM: Command = Command::new(
         .history(&[
             ("6.0.0", "`FULL`."),
             ("7.0.0", "`max-deleted-entry-id`, `entries-added`, `recorded-first-entry-id`, `entries-read` and `lag`."),
+            (
+                "8.6.0",
+                "`idmp-duration`, `idmp-maxsize`, `pids-tracked`, `iids-tracked`, `iids-added`, `iids-duplicates`.",
+            ),
         ])
         .args(&[
             key("key", 0),
@@ -89,10 +96,11 @@ fn full_in_parts(ctx: &mut Ctx<'_, '_>, shown: u64) -> CmdResult<bool> {
     let key = ctx.key(2);
     // A key of another type is counted and refused by the caller.
     let Ok(Some((reader, count))) = ctx.tx.begin_reading_stream(&key, ALL, false, shown) else { return Ok(false) };
+    let now_ms = ctx.tx.now_ms();
     let Ctx { tx, out, .. } = ctx;
     tx.stream(&key, |stream| {
-        out.map(9);
-        figures(out, stream);
+        out.map(9 + more_figures(stream));
+        figures(out, stream, now_ms);
     })?;
     out.bulk(b"entries");
     out.array(count as usize);
@@ -103,9 +111,9 @@ fn full_in_parts(ctx: &mut Ctx<'_, '_>, shown: u64) -> CmdResult<bool> {
     Ok(true)
 }
 
-fn summary(out: &mut Reply, stream: StreamReader<'_>) {
-    out.map(10);
-    figures(out, stream);
+fn summary(out: &mut Reply, stream: StreamReader<'_>, now_ms: i64) {
+    out.map(10 + more_figures(stream));
+    figures(out, stream, now_ms);
     out.bulk(b"groups");
     out.integer(stream.facts().groups as i64);
     for (name, entry) in [("first-entry", stream.first()), ("last-entry", stream.last())] {
@@ -117,8 +125,13 @@ fn summary(out: &mut Reply, stream: StreamReader<'_>) {
     }
 }
 
-/// The seven figures that both answers begin with.
-fn figures(out: &mut Reply, stream: StreamReader<'_>) {
+/// Figures beyond seven that both answers begin with: a stream that never kept names of messages is shown as by 7.0.15.
+fn more_figures(stream: StreamReader<'_>) -> usize {
+    if stream.idempotence().is_some() { 6 } else { 0 }
+}
+
+/// The figures that both answers begin with.
+fn figures(out: &mut Reply, stream: StreamReader<'_>, now_ms: i64) {
     let (facts, nodes) = (stream.facts(), stream.nodes() as i64);
     let StreamState { last, max_deleted, added } = facts.state;
     out.bulk(b"length");
@@ -135,6 +148,20 @@ fn figures(out: &mut Reply, stream: StreamReader<'_>) {
     out.integer(added as i64);
     out.bulk(b"recorded-first-entry-id");
     out.bulk(&id_text(facts.first));
+    if let Some(kept) = stream.idempotence() {
+        let IdempotenceFigures { limits, producers, names, added, duplicates } = kept.figures(now_ms);
+        for (name, number) in [
+            ("idmp-duration", u64::from(limits.duration_s)),
+            ("idmp-maxsize", u64::from(limits.names_max)),
+            ("pids-tracked", producers),
+            ("iids-tracked", names),
+            ("iids-added", added),
+            ("iids-duplicates", duplicates),
+        ] {
+            out.bulk(name.as_bytes());
+            out.integer(number as i64);
+        }
+    }
 }
 
 /// The groups of XINFO STREAM FULL, of each at most `count` pending entries, and as many of each consumer.

@@ -7,7 +7,7 @@
 //!  range   XLEN XRANGE XREVRANGE            info   XINFO
 //!  read    XREAD XREADGROUP                 group  XGROUP
 //!  pending XACK XPENDING XCLAIM XAUTOCLAIM  claim  what these and CLAIM do to an entry
-//!  nack    XNACK
+//!  nack    XNACK                            idempotence  XCFGSET XIDMPRECORD, and IDMP of XADD
 //! ```
 
 mod add;
@@ -16,6 +16,7 @@ mod delete;
 mod edit;
 mod group;
 mod id;
+mod idempotence;
 mod info;
 mod nack;
 mod pending;
@@ -32,8 +33,18 @@ use varve_store::StreamEntry;
 pub(crate) use id::id_text;
 
 /// The rows of the files.
-pub(crate) const ROWS: &[FileRows] =
-    &[add::ROWS, edit::ROWS, delete::ROWS, range::ROWS, read::ROWS, group::ROWS, pending::ROWS, nack::ROWS, info::ROWS];
+pub(crate) const ROWS: &[FileRows] = &[
+    add::ROWS,
+    edit::ROWS,
+    idempotence::ROWS,
+    delete::ROWS,
+    range::ROWS,
+    read::ROWS,
+    group::ROWS,
+    pending::ROWS,
+    nack::ROWS,
+    info::ROWS,
+];
 
 const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);

@@ -11,6 +11,7 @@ use varve_protocol::Args;
 use varve_store::{StreamId, StreamWriter, Trim};
 
 use super::id::{id_text, parse_strict};
+use super::idempotence::Once;
 use super::references::{Dropped, References, ack_words, del_words, drop_references, is_needed};
 use crate::errors;
 use crate::grammar::{integer, is};
@@ -60,6 +61,8 @@ pub(super) struct Options {
     /// The argument that says what becomes of references.
     references_at: Option<usize>,
     pub(super) only_existing: bool,
+    /// The message is added once.
+    pub(super) once: Option<Once>,
     /// The first argument that is none of these words.
     pub(super) end: usize,
 }
@@ -96,6 +99,11 @@ impl Options {
                 (options.references, options.references_at) = (references, Some(at));
             } else if is_add && is(word, "NOMKSTREAM") {
                 options.only_existing = true;
+            } else if let (true, Some(once)) = (is_add, Once::parse(args, at)?) {
+                if options.once.replace(once).is_some() {
+                    return Err(errors::IDMP_TWICE);
+                }
+                at = once.end();
             } else if is_add {
                 break;
             } else {
@@ -164,7 +172,7 @@ impl Options {
     /// Writes argument `at` so that the trimming is done again with the same result: exact, and without a limit. By references
     /// it is [`Trimmed::words`] that does it again, what it does beyond that.
     pub(super) fn word_again(&self, args: &Args<'_>, at: usize, result: &Trimmed, words: &mut Words<'_>) {
-        if self.references_at == Some(at) {
+        if self.references_at == Some(at) || self.once.is_some_and(|once| once.has(at)) {
             return;
         }
         let Some(trimming) = self.trimming.filter(|_| self.is_inexact()) else {

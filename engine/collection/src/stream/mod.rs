@@ -16,6 +16,7 @@
 //! | here | adding, removing, trimming; nodes written and given up |
 //! | `groups`, `pending` | groups of consumers; their entries that were not acknowledged |
 //! | `id` | the ID of an entry |
+//! | `idempotence` | names that producers give to messages, so that none is added twice |
 //! | `node` | the bytes of a node |
 //! | `read` | ranges of IDs, positions |
 //! | `small` | a stream of some entries and without groups, in the value of its key |
@@ -26,6 +27,7 @@
 
 mod groups;
 mod id;
+mod idempotence;
 mod node;
 mod pending;
 mod read;
@@ -47,6 +49,7 @@ use crate::{CollectionId, ReadCtx, WriteCtx};
 
 pub use groups::{Consumer, Groups, StreamGroup};
 pub use id::StreamId;
+pub use idempotence::{Idempotence, IdempotenceFigures, IdempotenceLimits, NamedMessage};
 use node::Encoded;
 pub use node::{StreamEntry, StreamFields, StreamNode};
 pub use pending::{PendingEntry, PendingFilter};
@@ -117,6 +120,8 @@ pub struct Stream {
     groups: Option<Arc<Groups>>,
     /// Bytes of the groups.
     group_bytes: usize,
+    /// Names of messages that are added once; none nearly always.
+    idempotence: Option<Arc<Idempotence>>,
     /// Groups that were destroyed, whose memory is given back in steps.
     gone: Vec<StreamGroup>,
     /// A group may have entries of consumers that were removed.
@@ -155,6 +160,7 @@ impl Stream {
             state: StreamState::default(),
             groups: None,
             group_bytes: 0,
+            idempotence: None,
             gone: Vec::new(),
             wants_sweep: false,
             readers: None,
@@ -202,6 +208,7 @@ impl Stream {
         size_of::<Stream>()
             + self.tree.bytes()
             + self.group_bytes
+            + self.idempotence.as_ref().map_or(0, |kept| kept.bytes())
             + self.readers.as_ref().map_or(0, |readers| readers.bytes())
     }
 
@@ -492,6 +499,20 @@ impl Stream {
         true
     }
 
+    /// The names of messages that are added once, if the stream was ever asked to keep such.
+    pub fn idempotence(&self) -> Option<&Arc<Idempotence>> {
+        self.idempotence.as_ref()
+    }
+
+    /// Changes these names, which `begin` makes if there are none.
+    pub fn change_idempotence<R>(
+        &mut self,
+        begin: impl FnOnce() -> Idempotence,
+        change: impl FnOnce(&mut Idempotence) -> R,
+    ) -> R {
+        change(Arc::make_mut(self.idempotence.get_or_insert_with(|| Arc::new(begin()))))
+    }
+
     /// Changes the group of this name; None if there is none.
     pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup) -> R) -> Option<R> {
         let groups = self.groups.as_mut().filter(|groups| groups.contains_key(name))?;
@@ -621,7 +642,8 @@ impl Stream {
         let groups = self.groups.clone();
         let group_bytes = self.bytes_of_groups();
         let wants_sweep = self.wants_sweep;
-        let mut copy = Stream { state: self.state, groups, group_bytes, wants_sweep, ..Stream::empty() };
+        let idempotence = self.idempotence.clone();
+        let mut copy = Stream { state: self.state, groups, group_bytes, wants_sweep, idempotence, ..Stream::empty() };
         let mut next = self.tree.first();
         while let Some(leaf) = next {
             let value = self.value(from, leaf);
@@ -643,6 +665,7 @@ impl Stream {
     /// Checks everything and adds every live object's Ref. O(N).
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         self.groups.iter().flat_map(|groups| groups.values()).for_each(StreamGroup::verify);
+        self.idempotence.iter().for_each(|kept| kept.verify());
         let gone = self.gone.iter().map(StreamGroup::bytes).sum::<usize>();
         assert_eq!(self.bytes_of_groups() + gone, self.group_bytes, "bytes of the groups of {id:?}");
         self.tree.verify();

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::{Groups, SmallStream, Stream, StreamEntry, StreamFacts, StreamGroup, StreamId, StreamNode, StreamState};
+use super::{
+    Groups, Idempotence, SmallStream, Stream, StreamEntry, StreamFacts, StreamGroup, StreamId, StreamNode, StreamState,
+};
 use crate::ReadCtx;
 use crate::counted_tree::Leaf;
 
@@ -46,6 +48,14 @@ impl<'a> StreamReader<'a> {
     pub fn groups(&self) -> Option<&'a Arc<Groups>> {
         match self {
             StreamReader::Big(stream, _) => stream.groups(),
+            StreamReader::Small(_) => None,
+        }
+    }
+
+    /// The names of messages that are added once, if the stream was ever asked to keep such.
+    pub fn idempotence(&self) -> Option<&'a Arc<Idempotence>> {
+        match self {
+            StreamReader::Big(stream, _) => stream.idempotence(),
             StreamReader::Small(_) => None,
         }
     }

@@ -42,7 +42,7 @@ pub enum StreamNeed {
         /// Bytes of these.
         bytes: usize,
     },
-    /// Groups, or entries of no known number.
+    /// Groups, names of messages, or entries of no known number.
     Everything,
 }
 

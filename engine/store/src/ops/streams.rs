@@ -7,8 +7,8 @@
 //! A change says beforehand what it needs ([`StreamNeed`]). A stream that has become big stays so.
 
 use varve_collection::stream::{
-    Groups, NodeLimits, SmallStream, SmallStreamCopy, Stream, StreamEntry, StreamGroup, StreamId, StreamNeed,
-    StreamReader, StreamState, Trim,
+    Groups, Idempotence, NodeLimits, SmallStream, SmallStreamCopy, Stream, StreamEntry, StreamGroup, StreamId,
+    StreamNeed, StreamReader, StreamState, Trim,
 };
 use varve_collection::{Collection, WriteCtx};
 
@@ -110,6 +110,24 @@ impl<'a, 'h> StreamWriter<'a, 'h> {
     pub fn set_groups(&mut self, groups: Groups) {
         self.has_changed = true;
         self.with_groups().set_groups(groups);
+    }
+
+    /// Changes the names of messages that are added once. The change has said that it needs everything.
+    pub fn change_idempotence<R>(
+        &mut self,
+        begin: impl FnOnce() -> Idempotence,
+        change: impl FnOnce(&mut Idempotence) -> R,
+    ) -> R {
+        self.has_changed = true;
+        self.with_groups().change_idempotence(begin, change)
+    }
+
+    /// Counts a message that was added before. It is no change of the stream.
+    pub fn count_duplicate(&mut self) {
+        let Form::Big(stream, _) = &mut self.form else { return };
+        if stream.idempotence().is_some() {
+            stream.change_idempotence(|| unreachable!("it is there"), Idempotence::count_duplicate);
+        }
     }
 
     /// Removes a group; false if there is none of this name.

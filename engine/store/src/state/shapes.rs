@@ -9,9 +9,9 @@
 //!
 //! One that is over the limits of the settings stays in its key's object up to a number of bytes, which is the type's.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use varve_collection::stream::NodeLimits;
+use varve_collection::stream::{IdempotenceLimits, NodeLimits};
 
 use super::types::{PerType, SmallLimits, Type};
 
@@ -29,6 +29,8 @@ pub struct Shapes {
     sketch_bytes: AtomicUsize,
     stream_bytes: AtomicU64,
     stream_entries: AtomicU64,
+    message_seconds: AtomicU32,
+    message_names: AtomicU32,
     small: PerType<SmallShape>,
 }
 
@@ -51,6 +53,8 @@ pub struct Limits {
     pub sketch_bytes: usize,
     /// `stream-node-max-bytes` and `stream-node-max-entries`.
     pub stream: NodeLimits,
+    /// `stream-idmp-duration` and `stream-idmp-maxsize`, for streams that have no settings of their own.
+    pub idempotence: IdempotenceLimits,
     /// For hashes `hash-max-listpack-entries` and `hash-max-listpack-value`, for sets `set-max-intset-entries`, for sorted
     /// sets `zset-max-listpack-entries` and `zset-max-listpack-value`.
     pub small: PerType<SmallLimits>,
@@ -64,6 +68,7 @@ impl Default for Limits {
             list_depth: 0,
             sketch_bytes: 3000,
             stream: NodeLimits { bytes: 4096, entries: 100 },
+            idempotence: IdempotenceLimits { duration_s: 100, names_max: 100 },
             small: PerType::new(|ty| ty.row().limits),
         }
     }
@@ -88,6 +93,8 @@ impl Default for Shapes {
             sketch_bytes: AtomicUsize::new(l.sketch_bytes),
             stream_bytes: AtomicU64::new(l.stream.bytes),
             stream_entries: AtomicU64::new(l.stream.entries),
+            message_seconds: AtomicU32::new(l.idempotence.duration_s),
+            message_names: AtomicU32::new(l.idempotence.names_max),
             small: PerType::new(|ty| SmallShape {
                 entries: AtomicU64::new(l.small[ty].entries),
                 value_bytes: AtomicU64::new(l.small[ty].value_bytes),
@@ -105,6 +112,8 @@ impl Shapes {
         self.sketch_bytes.store(l.sketch_bytes, Relaxed);
         self.stream_bytes.store(l.stream.bytes, Relaxed);
         self.stream_entries.store(l.stream.entries, Relaxed);
+        self.message_seconds.store(l.idempotence.duration_s, Relaxed);
+        self.message_names.store(l.idempotence.names_max, Relaxed);
         for ty in Type::ALL {
             let (shape, limits) = (&self.small[ty], l.small[ty]);
             shape.entries.store(limits.entries.min(SMALL_ENTRIES_MAX), Relaxed);
@@ -134,6 +143,12 @@ impl Shapes {
     #[inline]
     pub fn stream(&self) -> NodeLimits {
         NodeLimits { bytes: self.stream_bytes.load(Relaxed), entries: self.stream_entries.load(Relaxed) }
+    }
+
+    /// See [`Limits::idempotence`].
+    pub fn idempotence(&self) -> IdempotenceLimits {
+        let (seconds, names) = (self.message_seconds.load(Relaxed), self.message_names.load(Relaxed));
+        IdempotenceLimits { duration_s: seconds, names_max: names }
     }
 
     /// Bytes from which a list's element has a node to itself however large nodes may be: a means of tests, no setting.

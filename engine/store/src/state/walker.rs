@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
-use varve_collection::stream::{Groups, StreamFacts, StreamNode, StreamReader};
+use varve_collection::stream::{Groups, Idempotence, StreamFacts, StreamNode, StreamReader};
 use varve_collection::{Collection, KeptBytes, ReadCtx};
 use varve_packed::leaf::pair;
 use varve_segment::{Object, Pin};
@@ -250,9 +250,15 @@ pub struct StreamOutline {
     /// The facts, which go behind the entries.
     pub facts: StreamFacts,
     groups: Option<Arc<Groups>>,
+    idempotence: Option<Arc<Idempotence>>,
 }
 
 impl StreamOutline {
+    /// The names of messages that are added once, if the stream was ever asked to keep such.
+    pub fn idempotence(&self) -> Option<&Idempotence> {
+        self.idempotence.as_deref()
+    }
+
     /// The groups, if there are any: a copy of what they are now.
     pub fn groups(&self) -> Option<Groups> {
         self.groups.as_deref().cloned()
@@ -339,7 +345,8 @@ impl<'a> Before<'a> {
             (_, Some(Small::Stream(stream, _))) => StreamReader::Small(stream),
             _ => return None,
         };
-        Some(StreamOutline { nodes: stream.nodes(), facts: stream.facts(), groups: stream.groups().cloned() })
+        let (groups, idempotence) = (stream.groups().cloned(), stream.idempotence().cloned());
+        Some(StreamOutline { nodes: stream.nodes(), facts: stream.facts(), groups, idempotence })
     }
 
     /// False: there is no key without a value.

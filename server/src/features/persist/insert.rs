@@ -7,9 +7,12 @@
 //!
 //! Not here: reading the file (`load.rs`).
 
-use varve_commands::dump::Insertion;
+use varve_commands::dump::{Insertion, idempotence_of};
 use varve_rdb::{LastUse, ValueReader};
-use varve_store::{Again, Effect, EventClass, Key, Overdue, Removal, StoreWorker, StringForm, Ttl, Tx, Words};
+use varve_store::{
+    Again, Effect, EventClass, Key, Overdue, Removal, StoreWorker, StreamNeed, StreamWriter, StringForm, Ttl, Tx,
+    Words, WrongType,
+};
 
 use super::state::batch::{Batch, Entry, Value};
 
@@ -142,6 +145,14 @@ fn insert_one(
     if filled == Ok(Fate::Empty) {
         tracing::warn!("Loading: skipping empty key: {}", key.escape_ascii());
         return filled;
+    }
+    if filled.is_ok()
+        && let Some(names) = &entry.message_names
+    {
+        let kept = idempotence_of(names).ok_or_else(|| "the names of its messages are damaged".to_owned())?;
+        let change = |stream: &mut StreamWriter<'_, '_>| stream.change_idempotence(|| kept, |_| ());
+        let done = tx.stream_mut_for(&k, StreamNeed::Everything, change);
+        done.map_err(|WrongType| "names of messages stand before a value that is no stream".to_owned())?;
     }
     if filled.is_ok()
         && let Some(at) = entry.expiry_ms

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use varve_rdb::format::MESSAGE_NAMES;
 use varve_rdb::{Event, Kind, ReadFault, Reader};
 use varve_store::{FilledExtent, Store, StoreWorker, VALUE_BYTES_MAX};
 
@@ -249,6 +250,8 @@ struct Reading<'s> {
     db: u64,
     /// The database that the stream behind the file has selected.
     stream_db: Option<u32>,
+    /// The names of the messages of the stream that comes next.
+    message_names: Option<Vec<u8>>,
     /// Keys of all databases, as far as the file has said their number.
     expected: u64,
     began: Instant,
@@ -266,6 +269,7 @@ impl<'s> Reading<'s> {
             batch: None,
             db: 0,
             stream_db: None,
+            message_names: None,
             expected: 0,
             began: now,
             reported: now,
@@ -300,7 +304,7 @@ impl<'s> Reading<'s> {
 
     /// Reads up to the end of the next entry, and gives the number of entries in the batch; None at the end of the file.
     fn entry(&mut self) -> Result<Option<usize>, String> {
-        let Reading { state, reader, merge, batch, db, stream_db, expected, .. } = self;
+        let Reading { state, reader, merge, batch, db, stream_db, message_names, expected, .. } = self;
         loop {
             let dialect = reader.dialect();
             match reader.next_event().map_err(|error| error.to_string())? {
@@ -311,6 +315,7 @@ impl<'s> Reading<'s> {
                     state.store().expect_keys((*expected).min(bytes / KEY_BYTES_MIN));
                 }
                 Event::Aux { name: rdb_file::STREAM_DB, value } => *stream_db = rdb_file::stream_db(value),
+                Event::Aux { name: MESSAGE_NAMES, value } => *message_names = Some(value.to_vec()),
                 Event::Aux { .. } | Event::Slot => {}
                 Event::Function(text) => {
                     let scripts = state.scripts();
@@ -337,7 +342,9 @@ impl<'s> Reading<'s> {
                         Some(length) => Value::Large(large_string(state.store(), reader, length)?),
                     };
                     let (key, offset) = (start..middle, reader.offset());
-                    batch.entries.push(Entry { db: *db, key, value, type_number, expiry_ms, last_use, offset });
+                    let (db, message_names) = (*db, message_names.take());
+                    let entry = Entry { db, key, value, message_names, type_number, expiry_ms, last_use, offset };
+                    batch.entries.push(entry);
                     return Ok(Some(batch.entries.len()));
                 }
                 Event::End => return Ok(None),

@@ -9,7 +9,10 @@ use std::io::{self, Read, Write};
 
 use varve_aof::put_request;
 use varve_base::number::push_f64;
+use varve_commands::dump::idempotence_of;
+use varve_rdb::format::MESSAGE_NAMES;
 use varve_rdb::{Event, Kind, Part, ReadError, Reader, StreamTail};
+use varve_store::NamedMessage;
 
 /// Elements of a command.
 const ELEMENTS_MAX: usize = 64;
@@ -23,7 +26,7 @@ const BYTES_MAX: usize = 1 << 20;
 pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<()> {
     let mut reader = Reader::new(from);
     let mut open: Option<Open> = None;
-    let (mut bytes, mut selected) = (Vec::new(), None);
+    let (mut bytes, mut selected, mut message_names) = (Vec::new(), None, None::<Vec<u8>>);
     loop {
         match reader.next_event().map_err(damaged)? {
             Event::SelectDb(db) if selected == Some(db) => {}
@@ -44,7 +47,14 @@ pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<
                 let open = open.as_mut().expect("a part has a key");
                 open.add(part, &mut bytes)?;
             }
-            Event::ValueEnd => open.take().expect("a value has a key").end(&mut bytes),
+            Event::ValueEnd => {
+                let open = open.take().expect("a value has a key");
+                if let Some(names) = message_names.take() {
+                    put_message_names(&open.key, &names, &mut bytes)?;
+                }
+                open.end(&mut bytes);
+            }
+            Event::Aux { name: MESSAGE_NAMES, value } => message_names = Some(value.to_vec()),
             Event::Aux { .. } | Event::ResizeDb { .. } | Event::Slot => {}
             Event::Function(text) => put_request(&mut bytes, [&b"FUNCTION"[..], b"LOAD", text].into_iter()),
             Event::ModuleAux(_) => unreachable!("this server writes none"),
@@ -81,6 +91,19 @@ fn write_string<R: Read>(
         }
     }
     bytes.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+/// Appends the commands that give the messages of a stream their names. A message whose entry is gone keeps its name.
+fn put_message_names(key: &[u8], names: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
+    let kept = idempotence_of(names).ok_or_else(|| io::Error::other("the names of messages are damaged"))?;
+    let (seconds, most) = (kept.limits().duration_s.to_string(), kept.limits().names_max.to_string());
+    let words: [&[u8]; 6] = [b"XCFGSET", key, b"IDMP-DURATION", seconds.as_bytes(), b"IDMP-MAXSIZE", most.as_bytes()];
+    put_request(to, words.into_iter());
+    kept.for_each(|NamedMessage { producer, name, id, .. }| {
+        let words: [&[u8]; 5] = [b"XIDMPRECORD", key, producer, name, &id_text((id.ms, id.seq))];
+        put_request(to, words.into_iter());
+    });
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use varve_protocol::Args;
 
 use crate::denials::{Denials, Origin};
 use crate::errors::{CmdResult, CommandError};
-use crate::script::ScriptKind;
+use crate::script::{ScriptKind, ScriptRules};
 use crate::session::Session;
 
 /// Why the server refuses commands that change something.
@@ -63,6 +63,11 @@ impl Denied {
         self.replica.is_some_and(|rules| rules.read_only || !writes)
     }
 
+    /// True on a replica whose data may be old, and is not to be shown.
+    pub(crate) fn hides_stale(self) -> bool {
+        self.replica.is_some_and(|rules| rules.hides_stale)
+    }
+
     /// Whether a command is refused.
     #[cold]
     fn check(self, d: &Row) -> CmdResult {
@@ -86,6 +91,31 @@ impl Denied {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a script with these flags may run, while the server denies some commands: redis-server takes the flags for those of
+/// the command that runs the script, and answers what it answers to any command.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn script_allowed(flags: Option<ScriptRules>, denied: Denied, out_of_memory: bool) -> CmdResult {
+    let Some(flags) = flags else {
+        return if denied.hides_stale() { Err(CommandError::PRIMARY_DOWN) } else { Ok(()) };
+    };
+    let writes = !flags.no_writes;
+    if out_of_memory && writes && !flags.allow_oom {
+        return Err(CommandError::OUT_OF_MEMORY);
+    }
+    match denied.writes.filter(|_| writes) {
+        Some(WritesDenied::Unsaved) => return Err(CommandError::UNSAVED),
+        Some(WritesDenied::Unwritten(errno)) => return Err(CommandError::unwritten(errno)),
+        Some(WritesDenied::Unreplicated) => return Err(CommandError::UNREPLICATED),
+        None => {}
+    }
+    if writes && denied.replica.is_some_and(|rules| rules.read_only) {
+        return Err(CommandError::READ_ONLY);
+    }
+    if denied.hides_stale() && !flags.allow_stale { Err(CommandError::PRIMARY_DOWN) } else { Ok(()) }
 }
 
 /// The error of a command while a script of this kind has run for too long.

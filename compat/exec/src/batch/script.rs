@@ -32,7 +32,7 @@ use varve_store::{ReadyKey, ScriptToken, ShardSet, Store, StoreWorker, Tx, Words
 use super::Batch;
 use super::slices::Slices;
 use crate::blocking;
-use crate::checks::{self, Denied, WritesDenied};
+use crate::checks::{self, Denied};
 use crate::command::{Command, CommandTable, Exec, ScriptFn, Unresolved};
 use crate::ctx::{Ctx, KeyArg};
 use crate::denials::Origin;
@@ -44,7 +44,7 @@ use crate::last_command;
 use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
 use crate::pause::Pause;
-use crate::script::{Beginning, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptRules};
+use crate::script::{Beginning, ScriptCalls, ScriptCtx, ScriptKeeper};
 use crate::session::Session;
 use crate::tracking;
 
@@ -335,14 +335,11 @@ impl ScriptCalls for Calls<'_> {
         if let Some(seen) = self.observers.monitored.as_mut().filter(|_| d.flags.has(Flags::SKIP_MONITOR)) {
             seen.push(Seen::begun(d, args, self.hands.as_ref().map_or(0, |hands| hands.session.db())));
         }
-        let Some(flags) = flags else {
-            return if self.hides_stale() { Err(CommandError::PRIMARY_DOWN) } else { Ok(()) };
-        };
-        self.admit(flags)?;
-        if read_only && !flags.no_writes {
+        checks::script_allowed(flags, self.denied, self.out_of_memory)?;
+        if read_only && flags.is_some_and(|flags| !flags.no_writes) {
             return Err(CommandError::SCRIPT_NOT_READ_ONLY);
         }
-        self.allow_oom = flags.allow_oom;
+        self.allow_oom = flags.is_some_and(|flags| flags.allow_oom);
         Ok(())
     }
 
@@ -587,7 +584,7 @@ impl<'c> Calls<'c> {
         let of_scripts = matches!(d.exec, Exec::Keeper(_) | Exec::Script(..));
         let refusal = if d.flags.has(Flags::NOSCRIPT) || of_scripts || unheard {
             Err(CommandError::SCRIPT_REFUSED)
-        } else if self.hides_stale() && !d.flags.has(Flags::STALE) {
+        } else if denied.hides_stale() && !d.flags.has(Flags::STALE) {
             Err(CommandError::SCRIPT_STALE)
         } else if self.read_only && d.changes() {
             Err(CommandError::SCRIPT_WRITES)
@@ -598,30 +595,6 @@ impl<'c> Calls<'c> {
         refusal.inspect_err(|_| self.observers.stats.of(d).rejected.add(1))?;
         self.check_place(d)?;
         Ok(d)
-    }
-
-    /// True on a replica whose data may be old, and is not to be shown.
-    fn hides_stale(&self) -> bool {
-        self.denied.replica.is_some_and(|rules| rules.hides_stale)
-    }
-
-    /// Whether a script with these flags may run: redis-server takes them for those of the command that runs it, and answers
-    /// what it answers to any command.
-    fn admit(&self, flags: ScriptRules) -> CmdResult {
-        let writes = !flags.no_writes;
-        if self.out_of_memory && writes && !flags.allow_oom {
-            return Err(CommandError::OUT_OF_MEMORY);
-        }
-        match self.denied.writes.filter(|_| writes) {
-            Some(WritesDenied::Unsaved) => return Err(CommandError::UNSAVED),
-            Some(WritesDenied::Unwritten(errno)) => return Err(CommandError::unwritten(errno)),
-            Some(WritesDenied::Unreplicated) => return Err(CommandError::UNREPLICATED),
-            None => {}
-        }
-        if writes && self.denied.replica.is_some_and(|rules| rules.read_only) {
-            return Err(CommandError::READ_ONLY);
-        }
-        if self.hides_stale() && !flags.allow_stale { Err(CommandError::PRIMARY_DOWN) } else { Ok(()) }
     }
 
     /// Whether the client's user has the right to a command; a denial is noted.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! varve-docs pages FOLDER      configuration.md, commands.md       docs/ has them; a test compares (`cargo xtask docs` writes)
-//! varve-docs package FOLDER    varve.conf, varve-server.1, varve.conf.5, varve-check.1, completions for three shells
+//! varve-docs package FOLDER    varve.conf, varve-server.1, varve.conf.5, varve-check.1, varve-top.1, completions for three shells
 //!
 //!   config/guide.txt, table.rs --> varve_server::settings() --> configuration, conf, manual, completions
 //!   the rows of the commands   --> varve_server::commands() --> commands
@@ -70,6 +70,7 @@ fn package() -> Vec<Document> {
         ("varve-server.1", manual::server()),
         ("varve.conf.5", manual::configuration()),
         ("varve-check.1", manual::check()),
+        ("varve-top.1", manual::top()),
         ("varve-server.bash", completions::bash()),
         ("_varve-server", completions::zsh()),
         ("varve-server.fish", completions::fish()),

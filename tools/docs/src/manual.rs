@@ -1,4 +1,4 @@
-//! Manual pages: varve-server(1), varve-check(1), varve.conf(5).
+//! Manual pages: varve-server(1), varve-check(1), varve-top(1), varve.conf(5).
 
 use std::fmt::Write;
 
@@ -54,6 +54,7 @@ Its log.
 .SH SEE ALSO
 .BR varve.conf (5),
 .BR varve\-check (1),
+.BR varve\-top (1),
 .BR redis\-cli (1)
 "#;
 
@@ -87,6 +88,53 @@ Cuts the last file where it is torn.
 .BR varve\-server (1)
 "#;
 
+const TOP: &str = r#".SH SYNOPSIS
+.B varve\-top
+[\fB\-h\fR \fIhost\fR] [\fB\-p\fR \fIport\fR] [\fB\-s\fR \fIsocket\fR] [\fB\-a\fR \fIpassword\fR] [\fB\-\-user\fR \fIname\fR]
+[\fB\-\-tls\fR] [\fB\-\-view\fR \fIview\fR] [\fB\-\-once\fR]
+.SH DESCRIPTION
+Shows in a terminal what a running server does: throughput, CPU and memory now and over the last minutes, commands with their
+latency, the segment map, keys that are used most, prefixes, large keys, expiries, clients and what they wait for, slow commands,
+files, work under way, replicas. It asks for what is shown alone, and changes nothing on the server.
+.SH OPTIONS
+.TP
+.BI \-h " host" "\fR, \fP\-p" " port" "\fR, \fP\-s" " socket"
+The server: 127.0.0.1 and 6379 unless told, or the path of its Unix socket.
+.TP
+.BI \-a " password" "\fR, \fP\-\-user" " name"
+The user. The environment variable REDISCLI_AUTH has the password as well.
+.TP
+.BI \-\-tls "\fR, \fP\-\-cacert" " file" "\fR, \fP\-\-cert" " file" "\fR, \fP\-\-key" " file" "\fR, \fP\-\-sni" " name" "\fR, \fP\-\-insecure"
+TLS: authorities that are trusted, the certificate that is shown and its key, the server's name, and whether any certificate is trusted.
+.TP
+.BI \-i " seconds"
+Time between two looks: 1 second unless told.
+.TP
+.BI \-\-view " view"
+The first view: overview, commands, segments, keys, clients, slow or files.
+.TP
+.B \-\-once
+Prints the view as plain text after two looks, and ends; \fB\-\-width\fR and \fB\-\-height\fR are its size.
+.SH KEYS
+.TP
+.B 1 \fRto\fP 7\fR, Tab, left, right
+Another view.
+.TP
+.B \fRUp, down, page up, page down, home
+Scroll.
+.TP
+.B \fRSpace
+Stops looking, and goes on.
+.TP
+.B q
+Ends.
+.SH EXIT STATUS
+0 after its work, 1 if the server does not answer, 2 if the command line is wrong.
+.SH SEE ALSO
+.BR varve\-server (1),
+.BR redis\-cli (1)
+"#;
+
 /// varve-server(1).
 pub(crate) fn server() -> String {
     format!("{}{SERVER}", head("varve-server", 1, "a data store in memory for clients of Redis"))
@@ -95,6 +143,11 @@ pub(crate) fn server() -> String {
 /// varve-check(1).
 pub(crate) fn check() -> String {
     format!("{}{CHECK}", head("varve-check", 1, "checks the files of a data set"))
+}
+
+/// varve-top(1).
+pub(crate) fn top() -> String {
+    format!("{}{TOP}", head("varve-top", 1, "shows what a server does"))
 }
 
 /// varve.conf(5).

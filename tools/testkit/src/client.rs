@@ -11,9 +11,9 @@ use std::time::Duration;
 /// How long a reply may take before a test gives up.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection to a server.
-pub struct Client {
-    stream: TcpStream,
+/// A connection to a server, over a socket or over another stream of bytes.
+pub struct Client<S = TcpStream> {
+    stream: S,
     input: Vec<u8>,
     consumed: usize,
     output: Vec<u8>,
@@ -41,7 +41,22 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
-        Ok(Client { stream, input: Vec::new(), consumed: 0, output: Vec::new(), chunk: vec![0; 64 * 1024] })
+        Ok(Client::over(stream))
+    }
+
+    /// Sets how long a reply may take.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn set_timeout(&mut self, limit: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(limit))
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// A connection over a stream that is there already, whose own limits of time hold.
+    pub fn over(stream: S) -> Client<S> {
+        Client { stream, input: Vec::new(), consumed: 0, output: Vec::new(), chunk: vec![0; 64 * 1024] }
     }
 
     /// Queues a command without sending it.
@@ -108,17 +123,9 @@ impl Client {
         self.call(&args).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// Sets how long a reply may take.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
-    pub fn set_timeout(&mut self, limit: Duration) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(limit))
-    }
-
     /// The socket itself, for tests that half-close it or stop reading.
     #[must_use]
-    pub fn stream(&self) -> &TcpStream {
+    pub fn stream(&self) -> &S {
         &self.stream
     }
 }

@@ -61,6 +61,7 @@ fn lay_out(folder: &Path, tree: &Path) -> Result<(), String> {
         ("varve.conf", CONF),
         ("varve-server.1", "usr/share/man/man1/varve-server.1"),
         ("varve-check.1", "usr/share/man/man1/varve-check.1"),
+        ("varve-top.1", "usr/share/man/man1/varve-top.1"),
         ("varve.conf.5", "usr/share/man/man5/varve.conf.5"),
         ("varve-server.bash", "usr/share/bash-completion/completions/varve-server"),
         ("_varve-server", "usr/share/zsh/vendor-completions/_varve-server"),
@@ -77,8 +78,11 @@ fn lay_out(folder: &Path, tree: &Path) -> Result<(), String> {
         set_mode(&to, 0o644)?;
     }
     write(&tree.join("usr/share/doc/varve/copyright"), &copyright()?)?;
-    let packed = ["man/man1/varve-server.1", "man/man1/varve-check.1", "man/man5/varve.conf.5", "doc/varve/changelog"];
-    packed.iter().try_for_each(|name| run(command("gzip", &["-9n"]).arg(tree.join("usr/share").join(name))))
+    let manual = ["man/man1/varve-server.1", "man/man1/varve-check.1", "man/man1/varve-top.1", "man/man5/varve.conf.5"];
+    manual
+        .iter()
+        .chain(&["doc/varve/changelog"])
+        .try_for_each(|name| run(command("gzip", &["-9n"]).arg(tree.join("usr/share").join(name))))
 }
 
 /// Debian's form of the licence's text: paragraphs are indented, and a blank line is a dot.

@@ -3,7 +3,7 @@
 //! ```text
 //! target/package/
 //!   docs/         varve.conf, manual pages, completions (varve-docs)
-//!   bin/          varve-server, varve-check without their debugging information; *.debug has that
+//!   bin/          varve-server, varve-check, varve-top without their debugging information; *.debug has that
 //!   varve_V_ARCH.deb  varve-dbgsym_V_ARCH.deb    deb.rs
 //!   varve-V-MACHINE-linux.tar.gz                 the same files for other systems
 //!   container/    the folder of an image: packaging/Containerfile and what it copies
@@ -19,7 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The programs of the package.
-const PROGRAMS: [&str; 2] = ["varve-server", "varve-check"];
+const PROGRAMS: [&str; 3] = ["varve-server", "varve-check", "varve-top"];
 /// The version, which the workspace's Cargo.toml has alone.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -35,9 +35,14 @@ pub(crate) fn all() -> Tally {
 
 /// Builds the programs and makes the packages of them.
 fn build() -> Result<(), String> {
-    let mut release = cargo(&["build", "--quiet", "--release", "-p", "varve-server", "-p", "varve-check"]);
-    run(release.env("VARVE_GIT_SHA", commit()))?;
+    run(release_build().env("VARVE_GIT_SHA", commit()))?;
     make(&target_dir().join("release"))
+}
+
+/// Builds the programs as they are given out.
+fn release_build() -> std::process::Command {
+    let packages = PROGRAMS.iter().flat_map(|name| ["-p", *name]);
+    cargo(&["build", "--quiet", "--release"].into_iter().chain(packages).collect::<Vec<_>>())
 }
 
 /// Makes the packages of the programs in this folder.
@@ -86,8 +91,9 @@ fn tarball(folder: &Path) -> Result<(), String> {
     let name = format!("varve-{VERSION}-{}-linux", machine.trim());
     let tree = folder.join(&name);
     remove(&tree)?;
-    let docs = ["varve.conf", "varve-server.1", "varve-check.1", "varve.conf.5", "varve-server.bash", "_varve-server"];
-    let docs = docs.iter().chain(&["varve-server.fish"]).map(|name| (folder.join("docs").join(name), *name));
+    let manual = ["varve-server.1", "varve-check.1", "varve-top.1", "varve.conf.5"];
+    let docs = ["varve.conf", "varve-server.bash", "_varve-server", "varve-server.fish"];
+    let docs = manual.iter().chain(&docs).map(|name| (folder.join("docs").join(name), *name));
     let bin = PROGRAMS.iter().map(|name| (folder.join("bin").join(name), *name));
     let own = [("packaging/varve-server.service", "varve-server.service"), ("README.md", "README.md")];
     let own = own.iter().chain(&[("LICENSE", "LICENSE"), ("CHANGELOG.md", "CHANGELOG.md")]);

@@ -11,7 +11,7 @@
 
 use super::{VERSION, deb, folder, read};
 use crate::lanes;
-use crate::shell::{Tally, cargo, command, output, run, say, step, target_dir, tools_dir, workspace};
+use crate::shell::{Tally, command, output, run, say, step, target_dir, tools_dir, workspace};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
@@ -37,7 +37,7 @@ fn programs() -> Result<PathBuf, String> {
     if let Some(folder) = std::env::var_os("VARVE_PROGRAMS") {
         return Ok(folder.into());
     }
-    run(&mut cargo(&["build", "--quiet", "--release", "-p", "varve-server", "-p", "varve-check"]))?;
+    run(&mut super::release_build())?;
     Ok(target_dir().join("release"))
 }
 
@@ -139,7 +139,7 @@ fn expect(what: &str, holds: bool) -> Result<(), String> {
 
 /// Manual pages have no error that their formatter sees.
 fn documents() -> Result<(), String> {
-    for page in ["varve-server.1", "varve-check.1", "varve.conf.5"] {
+    for page in ["varve-server.1", "varve-check.1", "varve-top.1", "varve.conf.5"] {
         let mut formatter = command("groff", &["-man", "-Tutf8", "-ww", "-z"]);
         let said = formatter.arg(folder().join("docs").join(page)).stdout(Stdio::null()).output();
         // A machine without the formatter cannot tell.
@@ -170,6 +170,7 @@ fn installed(root: &Root) -> Result<(), String> {
     let said = output(&mut root.command(&["varve-server", "--version"]))?;
     expect("the program tells its version", said.trim_end().ends_with(&format!("varve={VERSION}")))?;
     output(&mut root.command(&["varve-check", "--version"]))?;
+    output(&mut root.command(&["varve-top", "--version"]))?;
     let mode = |path: &str| fs::metadata(root.at(path)).map(|about| (about.mode() & 0o7777, about.uid() > 0));
     for (path, wanted) in [
         ("/etc/varve/varve.conf", (0o640, true)),

@@ -61,6 +61,8 @@ pub(super) const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("tools/check", &["varve-rdb", "varve-aof"]),
+    // It asks a server as tests and experiments do: a second client and decoder of replies would be the same once more.
+    ("tools/top", &["varve-testkit"]),
     // The documents are made of the server's own tables: of copies they would say something else one day.
     ("tools/docs", &["varve-catalog", "varve-server"]),
     ("tools/xtask", &[]),

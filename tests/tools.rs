@@ -2,13 +2,13 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use varve_testkit::server::workspace;
 use varve_testkit::tls::Certificates;
-use varve_testkit::{Launch, Server};
+use varve_testkit::{Launch, Server, until};
 
 fn varve() -> Server {
     Launch::varve().start().expect("varve-server starts")
@@ -129,6 +129,84 @@ fn redis_cli_latency_and_stat() {
     stat.args(["-oL", "redis-cli", "-h", "127.0.0.1", "-p", &port, "--stat", "-i", "0.2"]).stdin(Stdio::null());
     let stat = run_for(stat, Duration::from_millis(1500));
     assert!(stat.contains("keys") && stat.contains("100"), "{stat}");
+}
+
+#[test]
+fn redis_cli_eval() {
+    let server = varve();
+    let script = server.dir().join("add.lua");
+    let text_of = "redis.call('SET', KEYS[1], ARGV[1]) return {redis.call('STRLEN', KEYS[1]), KEYS[1], ARGV[2]}";
+    std::fs::write(&script, text_of).expect("a file");
+    let script = script.display().to_string();
+    let said = text(&cli(&server, &["--eval", &script, "k", ",", "value", "b c"]).output().expect("redis-cli runs"));
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["5", "k", "b c"], "{said}");
+    assert_eq!(server.client().cmd("GET k").text(), "value");
+}
+
+#[test]
+fn redis_cli_pipe() {
+    let server = varve();
+    let mut child =
+        cli(&server, &["--pipe"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("redis-cli runs");
+    let mut requests = Vec::new();
+    for number in 0..50_000 {
+        varve_testkit::client::encode(&mut requests, &["SET", &format!("key:{number}"), "x"]);
+    }
+    varve_testkit::client::encode(&mut requests, &["LPUSH", "key:1", "x"]);
+    child.stdin.take().expect("its input").write_all(&requests).expect("written");
+    let said = text(&child.wait_with_output().expect("its output"));
+    assert!(said.contains("errors: 1, replies: 50001"), "{said}");
+    assert_eq!(server.client().cmd("DBSIZE").integer(), Some(50_000));
+}
+
+#[test]
+fn redis_cli_hotkeys() {
+    let server = filled(100);
+    let mut client = server.client();
+    client.cmd("CONFIG SET maxmemory-policy allkeys-lfu");
+    (0..2000).for_each(|_| client.queue(&["GET", "key:00042"]));
+    client.flush().expect("sent");
+    (0..2000).for_each(|_| drop(client.read().expect("a reply")));
+    let said = text(&cli(&server, &["--hotkeys"]).output().expect("redis-cli runs"));
+    assert!(said.contains("Sampled 100 keys in the keyspace!"), "{said}");
+    assert!(said.contains("hot key found with counter") && said.contains("key:00042"), "{said}");
+}
+
+/// redis-cli as a replica prints the stream of commands that replicas get, without the data set.
+#[test]
+fn redis_cli_as_a_replica() {
+    let server = filled(10);
+    let mut program = Command::new("stdbuf");
+    let port = server.port().to_string();
+    program.args(["-oL", "redis-cli", "-h", "127.0.0.1", "-p", &port, "--replica"]).stdin(Stdio::null());
+    let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut client = server.client();
+    until("a replica is there", || client.cmd("INFO replication").text().contains("state=online"));
+    client.cmd("SET written meanwhile");
+    let mut lines = std::io::BufReader::new(child.stdout.take().expect("piped")).lines();
+    let found = lines.by_ref().map_while(Result::ok).find(|line| line.contains("written"));
+    let _ = child.kill();
+    let _ = child.wait();
+    let found = found.expect("the command comes by the stream");
+    assert!(found.to_lowercase().contains("set") && found.contains("meanwhile"), "{found}");
+}
+
+/// These look at the machine, at the pace of replies and at what eviction leaves. They print figures for as long as they run.
+#[test]
+fn redis_cli_measures() {
+    let server = filled(100);
+    let seconds = text(&cli(&server, &["--intrinsic-latency", "1"]).output().expect("redis-cli runs"));
+    assert!(seconds.contains("total runs"), "{seconds}");
+    let port = server.port().to_string();
+    let lines = |options: &[&str]| {
+        let mut program = Command::new("stdbuf");
+        program.args(["-oL", "redis-cli", "-h", "127.0.0.1", "-p", &port]).args(options).stdin(Stdio::null());
+        run_for(program, Duration::from_millis(2500))
+    };
+    let history = lines(&["--latency-history", "-i", "1"]);
+    assert!(history.contains("samples") || history.split_whitespace().count() >= 4, "{history}");
+    let simulated = lines(&["--lru-test", "1000"]);
+    assert!(simulated.contains("Gets/sec") && simulated.contains("Hits"), "{simulated}");
 }
 
 fn benchmark(connections: &str, pipeline: &str, requests: &str) {

@@ -3,7 +3,7 @@
 use crate::harness::cargo_test;
 use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, cargo, server_binary};
-use crate::{all, package, setup};
+use crate::{all, book, package, setup};
 
 /// A run.
 struct Long {
@@ -27,6 +27,11 @@ const RUNS: &[Long] = &[
     Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
     Long { name: "peer", about: "Redis's own suite three times, then 20 minutes of its damaged payloads", run: peer },
     Long { name: "package", about: "the package installed, run and removed in a fresh Debian", run: package },
+    Long {
+        name: "book",
+        about: "the site of docs/ by mdbook, no link dead, nothing loaded from elsewhere",
+        run: book::all,
+    },
     Long { name: "tls", about: "Redis's own suite by TLS", run: tls },
 ];
 

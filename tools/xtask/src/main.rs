@@ -14,7 +14,7 @@
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
 //! loops     instructions of some command loops, beside those recorded
 //! bench     an experiment of tools/bench
-//! long      a run that takes too long for `test`: soak, differential, trips, kills, fuzz, peer, package, tls
+//! long      a run that takes too long for `test`: soak, differential, trips, kills, fuzz, peer, package, tls, book
 //! soak      for long: the stress test, the differential test and the soak at the memory limit in turns, or --limit alone
 //! ```
 //!
@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod book;
 mod certificates;
 mod harness;
 mod lanes;

@@ -490,7 +490,10 @@ impl Stage {
     /// Hands on what the script has left behind.
     pub(super) fn settle(&mut self, worker: &mut StoreWorker, observers: &mut Observers) {
         worker.await_also(self.worker.take_awaited());
-        observers.put_off.append(&mut self.worker.take_gone());
+        let mut gone = self.worker.take_gone();
+        if !gone.is_empty() {
+            observers.put_off.append(&mut gone);
+        }
         observers.absorb(&mut self.observers);
     }
 

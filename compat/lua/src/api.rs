@@ -1,6 +1,6 @@
 //! The `redis` object.
 
-use crate::args::{Text, number, text};
+use crate::args::{Text, number, push_word, text};
 use crate::errors::{
     ACL_COMMAND, BAD_ARGUMENT, LOG_ARGUMENTS, LOG_LEVEL, LOG_LEVEL_TYPE, NO_ARGUMENTS, OUTSIDE_SCRIPT, REPL_ARGUMENTS,
     REPL_FLAGS, RESP_ARGUMENTS, RESP_VERSION, SHA_ARGUMENTS, SINGLE_FIELD,
@@ -8,18 +8,15 @@ use crate::errors::{
 use crate::fault::{Fault, error_table};
 use crate::host::{LogLevel, Replicate};
 use crate::library::register;
+use crate::raw::commands;
 use crate::shared::Shared;
-use crate::tick::Pace;
-use crate::values::{Reader, Unlimited, error_text, reply_fault};
+use crate::values::error_parts;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use smallvec::SmallVec;
 use std::rc::Rc;
-use varve_base::number::{push_f64, push_i64};
 use varve_base::sha1::sha1;
 use varve_protocol::Resp;
 
-/// Bytes of the reply's buffer that are kept between calls.
-const KEEP_BYTES: usize = 1 << 16;
 const REPL_NONE: i64 = 0;
 const REPL_AOF: i64 = 1;
 const REPL_REPLICA: i64 = 2;
@@ -28,8 +25,9 @@ const REPL_ALL: i64 = REPL_AOF | REPL_REPLICA;
 /// The table `redis`.
 pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
     let redis = base(lua, shared)?;
-    add(lua, &redis, shared, "call", |lua, shared, args| call(lua, shared, args, true))?;
-    add(lua, &redis, shared, "pcall", |lua, shared, args| call(lua, shared, args, false))?;
+    let (call, pcall) = commands(lua, shared)?;
+    redis.raw_set("call", call)?;
+    redis.raw_set("pcall", pcall)?;
     add(lua, &redis, shared, "setresp", set_resp)?;
     add(lua, &redis, shared, "set_repl", set_repl)?;
     add(lua, &redis, shared, "acl_check_cmd", |_, shared, args| acl_check_cmd(shared, args))?;
@@ -87,18 +85,6 @@ fn add(
     to.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &shared, args))?)
 }
 
-/// `redis.call`, which raises an error, and `redis.pcall`, which returns it.
-fn call(lua: &Lua, shared: &Shared, args: MultiValue, raises: bool) -> Result<Value> {
-    let outcome = arguments(&args).and_then(|texts| run(lua, shared, &texts));
-    match outcome {
-        Err(error) if !raises => match Fault::of(&error) {
-            Fault::Reply { text, counted } => Ok(Value::Table(error_table(lua, &text, counted)?)),
-            _ => Err(error),
-        },
-        outcome => outcome,
-    }
-}
-
 /// The command's words: strings, and numbers as C's `%.17g` writes them.
 fn arguments(args: &MultiValue) -> Result<SmallVec<[Text; 8]>> {
     if args.is_empty() {
@@ -111,42 +97,11 @@ fn argument(value: &Value) -> Result<Text> {
     let mut text = Vec::new();
     match value {
         Value::String(text) => return Ok(Text::Borrowed(text.as_bytes())),
-        Value::Integer(n) if n.unsigned_abs() < 1 << 53 => push_i64(&mut text, *n),
-        Value::Integer(n) => push_f64(&mut text, *n as f64),
-        Value::Number(n) => push_f64(&mut text, *n),
+        Value::Integer(n) => push_word(&mut text, *n as f64),
+        Value::Number(n) => push_word(&mut text, *n),
         _ => return Err(Fault::reply(BAD_ARGUMENT)),
     }
     Ok(Text::Number(SmallVec::from_vec(text)))
-}
-
-/// Has the host run a command; the reply as a value.
-///
-/// # Errors
-/// The reply is an error, or there is no room for it.
-fn run(lua: &Lua, shared: &Shared, texts: &[Text]) -> Result<Value> {
-    let slices: SmallVec<[&[u8]; 8]> = texts.iter().map(AsRef::as_ref).collect();
-    let mut reply = shared.reply.borrow_mut();
-    let reply = &mut *reply;
-    reply.set_resp(shared.resp.get());
-    let ran = shared.host.with(|host| host.call(&slices, reply));
-    let value = match ran {
-        Some(()) => {
-            let (room, pace) = (Unlimited::new(lua), Pace::new(lua, shared));
-            let mut parts = reply.parts();
-            match (parts.next(), parts.next()) {
-                (Some(error @ [b'-', ..]), None) => Err(reply_fault(error)),
-                (Some(only), None) => Reader::new(lua, &room, &pace, only).value(),
-                _ => {
-                    room.admit(reply.len())?;
-                    let joined: Vec<u8> = reply.parts().flatten().copied().collect();
-                    Reader::new(lua, &room, &pace, &joined).value()
-                }
-            }
-        }
-        None => Err(Fault::reply(OUTSIDE_SCRIPT)),
-    };
-    reply.clear(KEEP_BYTES);
-    value
 }
 
 fn log(lua: &Lua, shared: &Shared, args: MultiValue) -> Result<Value> {
@@ -229,7 +184,8 @@ fn single_field(lua: &Lua, args: MultiValue, field: &str) -> Result<Value> {
         Some(Value::String(text)) if args.len() == 1 && field == "err" => {
             let text = text.as_bytes();
             let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-            error_table(lua, &error_text(text.strip_prefix(b"-").unwrap_or(text)), false)?
+            let (code, message) = error_parts(text.strip_prefix(b"-").unwrap_or(text));
+            error_table(lua, &[code, message].concat(), false)?
         }
         Some(Value::String(text)) if args.len() == 1 => {
             let table = lua.create_table_with_capacity(0, 1)?;

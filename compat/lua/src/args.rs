@@ -3,7 +3,7 @@
 use crate::fault::Fault;
 use mlua::{Error, Lua, MultiValue, Result, Value};
 use smallvec::SmallVec;
-use varve_base::number::push_f64_rounded;
+use varve_base::number::{push_f64, push_f64_rounded, push_i64};
 
 /// Significant digits of a number that Lua makes a string of.
 const NUMBER_DIGITS: usize = 14;
@@ -22,6 +22,17 @@ impl AsRef<[u8]> for Text {
             Text::Borrowed(text) => text,
             Text::Number(text) => text,
         }
+    }
+}
+
+/// A number as C's `%.17g` writes it.
+pub(crate) fn push_word(text: &mut Vec<u8>, n: f64) {
+    const BOUND: f64 = (1_u64 << 53) as f64;
+    // A negative zero has a sign, which an integer has not.
+    if n.abs() < BOUND && (n as i64 as f64).to_bits() == n.to_bits() {
+        push_i64(text, n as i64);
+    } else {
+        push_f64(text, n);
     }
 }
 

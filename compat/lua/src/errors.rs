@@ -31,8 +31,11 @@ pub(crate) fn without_last_line_ends(text: &[u8]) -> &[u8] {
 
 /// An error text with the code of errors that have none of their own.
 pub(crate) fn with_code(text: &[u8]) -> Vec<u8> {
-    [b"ERR ", text].concat()
+    [NO_CODE, text].concat()
 }
+
+/// The code of errors that have none of their own.
+pub(crate) const NO_CODE: &[u8] = b"ERR ";
 
 pub(crate) const UNKNOWN: &[u8] = b"ERR unknown error";
 pub(crate) const COMPILING: &[u8] = b"ERR Error compiling script (new function): ";

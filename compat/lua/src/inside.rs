@@ -3,12 +3,11 @@
 use crate::errors::{COMPILING_LIBRARY, NO_FUNCTIONS, NO_MEMORY, REGISTERING, ScriptError};
 use crate::fault::{Fault, Place};
 use crate::host::Host;
-use crate::replies::{Writer, error_of};
+use crate::raw::Entry;
 use crate::sandbox::{self, Doors};
-use crate::script::{LibraryFunction, LuaChunk, Registered, ScriptInput};
+use crate::script::{LibraryFunction, LuaChunk, Registered, ScriptInput, ScriptName};
 use crate::shared::{Settings, Shared};
-use crate::tick::{Meter, Pace, tick};
-use crate::values::{Unlimited, list};
+use crate::tick::tick;
 use crate::{api, bits, cjson, cmsgpack, structs};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
 use std::rc::Rc;
@@ -26,7 +25,9 @@ type Outcome<T> = std::result::Result<T, ScriptError>;
 
 /// A Lua state and its scripts.
 pub(crate) struct Inside {
+    // Lua goes before `shared`, to which its functions point.
     lua: Lua,
+    entry: Entry,
     doors: Doors,
     shared: Rc<Shared>,
     /// Numbers of chunks that were forgotten.
@@ -50,13 +51,22 @@ impl Inside {
         doors.seal(&lua, ours, api::loading_table(&lua, &shared)?)?;
         lua.set_memory_limit(settings.memory_bytes_max)?;
         watch(&lua, &shared)?;
-        Ok(Inside { lua, doors, shared, free: Vec::new(), next: 0 })
+        let entry = Entry::new(&lua, &shared, &doors)?;
+        Ok(Inside { lua, entry, doors, shared, free: Vec::new(), next: 0 })
     }
 
     /// Collects what earlier scripts have left, if it is much: Lua does not collect when it meets its limit, and would
     /// else refuse memory to this script that nobody uses.
     fn tidy_up(&self) -> Result<()> {
-        if self.lua.used_memory() > self.shared.settings.memory_bytes_max / 2 { self.lua.gc_collect() } else { Ok(()) }
+        if self.lua.used_memory() <= self.shared.settings.memory_bytes_max / 2 {
+            return Ok(());
+        }
+        // Those of the last script are still there: each script puts its own in their place, and to take them away each time
+        // would cost 5% of a script that does nothing.
+        for name in ["KEYS", "ARGV"] {
+            self.doors.globals.raw_set(name, Value::Nil)?;
+        }
+        self.lua.gc_collect()
     }
 
     /// Compiles a script and keeps it.
@@ -82,7 +92,8 @@ impl Inside {
         self.shared.loading.set(true);
         let ran = self.guarded(host, |inside| {
             inside.doors.loading.call::<()>(true)?;
-            inside.doors.enter.call((chunk.0, Value::Nil, Value::Nil))
+            let (went, _): (bool, Value) = inside.doors.load.call(chunk.0)?;
+            Ok(went)
         });
         self.shared.loading.set(false);
         // This takes the hook of a stopped run away, so it comes first.
@@ -124,45 +135,27 @@ impl Inside {
         host: &mut dyn Host,
         out: &mut Reply,
     ) -> Outcome<()> {
+        let mark = out.mark();
         let ran = self.guarded(host, |inside| {
             inside.tidy_up()?;
-            let (keys, argv) = {
-                let Inside { lua, shared, .. } = inside;
-                let (room, pace) = (Unlimited::new(lua), Pace::new(lua, shared));
-                (list(lua, &room, &pace, input.keys)?, list(lua, &room, &pace, input.argv)?)
-            };
-            let Doors { enter, call, .. } = &inside.doors;
-            let door = if inside.shared.settings.for_functions { call } else { enter };
-            door.call((chunk.0, keys, argv))
+            Ok(inside.entry.run(&inside.shared, chunk, input, out))
         });
-        let value = self.outcome(ran).map_err(|(fault, place)| script_error(fault, place, input.name))?;
-        let fail = |error: mlua::Error| script_error(Fault::of(&error), None, input.name);
-        if let Some(fault) = error_of(&value).map_err(fail)? {
-            return Err(script_error(fault, None, input.name));
-        }
-        let _room = Unlimited::new(&self.lua);
-        let mark = out.mark();
-        let written = Writer { out, resp: self.shared.resp.get(), host, meter: Meter::default() }.value(&value, 0);
-        written.map_err(|error| {
+        self.outcome(ran).map_err(|(fault, place)| {
             out.truncate(mark);
-            fail(error)
+            script_error(fault, place, input.name)
         })
     }
 
-    /// Runs code with the host at hand, in a state that remembers nothing of the run before.
-    fn guarded(
-        &mut self,
-        host: &mut dyn Host,
-        run: impl FnOnce(&Inside) -> Result<(bool, Value)>,
-    ) -> Result<(bool, Value)> {
+    /// Runs code with the host at hand, in a state that remembers nothing of the run before. True: it has ended well.
+    fn guarded(&mut self, host: &mut dyn Host, run: impl FnOnce(&Inside) -> Result<bool>) -> Result<bool> {
         self.shared.resp.set(Resp::V2);
         self.shared.json.take();
         self.shared.ended.replace(None);
         self.shared.host.lend(host, || run(self))
     }
 
-    /// The result of a run, or its error and the place.
-    fn outcome(&self, ran: Result<(bool, Value)>) -> std::result::Result<Value, (Fault, Option<Place>)> {
+    /// The error of a run and its place, if it has one.
+    fn outcome(&self, ran: Result<bool>) -> std::result::Result<(), (Fault, Option<Place>)> {
         if let Some(text) = self.shared.stopped.take() {
             // The hook that raises at each instruction must not meet the next script.
             watch(&self.lua, &self.shared).map_err(|error| (Fault::of(&error), None))?;
@@ -170,9 +163,9 @@ impl Inside {
             return Err((Fault::Fatal(text.into()), place));
         }
         match ran {
-            Ok((true, value)) => Ok(value),
+            Ok(true) => Ok(()),
             // Without an entry, the handler itself had no memory or no stack.
-            Ok((false, _)) => Err(self.shared.ended.take().unwrap_or((Fault::Fatal(NO_MEMORY.into()), None))),
+            Ok(false) => Err(self.shared.ended.take().unwrap_or((Fault::Fatal(NO_MEMORY.into()), None))),
             Err(error) => Err((Fault::of(&error), None)),
         }
     }
@@ -199,11 +192,11 @@ fn watch(lua: &Lua, shared: &Rc<Shared>) -> Result<()> {
 }
 
 /// The reply of an error; with its place, if it was raised in a script.
-fn script_error(fault: Fault, place: Option<Place>, name: &[u8]) -> ScriptError {
+fn script_error(fault: Fault, place: Option<Place>, name: ScriptName<'_>) -> ScriptError {
     let mut full = fault.text_of().to_vec();
     if let Some(place) = place {
         full.extend_from_slice(b" script: ");
-        full.extend_from_slice(name);
+        name.push(&mut full);
         full.extend_from_slice(format!(", on @{}:{}.", place.source, place.line).as_bytes());
     }
     let counted = matches!(fault, Fault::Reply { counted: true, .. });

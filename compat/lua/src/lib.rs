@@ -25,7 +25,7 @@ mod json_settings;
 mod lent;
 mod library;
 mod patterns;
-mod replies;
+mod raw;
 mod sandbox;
 mod script;
 mod shared;
@@ -37,7 +37,7 @@ mod values;
 
 pub use errors::ScriptError;
 pub use host::{Control, Host, LogLevel, Replicate};
-pub use script::{LibraryFunction, LuaChunk, ScriptFlags, ScriptInput};
+pub use script::{LibraryFunction, LuaChunk, ScriptFlags, ScriptInput, ScriptName};
 pub use shared::Settings;
 pub use shebang::Shebang;
 pub use state::State;

@@ -22,18 +22,22 @@ const DEPRECATED: &[&str] = &["newproxy", "getfenv", "setfenv"];
 /// The letter with which compiled code begins.
 const BYTECODE: u8 = 0x1b;
 
-/// The functions with which Rust enters Lua.
+/// The functions with which Rust enters Lua, and the tables that it needs for that.
 pub(crate) struct Doors {
-    /// Runs a chunk: number, KEYS, ARGV to (true, result) or (false, message).
-    pub(crate) enter: Function,
-    /// Runs a function of a library: number, keys, arguments to (true, result) or (false, message).
-    pub(crate) call: Function,
+    /// Runs the code of a library: number to (true, result) or (false, message).
+    pub(crate) load: Function,
     /// Says whether a library is being loaded, which sees other globals.
     pub(crate) loading: Function,
     /// Keeps a chunk under a number; nil forgets it.
     pub(crate) keep: Function,
     /// Hides the libraries; gives what scripts see as `_G`.
     seal: Function,
+    /// Handles an error that nothing in the script has caught.
+    pub(crate) ended: Function,
+    /// Chunks by their numbers.
+    pub(crate) chunks: Table,
+    /// The globals behind what scripts see.
+    pub(crate) globals: Table,
 }
 
 /// Loads the prelude into a new state, whose globals only have Lua's own libraries yet.
@@ -45,15 +49,16 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>) -> Result<Doors> {
     native.raw_set("opened", lua.create_function(|lua, value: Value| opened(lua, value))?)?;
     native.raw_set("mended", lua.create_function(mended)?)?;
     let ours = Rc::clone(shared);
-    native.raw_set("ended", lua.create_function(move |lua, value: Value| ended(lua, &ours, value))?)?;
+    let ended = lua.create_function(move |lua, value: Value| ended(lua, &ours, value))?;
+    native.raw_set("ended", &ended)?;
     let ours = Rc::clone(shared);
     native.raw_set("scan", lua.create_function(move |lua, args| patterns::scan(lua, &ours, args))?)?;
     let ours = Rc::clone(shared);
     native.raw_set("tick", lua.create_function(move |lua, ()| tick(lua, &ours))?)?;
     native.raw_set("compile", lua.create_function(compile_for_script)?)?;
     let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).into_function()?;
-    let (seal, enter, call, keep, loading) = prelude.call((globals, native, Value::NULL))?;
-    Ok(Doors { enter, call, loading, keep, seal })
+    let (seal, load, keep, loading, chunks) = prelude.call((&globals, native, Value::NULL))?;
+    Ok(Doors { load, loading, keep, seal, ended, chunks, globals })
 }
 
 impl Doors {

@@ -6,11 +6,31 @@ use mlua::Function;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LuaChunk(pub(crate) u32);
 
+/// The name of a script in errors.
+#[derive(Clone, Copy, Debug)]
+pub enum ScriptName<'a> {
+    /// The SHA-1 of its text, shown in hexadecimal digits.
+    Digest(&'a [u8; 20]),
+    /// The name of a function.
+    Function(&'a [u8]),
+}
+
+impl ScriptName<'_> {
+    pub(crate) fn push(self, text: &mut Vec<u8>) {
+        match self {
+            ScriptName::Digest(digest) => {
+                digest.iter().for_each(|byte| text.extend_from_slice(format!("{byte:02x}").as_bytes()));
+            }
+            ScriptName::Function(name) => text.extend_from_slice(name),
+        }
+    }
+}
+
 /// The name and the arguments with which a script is run.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptInput<'a> {
-    /// Named in errors; for EVAL it is the digest.
-    pub name: &'a [u8],
+    /// Named in errors.
+    pub name: ScriptName<'a>,
     /// KEYS.
     pub keys: &'a [&'a [u8]],
     /// ARGV.

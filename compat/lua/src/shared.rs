@@ -46,6 +46,12 @@ pub(crate) struct Shared {
     pub(crate) resp: Cell<Resp>,
     /// Replies of commands, before they become values.
     pub(crate) reply: RefCell<Reply>,
+    /// A reply of several parts in one piece.
+    pub(crate) joined: RefCell<Vec<u8>>,
+    /// A reply is being read where it lies: no command runs meanwhile.
+    pub(crate) reading: Cell<bool>,
+    /// Texts of numbers among a command's words.
+    pub(crate) digits: Cell<Vec<u8>>,
     /// The error that ended the script, and where.
     pub(crate) ended: RefCell<Option<(Fault, Option<Place>)>>,
     /// Functions that the library being loaded has registered.
@@ -66,6 +72,9 @@ impl Shared {
             host: Lent::default(),
             resp: Cell::default(),
             reply: RefCell::default(),
+            joined: RefCell::default(),
+            reading: Cell::default(),
+            digits: Cell::default(),
             ended: RefCell::default(),
             registered: RefCell::default(),
             loading: Cell::default(),

@@ -3,7 +3,7 @@
 mod host;
 
 use host::{STOPPED, TestHost};
-use varve_lua::{LibraryFunction, ScriptError, ScriptInput, Settings, State};
+use varve_lua::{LibraryFunction, ScriptError, ScriptInput, ScriptName, Settings, State};
 use varve_protocol::Reply;
 
 fn state() -> State {
@@ -17,7 +17,7 @@ fn load(state: &mut State, code: &str) -> Result<Vec<LibraryFunction>, ScriptErr
 
 fn call(state: &mut State, function: &LibraryFunction, keys: &[&[u8]], argv: &[&[u8]]) -> String {
     let mut out = Reply::new();
-    let input = ScriptInput { name: &function.name, keys, argv };
+    let input = ScriptInput { name: ScriptName::Function(&function.name), keys, argv };
     if let Err(error) = state.run(function.chunk, input, &mut TestHost::default(), &mut out) {
         out.error_bytes(&error.text);
     }

@@ -677,6 +677,12 @@ impl Reply {
         self.full.iter().flat_map(Chunk::parts).chain(self.tail.parts()).filter(|part| !part.is_empty())
     }
 
+    /// The unsent bytes, if they lie in one piece; None if they do not, or if there are none.
+    #[inline]
+    pub fn as_one(&self) -> Option<&[u8]> {
+        if self.full.is_empty() { self.tail.as_one().filter(|bytes| !bytes.is_empty()) } else { None }
+    }
+
     /// Notes that `n` bytes were sent; values and chunks that are sent whole are released.
     pub fn consume(&mut self, mut n: usize) {
         assert!(n <= self.len(), "more sent than there was");

@@ -13,6 +13,7 @@
 //! Not here: compiled chunks, which belong to the worker's state of the language.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,8 +26,22 @@ const BY_EVAL_MAX: usize = 500;
 const ENTRY_BYTES: usize = 120;
 
 /// The name of a script: the SHA-1 of its text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Name(Digest);
+
+/// The values of hexadecimal digits of either case; of other bytes, more than any digit's.
+const DIGIT_VALUES: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        let digit = b"0123456789abcdef"[value];
+        values[digit as usize] = value as u8;
+        values[digit.to_ascii_uppercase() as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
+const NO_DIGIT: u8 = 0xff;
 
 impl Name {
     /// The name of the script with this text.
@@ -42,16 +57,74 @@ impl Name {
         let digits: &[u8; Name::DIGITS] = text.try_into().ok()?;
         let mut digest = [0; 20];
         for (byte, pair) in digest.iter_mut().zip(digits.as_chunks::<2>().0) {
-            let digit = |at: usize| char::from(pair[at]).to_digit(16);
-            *byte = (digit(0)? * 16 + digit(1)?) as u8;
+            let [high, low] = pair.map(|digit| DIGIT_VALUES[usize::from(digit)]);
+            if high | low == NO_DIGIT {
+                return None;
+            }
+            *byte = high << 4 | low;
         }
         Some(Name(digest))
+    }
+
+    /// Its bytes.
+    pub(crate) fn digest(&self) -> &Digest {
+        &self.0
     }
 
     /// The hexadecimal digits.
     pub(crate) fn hex(self) -> [u8; Name::DIGITS] {
         let half = |at: usize| if at.is_multiple_of(2) { self.0[at / 2] >> 4 } else { self.0[at / 2] & 0xf };
         std::array::from_fn(|at| b"0123456789abcdef"[usize::from(half(at))])
+    }
+}
+
+impl Hash for Name {
+    /// A part of a digest is as good as all of it.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let (part, _) = self.0.split_first_chunk().expect("a digest has 20 bytes");
+        hasher.write_u64(u64::from_ne_bytes(*part));
+    }
+}
+
+/// Hashes names in a worker's table. The seed is drawn, since clients choose the texts of scripts: they cannot find out
+/// which of them meet in the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameHashes {
+    seed: u64,
+}
+
+impl Default for NameHashes {
+    fn default() -> NameHashes {
+        NameHashes { seed: RandomState::new().hash_one(0) | 1 }
+    }
+}
+
+impl BuildHasher for NameHashes {
+    type Hasher = NameHasher;
+
+    fn build_hasher(&self) -> NameHasher {
+        NameHasher { seed: self.seed, hash: 0 }
+    }
+}
+
+/// See [`NameHashes`].
+pub(crate) struct NameHasher {
+    seed: u64,
+    hash: u64,
+}
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let product = u128::from(self.hash ^ n) * u128::from(self.seed);
+        self.hash = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.hash
     }
 }
 
@@ -144,6 +217,26 @@ mod tests {
         assert_eq!(Name::parse(&name.hex().to_ascii_uppercase()), Some(name));
         assert_eq!(Name::parse(b"e0e1"), None);
         assert_eq!(Name::parse(&[b'g'; 40]), None);
+        for at in 0..Name::DIGITS {
+            let mut digits = name.hex();
+            digits[at] = b'G';
+            assert_eq!(Name::parse(&digits), None, "digit {at}");
+        }
+    }
+
+    #[test]
+    fn hashes_of_names_are_spread_by_a_seed_of_their_own() {
+        let names: Vec<Name> = (0..1000).map(|n: u32| Name::of(&n.to_le_bytes())).collect();
+        let hashes = |seed: &NameHashes| -> Vec<u64> { names.iter().map(|name| seed.hash_one(name)).collect() };
+        let (one, other) = (NameHashes::default(), NameHashes::default());
+        assert_eq!(hashes(&one), hashes(&one));
+        assert_ne!(hashes(&one), hashes(&other));
+        // A table of hashes asks the lowest bits for the place, and the highest seven for the tag.
+        for shift in [0, 57] {
+            let mut counts = [0_u32; 128];
+            hashes(&one).iter().for_each(|hash| counts[(hash >> shift & 127) as usize] += 1);
+            assert!(counts.iter().all(|count| *count < 40), "bits from {shift}: {counts:?}");
+        }
     }
 
     #[test]

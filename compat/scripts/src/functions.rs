@@ -20,7 +20,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 use varve_exec::{CmdResult, ScriptKind, ScriptRules};
-use varve_lua::{Host, LibraryFunction, LuaChunk, ScriptFlags, ScriptInput, State};
+use varve_lua::{Host, LibraryFunction, LuaChunk, ScriptFlags, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
 
 use crate::errors;
@@ -240,7 +240,8 @@ impl Functions {
         let state = opened.state.as_mut().expect("the state in which the function was registered");
         let running = host.running;
         running.begin(ScriptKind::Function);
-        let input = ScriptInput { name: &function.name, keys: &given.keys, argv: &given.arguments };
+        let input =
+            ScriptInput { name: ScriptName::Function(&function.name), keys: given.keys(), argv: given.arguments() };
         let result = state.run(function.chunk, input, &mut *host, out);
         running.end();
         if host.calls.has_met_wide() {

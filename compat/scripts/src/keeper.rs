@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varve_exec::{Beginning, CmdResult, ScriptCalls, ScriptKeeper, ScriptKind, ScriptRules};
-use varve_lua::{LuaChunk, ScriptInput, State};
+use varve_lua::{LuaChunk, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
 
-use crate::cache::{Cache, Name};
+use crate::cache::{Cache, Name, NameHashes};
 use crate::errors;
 use crate::functions::Functions;
 use crate::given::Given;
@@ -98,7 +98,7 @@ impl Scripts {
 pub struct Keeper {
     shared: Arc<Scripts>,
     state: Option<State>,
-    chunks: HashMap<Name, Compiled>,
+    chunks: HashMap<Name, Compiled, NameHashes>,
     /// The cache's changes that `chunks` has followed.
     seen: u64,
     /// Bytes of the state that the sum of all workers has.
@@ -118,7 +118,7 @@ struct Compiled {
 impl Keeper {
     /// The part of one worker.
     pub fn new(shared: Arc<Scripts>) -> Keeper {
-        Keeper { shared, state: None, chunks: HashMap::new(), seen: 0, counted_bytes: 0 }
+        Keeper { shared, state: None, chunks: HashMap::default(), seen: 0, counted_bytes: 0 }
     }
 
     /// The keeper that a worker was given.
@@ -203,8 +203,8 @@ impl Keeper {
         running.begin(ScriptKind::Script);
         let kind = ScriptKind::Script;
         let mut host = ScriptHost { calls: &mut *calls, running, kind, called: None, until: None };
-        let name = name.hex();
-        let input = ScriptInput { name: &name, keys: &given.keys, argv: &given.arguments };
+        let input =
+            ScriptInput { name: ScriptName::Digest(name.digest()), keys: given.keys(), argv: given.arguments() };
         let result = state.run(*chunk, input, &mut host, out);
         running.end();
         *alone |= calls.has_met_wide();

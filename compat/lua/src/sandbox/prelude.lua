@@ -571,30 +571,12 @@ end
 
 -- Runs -------------------------------------------------------------------------------------------------------------------
 
+-- Scripts, and functions of libraries, by their numbers.
 local chunks = {}
 
-local function left(ok, ...)
-    globals.KEYS, globals.ARGV = nil, nil
-    return ok, ...
-end
-
-local function enter(id, keys, argv)
-    globals.KEYS, globals.ARGV = keys, argv
-    return left(xpcall(chunks[id], ended))
-end
-
--- The function of a library, and its arguments, on their way through `go`.
-local running, first, second
-
-local function go()
-    local f, keys, argv = running, first, second
-    running, first, second = nil, nil, nil
-    return f(keys, argv)
-end
-
-local function call(id, keys, argv)
-    running, first, second = chunks[id], keys, argv
-    return xpcall(go, ended)
+-- Runs the code of a library.
+local function load(id)
+    return xpcall(chunks[id], ended)
 end
 
 -- While a library is loaded, it and what it calls see little.
@@ -607,4 +589,4 @@ local function keep(id, chunk)
     chunks[id] = chunk
 end
 
-return seal, enter, call, keep, loading
+return seal, load, keep, loading, chunks

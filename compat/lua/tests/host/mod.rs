@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use varve_base::sha1::sha1;
-use varve_lua::{Control, Host, LogLevel, Replicate, ScriptInput, Settings, State};
+use varve_lua::{Control, Host, LogLevel, Replicate, ScriptInput, ScriptName, Settings, State};
 use varve_protocol::{Reply, Resp};
 
 /// Notes of what a script asked, and the host's answers.
@@ -28,6 +28,7 @@ impl Host for TestHost {
         match (args[0].to_ascii_lowercase().as_slice(), &args[1..]) {
             (b"ping", []) => reply.simple("PONG"),
             (b"echo", [text]) => reply.bulk(text),
+            (b"pinned", [text]) => reply.bulk_pinned(Box::new(text.to_vec())),
             (b"set", [key, value]) => {
                 self.values.insert(key.to_vec(), value.to_vec());
                 reply.ok();
@@ -115,8 +116,8 @@ pub(crate) fn eval_with(
 ) -> Vec<u8> {
     let mut out = Reply::new();
     let ran = state.compile(script).and_then(|chunk| {
-        let name: String = sha1(script).iter().map(|byte| format!("{byte:02x}")).collect();
-        let ran = state.run(chunk, ScriptInput { name: name.as_bytes(), keys, argv }, host, &mut out);
+        let name = ScriptName::Digest(&sha1(script));
+        let ran = state.run(chunk, ScriptInput { name, keys, argv }, host, &mut out);
         state.forget(chunk);
         ran
     });

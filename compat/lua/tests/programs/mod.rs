@@ -11,7 +11,7 @@
 
 use std::fmt::Write;
 
-use varve_lua::{ScriptInput, Settings, State};
+use varve_lua::{ScriptInput, ScriptName, Settings, State};
 use varve_protocol::Reply;
 
 use super::host::{STOPPED, TestHost, eval_with};
@@ -80,7 +80,12 @@ fn run_library(state: &mut State, host: &mut TestHost, code: &[u8], argv: &[&[u8
     let ran = state.load_library(&library, host).and_then(|functions| {
         let mut run = |out: &mut Reply| {
             host.ticks = 0;
-            state.run(functions[0].chunk, ScriptInput { name: b"f", keys: &[b"key"], argv }, host, out)
+            state.run(
+                functions[0].chunk,
+                ScriptInput { name: ScriptName::Function(b"f"), keys: &[b"key"], argv },
+                host,
+                out,
+            )
         };
         let first = run(&mut Reply::new());
         first.and(run(&mut out))

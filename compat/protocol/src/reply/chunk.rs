@@ -127,6 +127,12 @@ impl<B: Deref<Target = [u8]>> Chunk<B> {
         pairs.chain([&self.bytes[self.pieces.back().map_or(self.sent, |piece| piece.at)..]])
     }
 
+    /// The unsent bytes, if no value by reference is among them.
+    #[inline]
+    pub(super) fn as_one(&self) -> Option<&[u8]> {
+        self.pieces.is_empty().then(|| &self.bytes[self.sent..])
+    }
+
     /// Notes that its next bytes were sent, `n` at most: returns how many of each kind. Values that are sent whole are let
     /// go.
     pub(super) fn consume(&mut self, mut n: usize) -> Bytes {

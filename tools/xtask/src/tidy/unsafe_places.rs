@@ -7,6 +7,8 @@ const PLACES: &[&str] = &[
     "engine/segment/",
     "engine/index/",
     "compat/lua/src/lent.rs",
+    "compat/lua/src/raw.rs",
+    "compat/lua/src/raw/",
     "compat/lua/src/state.rs",
     "server/src/system/sys",
 ];

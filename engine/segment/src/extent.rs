@@ -383,6 +383,11 @@ impl Log {
         Some(Pin { shared: self.shared.clone(), segment, at, len: value.len() })
     }
 
+    /// True if somebody reads the value of an object through a pin: dead, it keeps its memory until the last pin goes.
+    pub fn is_pinned(&self, access: &Access, r: Ref) -> bool {
+        self.is_extent_size(access.open(self, r).bytes()) && self.pinned(r)
+    }
+
     /// Gives the object in an extent another key and owner, where it lies; answers its new place, the old Ref is not to be
     /// used any more. None, and nothing has changed, if it is not in an extent, is a bare part, or the key is too long for the
     /// room before it: write a new object. The caller holds the locks of both keys' shards; from now on the new key's

@@ -416,7 +416,7 @@ impl Log {
 
     /// True if an object of `bytes` bytes has an extent of its own.
     #[inline(always)]
-    pub(crate) fn is_extent_size(&self, bytes: usize) -> bool {
+    pub fn is_extent_size(&self, bytes: usize) -> bool {
         bytes > self.run_min
     }
 

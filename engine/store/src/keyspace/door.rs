@@ -67,7 +67,7 @@ impl Shard {
     fn show(&mut self, ground: &Ground, r: Ref) {
         let log = ground.log();
         if self.marks_new(self.hashes(log, ground.seed()).hash(r)) && !self.open(log, r).saved() {
-            self.show_walker(ground, r);
+            self.show_walker(ground, r, true);
             self.set_mark(log, r, true);
         }
     }
@@ -75,9 +75,10 @@ impl Shard {
     /// Shows the walker of the walk that is under way an object; of a long collection, its elements from now on. Gives the
     /// number of bytes that were copied for it, about; those of a whole step for a long list, whose reader notes the
     /// number of each node when it begins, and for other long collections too: they are shown before the walk goes on.
-    pub(super) fn show_walker(&mut self, ground: &Ground, r: Ref) -> usize {
+    /// With `changes` the object is about to change or to go; else the walk has come to it.
+    pub(super) fn show_walker(&mut self, ground: &Ground, r: Ref, changes: bool) -> usize {
         let Some((walking, walker)) = self.walking.as_ref().and_then(|it| Some((it, it.walker()?))) else { return 0 };
-        let old = self.shown(ground, r);
+        let old = self.shown(ground, r).about_to_change(changes);
         if !old.is_long(ground.readers().bounds()) {
             walker.before(&old);
             return old.bytes_to_show();
@@ -90,17 +91,22 @@ impl Shard {
         0
     }
 
-    /// True if the removal of a key would free nothing now: somebody reads its collection over several holds, or the walk
-    /// under way would from then on.
+    /// True if the removal of a key would free nothing now: somebody reads its collection over several holds, or its large
+    /// string through a pin, or the walk under way would from then on.
     pub(crate) fn is_kept_for_readers(&self, ground: &Ground, r: Ref) -> bool {
         let log = ground.log();
-        let Some(link) = self.link_of(log, r) else { return false };
-        if self.roots.get(link.place).body.is_read() {
-            return true;
+        match self.link_of(log, r) {
+            Some(link) if self.roots.get(link.place).body.is_read() => return true,
+            Some(_) => {}
+            None if !log.is_extent_size(self.open(log, r).bytes()) => return false,
+            None if log.is_pinned(&self.access, r) => return true,
+            None => {}
         }
-        self.marks_new(self.hashes(log, ground.seed()).hash(r))
-            && !self.open(log, r).saved()
-            && self.shown(ground, r).is_long(ground.readers().bounds())
+        if !self.marks_new(self.hashes(log, ground.seed()).hash(r)) || self.open(log, r).saved() {
+            return false;
+        }
+        let old = self.shown(ground, r);
+        old.may_be_pinned() || old.is_long(ground.readers().bounds())
     }
 
     /// An object as a walker is shown it.

@@ -273,12 +273,13 @@ impl StreamOutline {
     }
 }
 
-/// An object that is about to change.
+/// An object as a walker is shown it.
 pub struct Before<'a> {
     r: Ref,
     object: Object<'a>,
     collection: Option<&'a Collection>,
     ctx: ReadCtx<'a>,
+    changes: bool,
 }
 
 impl std::fmt::Debug for Before<'_> {
@@ -290,7 +291,18 @@ impl std::fmt::Debug for Before<'_> {
 impl<'a> Before<'a> {
     /// The object at `r`, with its elements if they are a big collection.
     pub(crate) fn new(r: Ref, collection: Option<&'a Collection>, ctx: ReadCtx<'a>) -> Before<'a> {
-        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx }
+        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx, changes: false }
+    }
+
+    /// The object with a note of whether it is shown because it changes or goes now.
+    pub(crate) fn about_to_change(self, changes: bool) -> Before<'a> {
+        Before { changes, ..self }
+    }
+
+    /// True if the object changes or goes as soon as it is shown: a pin of its value keeps memory that would be free. False
+    /// where the walk has come to it.
+    pub fn changes(&self) -> bool {
+        self.changes
     }
 
     /// The physical number of the key's database.
@@ -380,8 +392,13 @@ impl<'a> Before<'a> {
 
     /// The bytes of a large string, readable after the shard is let go until the pin is dropped. None for all other values.
     pub fn pin(&self) -> Option<Pin> {
+        if self.may_be_pinned() { self.ctx.log.pin(self.ctx.access, self.r) } else { None }
+    }
+
+    /// True if the value is a string that is not copied when it is shown, since it has an extent.
+    pub(crate) fn may_be_pinned(&self) -> bool {
         // Others may be as large in one object, and are shown part by part.
-        if self.ty() == Type::String { self.ctx.log.pin(self.ctx.access, self.r) } else { None }
+        self.ty() == Type::String && self.ctx.log.is_extent_size(self.object.bytes())
     }
 
     /// Shows the value: a string whole, a list and a stream from front to back, other collections in no order.

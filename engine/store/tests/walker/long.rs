@@ -2,8 +2,11 @@
 //! were when it began. The index grows at every step.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use varve_store::{ListEnd, ReadBounds, StoreWorker, StreamId, StreamNeed, StreamWriter, Ttl, Tx, Type, ZAdd};
+use varve_store::{
+    ListEnd, ReadBounds, StoreWorker, StreamId, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Type, ZAdd,
+};
 
 use super::{Recorder, begin, key, set, store, work_off};
 use crate::all_types::value::Plain;
@@ -258,6 +261,38 @@ fn eviction_passes_over_what_the_walk_would_keep() {
     assert!(evicted > 0 && evicted < HASHES as u64 / 4, "{evicted} hashes went for 5% of the bytes");
     super::end(&mut worker);
     assert_eq!(recorder.take().long, HASHES, "each was shown");
+    store.verify();
+}
+
+/// A large string that a walk has yet to show, or has pinned, frees nothing where it is removed, like a long collection.
+#[test]
+fn eviction_passes_over_large_strings_that_are_or_would_be_pinned() {
+    const STRINGS: usize = 60;
+    let (store, mut worker) = store();
+    let name = |n: usize| format!("string {n}").into_bytes();
+    for n in 0..STRINGS {
+        with(&mut worker, &[&name(n)], |tx| tx.set(&tx.key(&name(n)), &[b'v'; 40_000], Ttl::Clear, StringForm::Auto));
+    }
+    let recorder = Arc::new(Recorder { full: true.into(), pins: Some(Default::default()), ..Recorder::default() });
+    assert!(store.begin_walk(recorder.clone()));
+    let lower_limit = || store.set_limit(store.used_memory() / 100 * 95, varve_store::Policy::AllKeysRandom);
+    let refused = |worker: &mut StoreWorker| {
+        (0..100).any(|_| {
+            lower_limit();
+            worker.admit(1000).is_err()
+        })
+    };
+    assert!(refused(&mut worker), "no string may go before it is shown");
+    assert_eq!(store.totals().evicted, 0, "none was shown");
+    super::end(&mut worker);
+    assert_eq!(recorder.take().shown.len(), STRINGS);
+    assert!(refused(&mut worker), "no string may go while it is pinned");
+    assert_eq!(store.totals().evicted, 0, "all are pinned");
+    recorder.pins.as_ref().expect("it keeps pins").lock().expect("no panic").clear();
+    lower_limit();
+    assert!(worker.admit(1000).is_ok(), "they are written, and may go");
+    let evicted = store.totals().evicted;
+    assert!((1..STRINGS as u64 / 4).contains(&evicted), "{evicted} strings went for 5% of the bytes");
     store.verify();
 }
 

@@ -15,7 +15,7 @@ use crate::all_types::{Name, Op, World};
 use crate::setting;
 use varve_base::rng::Rng;
 use varve_store::{
-    Before, KeptBytes, LogGeometry, Options, PartSink, Policy, ReadBounds, Store, StoreWorker, StreamOutline,
+    Before, KeptBytes, LogGeometry, Options, PartSink, Pin, Policy, ReadBounds, Store, StoreWorker, StreamOutline,
     StringForm, Ttl, Type, ValuePart, Walker,
 };
 
@@ -29,6 +29,8 @@ struct Recorder {
     is_full: AtomicBool,
     /// The bytes that long collections keep for the walk.
     kept: KeptBytes,
+    /// Pins of the large strings that were shown, while the walker has a use for them.
+    pins: Option<Mutex<Vec<Pin>>>,
 }
 
 #[derive(Default)]
@@ -51,6 +53,9 @@ struct Shown {
 
 impl Walker for Recorder {
     fn before(&self, old: &Before<'_>) {
+        if let Some((pins, pin)) = self.pins.as_ref().zip(old.pin()) {
+            pins.lock().expect("no panic").push(pin);
+        }
         let mut value = Plain::empty(old.ty());
         let mut parts = 0;
         old.for_each(&mut |part| {

@@ -238,6 +238,22 @@ fn a_save_that_fails_is_reported_and_writes_are_refused_until_one_succeeds() {
     assert_eq!(left, ["dump.rdb"], "no temporary file is left");
 }
 
+/// As in redis-server, a last save that fails says nothing of saves in the background.
+#[test]
+fn a_shutdown_that_cannot_save_refuses_no_writes() {
+    let dir = Dir::new();
+    let server = launch(Launch::binary(PROGRAM), &dir.0).config("save 3600 1").start().expect("varve-server starts");
+    let mut client = server.client();
+    client.cmd("SET k v");
+    // The file's name is taken by a directory.
+    fs::create_dir(dir.file()).expect("a directory in the way");
+    for _ in 0..2 {
+        assert_eq!(text(client.cmd("SHUTDOWN")), "ERR Errors trying to SHUTDOWN. Check logs.");
+        assert_eq!(field(&mut client, "rdb_last_bgsave_status"), "ok");
+        assert_eq!((text(client.cmd("PING")), text(client.cmd("SET k v2"))), ("PONG".to_owned(), "OK".to_owned()));
+    }
+}
+
 #[test]
 fn a_server_with_save_points_keeps_its_data_when_it_is_ended() {
     let dir = Dir::new();

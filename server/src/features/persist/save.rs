@@ -56,6 +56,8 @@ pub(super) enum Purpose {
     File(Vec<Waiter>),
     /// That file, for FLUSHALL: nobody waits, and clients who ask for a save do not find that one is under way.
     AfterFlush,
+    /// That file, behind which the server ends.
+    Last,
     /// The base of a rewrite of the append-only file.
     Base,
     /// The file that a start loads, which replicas that wait get.
@@ -135,7 +137,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let is_dated = store.has_dated_fields();
     let version = format::version_for(config.save.version, is_dated);
     let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
-    let is_sent = purpose == Purpose::SentToReplicas;
+    let (is_sent, is_last) = (purpose == Purpose::SentToReplicas, purpose == Purpose::Last);
     let for_replicas = is_sent || purpose == Purpose::Replicas;
     let (mut base, mut stream) = (None, None);
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
@@ -149,6 +151,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
             snapshot,
             is_rewrite,
             leaves_file: !is_rewrite && !is_sent,
+            is_last,
             gives_way,
             waiters,
             flushes: store.flushes(),
@@ -220,7 +223,7 @@ pub(crate) fn save_alone(state: &Arc<ServerState>, worker: &mut StoreWorker) -> 
     while state.persist().under_way().is_some() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let Ok(thread) = begin_alone(state, Purpose::File(Vec::new())) else { return false };
+    let Ok(thread) = begin_alone(state, Purpose::Last) else { return false };
     if let Some(snapshot) = state.persist().under_way() {
         finish_walk(worker, Some(&snapshot));
     }
@@ -376,7 +379,7 @@ fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usi
             file.put_part(&mut encoded, many_wait, goes_on)?;
             (encoded, usize::from(!goes_on))
         }
-        Piece::Large { mut head, bytes } => {
+        Piece::Large { mut head, bytes, counted: _counted } => {
             let string = Sparse { text: &bytes, next_written: &|from| bytes.next_written(from) };
             file.put_large(&mut head, &string, many_wait)?;
             head.clear();

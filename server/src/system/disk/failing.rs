@@ -4,7 +4,7 @@
 //!   file    bytes now | bytes when it was synced last             after a failed sync the pages count as clean: what was
 //!   folder  names now | names when it was synced last, changes    written and not synced may be there or not, for ever
 //!   crash   file: a synced prefix, and of each 4 KB page behind it the bytes or zeros; its length as of any write since
-//!           folder: the synced names, and any prefix of the changes since
+//!           folder: the synced names, and any of the changes since: a later one may outlive an earlier one
 //! ```
 //! Not here: several folders in a tree; a path is a name.
 
@@ -48,7 +48,8 @@ type FileId = usize;
 #[derive(Clone, Debug)]
 enum Change {
     Link(PathBuf, FileId),
-    Rename(PathBuf, PathBuf),
+    /// From one name to another; the file is known even if its first name was never on disk.
+    Rename(PathBuf, PathBuf, FileId),
     Remove(PathBuf),
 }
 
@@ -106,8 +107,8 @@ impl FailingDisk {
     pub(crate) fn crash(&self, rng: &mut Rng) -> FailingDisk {
         let state = self.0.lock();
         let mut names = state.synced_names.clone();
-        let lasting = rng.below(state.changes.len() as u64 + 1) as usize;
-        state.changes[..lasting].iter().for_each(|change| apply(&mut names, change));
+        let lasting = state.changes.iter().filter(|_| rng.below(2) == 0);
+        lasting.for_each(|change| apply(&mut names, change));
         let files: Vec<Contents> = state.files.iter().map(|file| file.after_crash(rng)).collect();
         FailingDisk(Arc::new(Mutex::new(State {
             files,
@@ -157,10 +158,9 @@ fn apply(names: &mut BTreeMap<PathBuf, FileId>, change: &Change) {
     match change {
         Change::Link(path, file) => _ = names.insert(path.clone(), *file),
         Change::Remove(path) => _ = names.remove(path),
-        Change::Rename(from, to) => {
-            if let Some(file) = names.remove(from) {
-                names.insert(to.clone(), file);
-            }
+        Change::Rename(from, to, file) => {
+            names.remove(from);
+            names.insert(to.clone(), *file);
         }
     }
 }
@@ -258,8 +258,8 @@ impl Disk for FailingDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.call(Call::Rename)?;
-        state.find(from)?;
-        state.change(Change::Rename(from.to_owned(), to.to_owned()));
+        let file = state.find(from)?;
+        state.change(Change::Rename(from.to_owned(), to.to_owned(), file));
         Ok(())
     }
 

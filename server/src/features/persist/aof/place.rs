@@ -55,18 +55,38 @@ impl Place {
 
     /// Writes a manifest into the place of the one that is there.
     pub(super) fn save(&self, manifest: &Manifest) -> io::Result<()> {
+        self.stage(manifest)?;
+        self.publish(manifest)
+    }
+
+    /// Writes a manifest beside the one that is there, and syncs it and the names of the files that it lists: a crash may
+    /// keep a later change of the folder and lose an earlier one that was not synced.
+    ///
+    /// # Errors
+    /// The disk's: the manifest on disk is the old one.
+    pub(super) fn stage(&self, manifest: &Manifest) -> io::Result<()> {
         // A manifest that lists nothing is none that can be read.
-        if manifest.is_empty() {
-            match self.disk.remove(&self.path(&self.names().manifest())) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => return self.disk.sync_dir(&self.folder),
-            }
+        if !manifest.is_empty() {
+            let mut file = self.disk.create(&self.path(&self.names().new_manifest()))?;
+            write_all(&mut *file, &manifest.text())?;
+            file.sync()?;
         }
-        let temp = self.path(&self.names().new_manifest());
-        let mut file = self.disk.create(&temp)?;
-        write_all(&mut *file, &manifest.text())?;
-        file.sync()?;
-        self.disk.rename(&temp, &self.path(&self.names().manifest()))?;
+        self.disk.sync_dir(&self.folder)
+    }
+
+    /// Has a manifest that was staged take the place of the one that is there.
+    ///
+    /// # Errors
+    /// The disk's: the manifest on disk is the old one or the new one.
+    pub(super) fn publish(&self, manifest: &Manifest) -> io::Result<()> {
+        let (names, path) = (self.names(), self.path(&self.names().manifest()));
+        if !manifest.is_empty() {
+            self.disk.rename(&self.path(&names.new_manifest()), &path)?;
+        } else if let Err(error) = self.disk.remove(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
         self.disk.sync_dir(&self.folder)
     }
 

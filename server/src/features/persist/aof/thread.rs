@@ -377,7 +377,8 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Something has failed; true if it has failed for too long to acknowledge anything.
+    /// Something has failed; true if it has failed for too long to acknowledge anything. A disk without room is waited for:
+    /// what it has not taken stays in memory, and nothing of it is answered.
     fn fail(&mut self, error: &io::Error, fsync: Fsync, now: Instant) -> bool {
         let since = *self.failing_since.get_or_insert_with(|| {
             tracing::warn!("Error writing to the AOF file: {}", error_text(error));
@@ -388,7 +389,7 @@ impl<'a> Keeper<'a> {
         if !self.writer.is_broken() || is_long {
             self.aof.set_refusal(Some(error.raw_os_error().unwrap_or(libc::EIO)));
         }
-        self.writer.is_broken() && is_long && fsync == Fsync::Always
+        self.writer.is_broken() && is_long && fsync == Fsync::Always && !is_without_room(error)
     }
 
     fn recover(&mut self) {
@@ -412,12 +413,59 @@ impl<'a> Keeper<'a> {
     }
 }
 
+/// True if the disk has taken less than it was given since it is full, or a bound of the system is reached.
+fn is_without_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 #[cfg(test)]
 mod tests {
     use varve_store::{Options, Store};
 
     use super::*;
-    use crate::system::disk::failing::FailingDisk;
+    use crate::system::disk::failing::{Call, FailingDisk};
+
+    /// To write again after a failed sync takes room: a full disk is waited for, one that fails otherwise is not.
+    #[test]
+    fn a_full_disk_ends_no_server_and_a_broken_one_does() {
+        for is_full in [true, false] {
+            let poll = mio::Poll::new().expect("a poll");
+            let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
+            let aof = Aof::new(vec![Arc::new(waker)]);
+            let store = Store::new(&Options::default()).expect("an address range");
+            store.set_effect_sink(Arc::clone(aof.journal()) as Arc<dyn EffectSink>);
+            store.keep_effects(true);
+            let disk = FailingDisk::default();
+            let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+            let manifest = varve_aof::Manifest::default();
+            let writer = Writer::open(place, manifest, aof.journal().end()).expect("a healthy disk");
+            let (now, mut worker) = (Instant::now(), store.worker(0));
+            let mut keeper = Keeper::new(&aof, writer, now);
+            worker.did_whole();
+            worker.end_command(0, &|words| _ = words.add(b"FLUSHALL"));
+            keeper.take(Duration::ZERO, |_| {});
+            let syncing = || Syncing { fsync: Fsync::Always, rests: false, beside_save: false };
+            let fails = |_: u64, call| (call == Call::Sync).then(|| io::Error::from_raw_os_error(libc::EIO));
+            disk.set_fault(fails);
+            assert!(
+                keeper.turn(syncing(), now).is_ok() && keeper.writer.is_broken(),
+                "it is tried on another file first"
+            );
+            if is_full {
+                disk.heal();
+                disk.set_room(Some(0));
+            }
+            let given_up = keeper.turn(syncing(), now + PATIENCE).is_err();
+            assert_eq!(given_up, !is_full, "a disk without room is waited for");
+            if is_full {
+                disk.set_room(None);
+                assert!(keeper.turn(syncing(), now + PATIENCE * 2).is_ok());
+                assert!(!keeper.writer.is_broken() && keeper.writer.synced() == keeper.writer.end());
+                assert!(keeper.failing_since.is_none(), "writes are taken again");
+            }
+        }
+    }
 
     /// Each write, and each sync that replies wait for, is known to the latency monitor by redis-server's names.
     #[test]

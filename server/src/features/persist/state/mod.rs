@@ -41,6 +41,8 @@ pub(crate) struct UnderWay {
     pub(crate) is_rewrite: bool,
     /// A file that a start loads is there when it has succeeded: it counts as a save.
     pub(crate) leaves_file: bool,
+    /// The server ends behind it: where it fails, the one who asked for the end is told, and nobody else.
+    pub(crate) is_last: bool,
     /// The clients that wait for its end; nobody waits for a background save.
     pub(crate) waiters: Vec<Waiter>,
     /// FLUSHALL has asked for it, or it was given up: whoever asks for a save has one behind it.
@@ -251,7 +253,7 @@ impl Persist {
         }
         match outcome {
             Outcome::Saved => self.failed.store(false, Relaxed),
-            Outcome::Failed if ended.waiters.is_empty() => self.failed.store(true, Relaxed),
+            Outcome::Failed if ended.waiters.is_empty() && !ended.is_last => self.failed.store(true, Relaxed),
             Outcome::Failed | Outcome::Cancelled => {}
         }
         ended
@@ -417,6 +419,7 @@ mod tests {
                 gives_way: false,
                 is_rewrite: false,
                 leaves_file: true,
+                is_last: false,
                 flushes,
                 began: Instant::now(),
                 changes: 0,
@@ -448,6 +451,7 @@ mod tests {
             gives_way: true,
             is_rewrite: false,
             leaves_file: true,
+            is_last: false,
             flushes: 1,
             began: Instant::now(),
             changes: 0,

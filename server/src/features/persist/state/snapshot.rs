@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!  bytes on their way      0 ........... half .............. all
-//!  steps of the walk       go on         wait               wait
+//!  steps of the walk       go on         wait               wait          (and while half lies pinned ahead of the saver)
 //!  saver                   compresses    writes as it is, to a side file that is appended at the end
 //!
 //!  the same, and bytes that long collections keep as they were    0 ............ all
@@ -18,7 +18,9 @@
 //! ```
 //! So a writer waits only where the disk is slower than the overwriting ([`QueuedBytes::is_full`]). The steps of the walk
 //! ask only for what is on its way: they are what long collections are shown by, and nothing else frees what these keep.
-//! A large string is not copied: its piece is a pin.
+//! A large string is not copied: its piece is a pin. One that changes keeps its old bytes until they are written, so that a
+//! pin made then is on its way with all of them. A pin of the walk's own steps costs nothing until the string changes: these
+//! are counted by themselves, and hold back the steps alone.
 //! A key whose time had come at the instant is saved as in redis-server, but left out where there is no room: expiry waits
 //! for none, and whoever loads the file does not keep it. The base of an append-only file keeps each of them: a worker whose
 //! clock is behind may find such a key alive, and the commands that follow the base speak of it.
@@ -111,18 +113,51 @@ pub(crate) enum Piece {
     Entries { encoded: RdbBuffer, keys: usize },
     /// A part of the entry of a long collection; with `goes_on`, the next part follows in a later piece.
     Part { encoded: RdbBuffer, goes_on: bool },
-    /// The entry of a large string: all that stands in front of its length, and its bytes.
-    Large { head: RdbBuffer, bytes: Pin },
+    /// The entry of a large string: all that stands in front of its length, and its bytes, which count until it is dropped.
+    Large { head: RdbBuffer, bytes: Pin, counted: PinnedBytes },
 }
 
 /// Bytes on their way to the file, of whichever snapshot is under way.
 #[derive(Debug, Default)]
 pub(crate) struct QueuedBytes {
     now: AtomicUsize,
+    /// Bytes of large strings that the steps of the walk have pinned and that are not written yet: they are the keys', unless
+    /// these have changed since.
+    ahead: AtomicUsize,
     /// Bytes that long collections keep as they were, until they are shown.
     kept: KeptBytes,
-    /// The most of both since the snapshot began.
+    /// The most on its way and kept since the snapshot began.
     peak: AtomicUsize,
+}
+
+/// The bytes of a large string, counted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct PinnedBytes {
+    queued: Arc<QueuedBytes>,
+    bytes: usize,
+    /// The string changes: nothing but the pin keeps its bytes.
+    is_old: bool,
+}
+
+impl PinnedBytes {
+    fn new(queued: &Arc<QueuedBytes>, bytes: usize, is_old: bool) -> PinnedBytes {
+        if is_old {
+            queued.add(bytes);
+        } else {
+            queued.ahead.fetch_add(bytes, Relaxed);
+        }
+        PinnedBytes { queued: Arc::clone(queued), bytes, is_old }
+    }
+}
+
+impl Drop for PinnedBytes {
+    fn drop(&mut self) {
+        if self.is_old {
+            return self.queued.sub(self.bytes);
+        }
+        let before = self.queued.ahead.fetch_sub(self.bytes, Relaxed);
+        debug_assert!(before >= self.bytes, "{} pinned bytes leave {before}", self.bytes);
+    }
 }
 
 impl QueuedBytes {
@@ -137,9 +172,14 @@ impl QueuedBytes {
         self.now.load(Relaxed) + self.kept.get()
     }
 
-    /// True while the steps of the walk are to wait.
+    /// True while the steps of the walk are to wait for the queue.
     fn is_half_full(&self) -> bool {
         self.now.load(Relaxed) >= QUEUE_BYTES / 2
+    }
+
+    /// True while the steps of the walk are to pin no more strings.
+    fn is_far_ahead(&self) -> bool {
+        self.ahead.load(Relaxed) >= QUEUE_BYTES / 2
     }
 
     /// Bytes now, and the most since the snapshot began.
@@ -167,7 +207,7 @@ impl QueuedBytes {
 impl Piece {
     fn bytes(&self) -> usize {
         match self {
-            // Of a large string the value lies where it lay: its memory is counted as the key's.
+            // The bytes of a large string are counted until it is written.
             Piece::Entries { encoded, .. } | Piece::Part { encoded, .. } | Piece::Large { head: encoded, .. } => {
                 encoded.len()
             }
@@ -358,7 +398,8 @@ impl Walker for Snapshot {
         };
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
         piece.head(db, old, self.uses);
-        self.send(Piece::Large { head: piece.encoded, bytes });
+        let counted = PinnedBytes::new(&self.queued_bytes, bytes.len(), old.changes());
+        self.send(Piece::Large { head: piece.encoded, bytes, counted });
     }
 
     fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
@@ -381,7 +422,7 @@ impl Walker for Snapshot {
     }
 
     fn has_room(&self) -> bool {
-        !self.queued_bytes.is_half_full()
+        !self.queued_bytes.is_half_full() && !self.queued_bytes.is_far_ahead()
     }
 
     fn is_full(&self) -> bool {
@@ -474,6 +515,63 @@ mod tests {
         queued_bytes.add(QUEUE_BYTES);
         assert_eq!(dropped(&file), [false, true, false], "a key that was alive at the instant stays");
         assert_eq!(dropped(&base), [false; 3]);
+    }
+
+    fn set_large(worker: &mut varve_store::StoreWorker, n: usize, bytes: usize) {
+        worker.inside(0, |tx| {
+            let name = format!("string {n}");
+            let k = tx.key(name.as_bytes());
+            tx.hold(&[tx.shard_of(k.hash)]);
+            tx.set(&k, &vec![b'v'; bytes], varve_store::Ttl::Clear, varve_store::StringForm::Auto);
+        });
+    }
+
+    /// Large strings that are overwritten fill the queue with all of their bytes until they are written; those that the walk
+    /// has met hold back the walk, and no writer.
+    #[test]
+    fn what_large_strings_keep_is_within_the_bound_of_a_save() {
+        const BYTES: usize = 1 << 20;
+        const STRINGS: usize = 200;
+        let store = Store::new(&Options { shards: 1, ..Options::default() }).expect("an address range");
+        let mut worker = store.worker(0);
+        (0..STRINGS).for_each(|n| set_large(&mut worker, n, BYTES));
+        let queued_bytes = Arc::<QueuedBytes>::default();
+        let snapshot = Arc::new(Snapshot::new(&store, false, false, &queued_bytes));
+        assert!(store.begin_walk(snapshot.clone()));
+        while snapshot.has_room() {
+            assert!(worker.walk_step(1), "the walk waits before it has pinned all");
+        }
+        let ahead = queued_bytes.ahead.load(Relaxed);
+        assert!(ahead < QUEUE_BYTES / 2 + 16 * BYTES, "{ahead} bytes are pinned: a bucket's at most beyond the bound");
+        assert!(!snapshot.is_full() && !snapshot.is_crowded(), "they cost nothing yet");
+        let changed = (0..STRINGS).take_while(|&n| {
+            set_large(&mut worker, n, BYTES);
+            !queued_bytes.is_full()
+        });
+        let changed = changed.count();
+        let (now, peak) = queued_bytes.read();
+        assert!(now == peak && now < QUEUE_BYTES + 2 * BYTES, "{now} of {peak} bytes after {changed} changes");
+        assert!(changed * BYTES < QUEUE_BYTES + ahead, "{changed} strings were overwritten before writers wait");
+        let pop = || {
+            let waits = !snapshot.queue.lock().full.is_empty();
+            waits.then(|| snapshot.next())
+        };
+        let mut written = 0;
+        while worker.walk_step(1) {
+            while let Some(Next::Piece(piece)) = pop() {
+                let Piece::Large { counted, .. } = &piece else { panic!("all strings are large") };
+                let before = queued_bytes.read().0;
+                let is_old = counted.is_old;
+                drop(piece);
+                let freed = before - queued_bytes.read().0;
+                assert_eq!(freed, if is_old { BYTES } else { 0 }, "its old bytes count until it is written");
+                written += 1;
+            }
+        }
+        written += snapshot.queue.lock().full.len();
+        snapshot.drop_full();
+        assert_eq!(written, STRINGS, "each is shown once");
+        assert_eq!((queued_bytes.read().0, queued_bytes.ahead.load(Relaxed)), (0, 0));
     }
 
     /// Commands that write wait while long collections keep too much for a snapshot; the steps that show it go on.

@@ -465,3 +465,19 @@ fn issue_15_flags_of_scripts_count_on_a_replica() {
     answers("no", "0");
     answers("no", "1");
 }
+
+/// A pinned version is one of files: a data set on its way to a replica has the version that its data needs.
+#[test]
+fn issue_13_a_pinned_version_keeps_no_replica_out() {
+    let (primary, replica) = (varve(), varve());
+    let mut client = primary.client();
+    assert_eq!(client.cmd("CONFIG SET rdb-version 10 repl-diskless-sync-delay 0").text(), "OK");
+    client.cmd("HSET h f 1 g 2");
+    assert!(!client.cmd("HEXPIRE h 1000 FIELDS 1 f").is_error());
+    assert!(client.cmd("SAVE").is_error(), "the file has no place for it");
+    follow(&replica, &primary);
+    assert_equal(&replica, &primary);
+    let left = replica.client().cmd("HTTL h FIELDS 2 f g");
+    let left: Vec<String> = left.elements().expect("two").iter().map(RespValue::text).collect();
+    assert!(left[0].parse::<i64>().is_ok_and(|left| left > 900) && left[1] == "-1", "{left:?}");
+}

@@ -135,9 +135,10 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     let keys = counts.iter().map(|(keys, _)| keys).sum();
     let libraries = state.scripts().functions().texts();
     let is_dated = store.has_dated_fields();
-    let version = format::version_for(config.save.version, is_dated);
     let (is_rewrite, gives_way) = (purpose == Purpose::Base, purpose == Purpose::AfterFlush);
     let (is_sent, is_last) = (purpose == Purpose::SentToReplicas, purpose == Purpose::Last);
+    // A data set that is sent leaves no file, which is what the setting pins: a replica would else ask for it for ever.
+    let version = format::version_for(config.save.version.filter(|_| !is_sent), is_dated);
     let for_replicas = is_sent || purpose == Purpose::Replicas;
     let (mut base, mut stream) = (None, None);
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };

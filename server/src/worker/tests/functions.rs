@@ -84,7 +84,7 @@ fn flags_bind_functions_and_their_commands() {
         "-ERR Write commands are not allowed from read-only scripts. script: reads, on @user_function:2.\r\n",
     );
     client.ask(&["CONFIG", "SET", "maxmemory", "1"], "+OK\r\n");
-    client.ask(&["FCALL", "plain", "0", "GET", "k"], "-OOM command not allowed when used memory > 'maxmemory'\r\n");
+    client.ask(&["FCALL", "plain", "0", "GET", "k"], "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
     client.ask(&["FCALL", "reads", "0", "GET", "k"], "$1\r\nv\r\n");
     client.ask(&["FCALL", "oom", "0", "SET", "k", "w"], "+OK\r\n");
     client.ask(&["FUNCTION", "LOAD", COUNTER], "-OOM command not allowed when used memory > 'maxmemory'.\r\n");

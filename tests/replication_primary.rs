@@ -487,6 +487,28 @@ fn issue_17_a_slow_replica_is_left_to_the_file() {
     replica.signal("CONT").expect("a signal");
     compare(&primary, &replica);
     assert_eq!(figure(&mut client, "sync_full"), 1);
+    // The same while it loads its data set.
+    load_slowly(&replica, &primary, &mut client);
+    for _ in 0..12 {
+        write_much(&primary, 500);
+    }
+    until("memory is given back", || figure(&mut client, "repl_backlog_histlen") < 2 << 20);
+    assert_eq!(replica.client().cmd("CONFIG SET key-load-delay 0").text(), "OK");
+    compare(&primary, &replica);
+    assert_eq!([figure(&mut client, "sync_full"), figure(&mut client, "repl_spool_bytes")], [2, 0]);
+}
+
+/// Has a replica follow anew, and be slow with the data set.
+fn load_slowly(replica: &Server, primary: &Server, client: &mut Client) {
+    assert_eq!(replica.client().cmd("REPLICAOF NO ONE").text(), "OK");
+    until("it has left", || figure(client, "connected_slaves") == 0);
+    let slow = "CONFIG SET key-load-delay 20000 loading-process-events-interval-bytes 1024";
+    assert_eq!(replica.client().cmd(slow).text(), "OK");
+    (0..200).for_each(|n| set(client, &format!("slow:{n}"), &[b'v'; 20_000]));
+    // A history of its own, which the primary does not know.
+    set(&mut replica.client(), "own", b"history");
+    follow(replica, primary);
+    until("it loads", || figure(client, "sync_full") == 2);
 }
 
 /// A replica that reads nothing for a while, without a file: the stream for it goes to a spool, which is gone when it has it.
@@ -509,23 +531,16 @@ fn issue_17_a_slow_replica_has_its_stream_spooled() {
     replica.signal("CONT").expect("a signal");
     under_load(&primary, || compare_offsets(&primary, &replica));
     compare(&primary, &replica);
+    write_much(&primary, 1);
     until("the spool is gone", || figure(&mut client, "repl_spool_bytes") == 0);
     assert_eq!(figure(&mut client, "sync_full"), 1);
     // A replica that gets its data set meanwhile.
-    assert_eq!(replica.client().cmd("REPLICAOF NO ONE").text(), "OK");
-    until("it has left", || figure(&mut client, "connected_slaves") == 0);
-    assert_eq!(
-        replica.client().cmd("CONFIG SET key-load-delay 20000 loading-process-events-interval-bytes 1024").text(),
-        "OK"
-    );
-    (0..200).for_each(|n| set(&mut client, &format!("slow:{n}"), &[b'v'; 20_000]));
-    set(&mut client, "new", b"history");
-    replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    until("it loads", || figure(&mut client, "sync_full") == 2);
+    load_slowly(&replica, &primary, &mut client);
     (0..10).for_each(|_| write_much(&primary, 500));
     assert!(figure(&mut client, "repl_spool_bytes") > 10 << 20);
     assert_eq!(replica.client().cmd("CONFIG SET key-load-delay 0").text(), "OK");
     compare(&primary, &replica);
+    write_much(&primary, 1);
     until("the spool is gone", || figure(&mut client, "repl_spool_bytes") == 0);
     assert_eq!(figure(&mut client, "sync_full"), 2);
 }

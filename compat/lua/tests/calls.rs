@@ -3,7 +3,8 @@
 mod host;
 
 use host::{TestHost, eval_with, state};
-use varve_lua::{Settings, State};
+use varve_lua::{ScriptInput, ScriptName, Settings, State};
+use varve_protocol::Reply;
 
 /// EVAL of a script, the reply with its bytes escaped.
 fn eval(state: &mut State, script: &str) -> String {
@@ -156,4 +157,17 @@ fn finalizers_that_call_commands_leave_replies_alone() {
                   end \
                   return {called > 0 and 1 or 0, refused > 0 and 1 or 0}";
     assert_eq!(eval(&mut state, script), "*2\\r\\n:1\\r\\n:1\\r\\n");
+}
+
+/// A table that holds itself twice, sixty deep, has 2^60 values: the reply ends where it may not be longer.
+#[test]
+fn a_reply_over_its_ceiling_is_not_walked_to_its_end() {
+    let mut state = state();
+    let script = b"local t = {1} for _ = 1, 60 do t = {t, t} end return t";
+    let chunk = state.compile(script).expect("a script");
+    let mut out = Reply::new();
+    out.set_ceiling(1 << 20);
+    let input = ScriptInput { name: ScriptName::Digest(&[0; 20]), keys: &[], argv: &[] };
+    assert!(state.run(chunk, input, &mut TestHost::default(), &mut out).is_ok());
+    assert!(out.is_overflown());
 }

@@ -41,6 +41,11 @@ fn the_collector_rests_while_code_is_compiled() {
     assert_eq!(run(script), "$2\\r\\nx1\\r\\n");
     // A script cannot turn the collector off for those after it.
     assert_eq!(run("collectgarbage('stop') collectgarbage('setpause', 100000) return 1"), ":1\\r\\n");
+    // C would take these for the same options.
+    assert_eq!(
+        run("return {collectgarbage('stop\\0'), collectgarbage('setpause\\0x', 1)}"),
+        "*2\\r\\n:0\\r\\n:200\\r\\n"
+    );
 }
 
 /// 2: unpack computes in 32 bits (CVE-2025-46817), and other functions of C that take lengths.

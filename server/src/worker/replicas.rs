@@ -151,7 +151,9 @@ impl Core {
     /// Has a replica that is far behind sent the stream out of files.
     fn leave_to_files(&self, id: ConnId) {
         let (state, Some(following)) = (&self.state, self.conns[id].following()) else { return };
-        if following.parts.is_none() {
+        // While it gets its data set, what is read ahead for it is that.
+        let gets = matches!(following.shared.now().stage, Stage::Gets(_));
+        if following.parts.is_none() || gets {
             state.replication().leave_to_files(&following.shared, state.persist().aof.journal().end());
         }
     }

@@ -68,6 +68,10 @@ impl Writer<'_> {
     /// As for all of these: a function of `closure` runs.
     pub(super) unsafe fn value(&mut self, at: c_int, depth: usize) {
         const { owns_nothing::<Writer<'_>>() };
+        // A reply over its ceiling is an error in the end. A table that holds itself many times has no end of its own.
+        if self.out.is_overflown() {
+            return;
+        }
         let state = self.state;
         // SAFETY: the caller's. Numbers are not converted in place: a key that is one is still the key.
         unsafe {

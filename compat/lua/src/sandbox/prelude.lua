@@ -535,8 +535,10 @@ end
 local collectgarbage = collectgarbage
 local KEPT = { stop = 0, restart = 0, setpause = 200, setstepmul = 200 }
 
+-- C reads an option up to its first zero byte, so that is what is looked up.
 function globals.collectgarbage(...)
-    local kept = KEPT[(...)]
+    local option = ...
+    local kept = KEPT[type(option) == 'string' and match(option, '^%Z*') or option]
     if kept then
         return kept
     end

@@ -256,15 +256,15 @@ impl Replication {
     pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64) {
         let size = self.backlog_size.load(Ordering::Relaxed);
         self.backlog.put(chunks, end, size, || self.replicas.needed());
-        self.trim_spool();
-        self.spill(size + BEHIND_BYTES_MAX);
-    }
-
-    /// Lets go of what no replica needs of the spool any more.
-    pub(crate) fn trim_spool(&self) {
         if self.spool.bytes() > 0 {
             self.spool.let_go(self.replicas.needed());
         }
+        self.spill(size + BEHIND_BYTES_MAX);
+    }
+
+    /// Lets go of what no replica needs of the spool any more, but for the file that is written.
+    pub(crate) fn trim_spool(&self) {
+        self.spool.let_older_go(self.replicas.needed());
     }
 
     /// Has all but the last `most` bytes of the backlog lie in the spool, if its size is not 0. Called by the thread that puts.
@@ -295,7 +295,7 @@ impl Replication {
     fn end_spool(&self, position: u64, why: &'static str) {
         tracing::warn!("Disconnecting a replica: {why}");
         self.replicas.end_before(position, why);
-        self.trim_spool();
+        self.spool.let_go(self.replicas.needed());
     }
 
     /// For how long the stream has been kept for nobody, in milliseconds.

@@ -5,8 +5,9 @@
 //!   files       | 64 MB | 64 MB | 12 MB, which grows    |  memory
 //!                   ^ a replica is sent this: files in front of it are let go of
 //! ```
-//! Its end is the beginning of the backlog, as long as it has anything. The files have no name: they go with the process. One
-//! thread appends, the journal's. Not here: who needs what (`replicas.rs`), when something comes here (`mod.rs`).
+//! Its end is the beginning of the backlog, as long as it has anything that is needed. The files have no name: they go with the
+//! process. One thread appends, the journal's, and it alone lets go of the newest file: it writes without the lock. Not here: who
+//! needs what (`replicas.rs`), when something comes here (`mod.rs`).
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -52,15 +53,19 @@ impl SpoolFile {
 }
 
 impl Spool {
-    /// Appends a chunk of the stream that begins at this position, which is the spool's end, or anywhere while it has
-    /// nothing. New files lie in `folder`.
+    /// Appends a chunk of the stream that begins at this position. Where that is not the spool's end, nobody has needed what is
+    /// missing, nor what lies before it: the spool begins anew. New files lie in `folder`. Called by one thread.
     ///
     /// # Errors
     /// Those of the file system. The spool ends where it ended before.
     pub(crate) fn append(&self, folder: &Path, at: u64, chunk: &Chunk) -> io::Result<()> {
-        let last = self.0.lock().back().cloned();
-        let end = last.as_ref().map_or(at, |last| last.end());
-        assert_eq!(at, end, "what is appended follows what is there");
+        let last = {
+            let mut files = self.0.lock();
+            if files.back().is_some_and(|last| last.end() != at) {
+                files.clear();
+            }
+            files.back().cloned()
+        };
         let file = match last.filter(|last| last.end() - last.first < FILE_BYTES) {
             Some(last) => last,
             None => {
@@ -88,10 +93,19 @@ impl Spool {
         files.back().map_or(0, |last| last.end()) - files.front().map_or(0, |first| first.first)
     }
 
-    /// Nobody needs anything before this position.
+    /// Nobody needs anything before this position. Called by the thread that appends.
     pub(crate) fn let_go(&self, needed: u64) {
+        self.let_all_but_go(0, needed);
+    }
+
+    /// The same for any thread: the newest file stays.
+    pub(crate) fn let_older_go(&self, needed: u64) {
+        self.let_all_but_go(1, needed);
+    }
+
+    fn let_all_but_go(&self, kept: usize, needed: u64) {
         let mut files = self.0.lock();
-        while files.front().is_some_and(|file| file.end() <= needed) {
+        while files.len() > kept && files.front().is_some_and(|file| file.end() <= needed) {
             files.pop_front();
         }
     }
@@ -159,10 +173,13 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "what is appended follows what is there")]
-    fn issue_17_a_spool_has_no_gap() {
-        let spool = Spool::default();
-        spool.append(&std::env::temp_dir(), 7, &chunk(b'x', 3)).expect("there is room");
-        _ = spool.append(&std::env::temp_dir(), 11, &chunk(b'x', 3));
+    fn issue_17_a_spool_has_no_gap_and_keeps_the_file_that_is_written() {
+        let (spool, folder) = (Spool::default(), std::env::temp_dir());
+        spool.append(&folder, 7, &chunk(b'x', 3)).expect("there is room");
+        spool.let_older_go(u64::MAX);
+        assert_eq!(spool.bytes(), 3, "its bytes may be on their way");
+        spool.append(&folder, 11, &chunk(b'y', 3)).expect("there is room");
+        assert!(spool.file_at(7).is_none() && spool.file_at(10).is_none() && spool.file_at(11).is_some());
+        assert_eq!(spool.bytes(), 3);
     }
 }

@@ -487,7 +487,7 @@ fn issue_17_a_slow_replica_is_left_to_the_file() {
     replica.signal("CONT").expect("a signal");
     compare(&primary, &replica);
     assert_eq!(figure(&mut client, "sync_full"), 1);
-    // The same while it loads its data set.
+    // It is so while it loads its data set as well.
     load_slowly(&replica, &primary, &mut client);
     for _ in 0..12 {
         write_much(&primary, 500);

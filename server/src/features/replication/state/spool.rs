@@ -98,7 +98,7 @@ impl Spool {
         self.let_all_but_go(0, needed);
     }
 
-    /// The same for any thread: the newest file stays.
+    /// Does so for any thread: the newest file stays.
     pub(crate) fn let_older_go(&self, needed: u64) {
         self.let_all_but_go(1, needed);
     }

@@ -5,6 +5,7 @@ pub(crate) mod disk;
 pub(crate) mod logging;
 pub(crate) mod machine;
 pub(crate) mod memory;
+pub(crate) mod nameless_file;
 pub(crate) mod oom_score;
 pub(crate) mod open_files;
 pub(crate) mod random;

@@ -110,7 +110,7 @@ impl<'r> Reader<'r> {
     /// Pushes the next value. An error is a table here; whoever asked decides if it is raised.
     ///
     /// # Safety
-    /// As for all of these: `read` runs, and what is behind the reader is a whole reply.
+    /// `read` runs, and a whole reply lies behind the reader. Each of the reader's functions takes this for granted.
     unsafe fn value(&mut self) {
         const { owns_nothing::<Reader<'_>>() };
         let state = self.state;
@@ -161,7 +161,7 @@ impl<'r> Reader<'r> {
     /// The bytes of a string whose length is `text`, and the line end behind them.
     ///
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn bytes(&mut self, text: &[u8]) -> &'r [u8] {
         let len = (integer(text).max(0) as usize).min(self.rest.len());
         let bytes = &self.rest[..len];
@@ -174,7 +174,7 @@ impl<'r> Reader<'r> {
     /// Pushes a table of one field, whose value `push` pushes.
     ///
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn field(&mut self, name: c_int, push: impl FnOnce(&mut Self) + Copy) {
         // SAFETY: the caller's.
         unsafe {
@@ -186,7 +186,7 @@ impl<'r> Reader<'r> {
     }
 
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn array(&mut self, len: i64) {
         // A length is never more than the bytes behind it can hold.
         let len = (len.max(0) as usize).min(self.rest.len());
@@ -202,7 +202,7 @@ impl<'r> Reader<'r> {
     }
 
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn map(&mut self, len: i64) {
         // SAFETY: the caller's. No key is a NaN, which would be raised: a double is a table.
         unsafe {
@@ -216,7 +216,7 @@ impl<'r> Reader<'r> {
     }
 
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn set(&mut self, len: i64) {
         // SAFETY: as for `map`.
         unsafe {
@@ -232,7 +232,7 @@ impl<'r> Reader<'r> {
     /// Puts the key and the value on top of the stack into the table below them; a nil is left out.
     ///
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn insert(&mut self) {
         // SAFETY: the caller's.
         unsafe {
@@ -245,7 +245,7 @@ impl<'r> Reader<'r> {
     }
 
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn verbatim(&mut self, len: &[u8]) {
         let state = self.state;
         // SAFETY: the caller's.

@@ -65,7 +65,7 @@ impl Writer<'_> {
     /// Writes the value at `at`, an index from the bottom of the stack, `depth` tables deep. The stack is left as it was.
     ///
     /// # Safety
-    /// As for all of these: a function of `closure` runs.
+    /// A function of `closure` runs. Each of the writer's functions takes this for granted.
     pub(super) unsafe fn value(&mut self, at: c_int, depth: usize) {
         const { owns_nothing::<Writer<'_>>() };
         // A reply over its ceiling is an error in the end. A table that holds itself many times has no end of its own.
@@ -108,7 +108,7 @@ impl Writer<'_> {
     /// Writes a table. What it pushes stays on the stack.
     ///
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn table(&mut self, at: c_int, depth: usize) {
         let state = self.state;
         // SAFETY: the caller's. Each text is used while it is on the stack.
@@ -156,7 +156,7 @@ impl Writer<'_> {
     /// Writes the verbatim string of the table on top of the stack; false if it has not both parts. Leaves the table on top.
     ///
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn verbatim(&mut self) -> bool {
         let state = self.state;
         // SAFETY: the caller's. Both texts are on the stack.
@@ -176,7 +176,7 @@ impl Writer<'_> {
     /// Writes the table on top of the stack as a map, or its keys as a set.
     ///
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn pairs(&mut self, depth: usize, is_map: bool) {
         let state = self.state;
         let (from, mut len) = (self.out.defer(), 0);
@@ -197,7 +197,7 @@ impl Writer<'_> {
     }
 
     /// # Safety
-    /// As for `value`.
+    /// The caller keeps what `value` asks for.
     unsafe fn array(&mut self, at: c_int, depth: usize) {
         let state = self.state;
         let (from, mut len) = (self.out.defer(), 0);

@@ -5,7 +5,6 @@
 //! ```
 //! It is written at once, in the turn of whoever asks for it: libraries are few.
 
-use std::fs::{self, File};
 use std::io;
 
 use varve_rdb::{Writer, format};
@@ -13,6 +12,7 @@ use varve_rdb::{Writer, format};
 use super::save;
 use crate::features::replication::state::replicas::SyncFile;
 use crate::state::ServerState;
+use crate::system::nameless_file;
 
 /// Writes such a data set. The gate is held alone.
 ///
@@ -20,9 +20,7 @@ use crate::state::ServerState;
 /// Those of the file system.
 pub(crate) fn without_keys(state: &ServerState, with_functions: bool) -> io::Result<SyncFile> {
     let config = state.config().snapshot();
-    let path = std::env::current_dir()?.join(format!("temp-{}.filtered.rdb", std::process::id()));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
-    fs::remove_file(&path)?;
+    let file = nameless_file::create(&std::env::current_dir()?, "filtered.rdb")?;
     let mut about = save::about_file(config.save.compresses);
     if with_functions {
         state.scripts().functions().texts().iter().for_each(|text| about.function(text));

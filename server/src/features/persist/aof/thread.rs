@@ -426,16 +426,22 @@ mod tests {
     use super::*;
     use crate::system::disk::failing::{Call, FailingDisk};
 
+    /// A store whose effects are appended to a journal.
+    fn kept() -> (mio::Poll, Aof, Arc<Store>) {
+        let poll = mio::Poll::new().expect("a poll");
+        let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
+        let aof = Aof::new(vec![Arc::new(waker)]);
+        let store = Store::new(&Options::default()).expect("an address range");
+        store.set_effect_sink(Arc::clone(aof.journal()) as Arc<dyn EffectSink>);
+        store.keep_effects(true);
+        (poll, aof, store)
+    }
+
     /// To write again after a failed sync takes room: a full disk is waited for, one that fails otherwise is not.
     #[test]
     fn a_full_disk_ends_no_server_and_a_broken_one_does() {
         for is_full in [true, false] {
-            let poll = mio::Poll::new().expect("a poll");
-            let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
-            let aof = Aof::new(vec![Arc::new(waker)]);
-            let store = Store::new(&Options::default()).expect("an address range");
-            store.set_effect_sink(Arc::clone(aof.journal()) as Arc<dyn EffectSink>);
-            store.keep_effects(true);
+            let (_poll, aof, store) = kept();
             let disk = FailingDisk::default();
             let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
             let manifest = varve_aof::Manifest::default();
@@ -470,12 +476,7 @@ mod tests {
     /// Each write, and each sync that replies wait for, is known to the latency monitor by redis-server's names.
     #[test]
     fn issue_13_calls_of_the_disk_have_names() {
-        let poll = mio::Poll::new().expect("a poll");
-        let waker = mio::Waker::new(poll.registry(), mio::Token(0)).expect("a waker");
-        let aof = Aof::new(vec![Arc::new(waker)]);
-        let store = Store::new(&Options::default()).expect("an address range");
-        store.set_effect_sink(Arc::clone(aof.journal()) as Arc<dyn EffectSink>);
-        store.keep_effects(true);
+        let (_poll, aof, store) = kept();
         let place = Place { disk: Arc::new(FailingDisk::default()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
         let writer = Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk");
         let (now, mut worker) = (Instant::now(), store.worker(0));

@@ -10,7 +10,7 @@
 //! needs what (`replicas.rs`), when something comes here (`mod.rs`).
 
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use varve_exec::journal::Chunk;
+
+use crate::system::nameless_file;
 
 /// Bytes of a file, about: it ends behind the chunk that reaches them.
 const FILE_BYTES: u64 = 64 << 20;
@@ -69,7 +71,11 @@ impl Spool {
         let file = match last.filter(|last| last.end() - last.first < FILE_BYTES) {
             Some(last) => last,
             None => {
-                let file = Arc::new(SpoolFile { file: nameless(folder)?, first: at, bytes: AtomicU64::new(0) });
+                let file = Arc::new(SpoolFile {
+                    file: nameless_file::create(folder, "spool")?,
+                    first: at,
+                    bytes: AtomicU64::new(0),
+                });
                 self.0.lock().push_back(Arc::clone(&file));
                 file
             }
@@ -127,14 +133,6 @@ impl Write for At<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// A file without a name.
-fn nameless(folder: &Path) -> io::Result<File> {
-    let path = folder.join(format!("temp-{}.spool", std::process::id()));
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
-    fs::remove_file(&path)?;
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -96,7 +96,11 @@ impl<S: Read + Write> Client<S> {
                 self.input.drain(..self.consumed);
                 self.consumed = 0;
             }
-            let got = self.stream.read(&mut self.chunk)?;
+            let got = match self.stream.read(&mut self.chunk) {
+                // A fuzzer measures its time by an alarm, a terminal says that its size has changed: neither is an end.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                got => got?,
+            };
             if got == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

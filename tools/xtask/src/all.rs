@@ -106,6 +106,7 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
             Box::new(|| step("command loops", || loops::all(false))),
             Box::new(|| step("peer suite", || peer::run_units(&Choice::of(&[], Over::Tcp)))),
             Box::new(|| step("peer suite by TLS", || peer::run_units(&Choice::of(peer::TLS_UNITS_SHORT, Over::Tls)))),
+            Box::new(peer::sentinels::run),
             Box::new(|| step("redis-py suite", || redispy::suite(&[]))),
             Box::new(package::trial::run_all),
             Box::new(quick_benches),

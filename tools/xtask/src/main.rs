@@ -10,6 +10,7 @@
 //! package   Debian's packages, a tarball and the folder of an image, in target/package
 //! release   the version, the changelog's heading, a commit and a tag; --dry-run says what it would do
 //! peer      the peer's own Tcl suite
+//! sentinel  the peer's suite about Sentinel
 //! redis-py  redis-py's own test suite
 //! smoke     redis-cli, redis-benchmark and redis-py against Varve
 //! loops     instructions of some command loops, beside those recorded
@@ -98,6 +99,8 @@ enum Task {
         #[arg(long)]
         tls: bool,
     },
+    /// The peer's suite about Sentinel: its Sentinels watch varve-server (or VARVE_SERVER)
+    Sentinel,
     /// redis-py's own test suite in both protocols; words go to pytest, as in tests/test_pubsub.py -k shard
     #[command(trailing_var_arg = true)]
     RedisPy {
@@ -150,6 +153,7 @@ fn main() -> ExitCode {
             let over = if tls { peer::Over::Tls } else { peer::Over::Tcp };
             setup::packages().and(|| peer::run(&peer::Choice { units, over, no_skips, at_length: false }))
         }
+        Task::Sentinel => setup::packages().and(setup::peer_source).and(peer::sentinels::run),
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
         Task::Bench { args } => all::bench(&args),

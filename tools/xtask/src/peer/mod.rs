@@ -14,6 +14,8 @@
 //! Every server of the suite is bound to loopback, and a `hostname` of our own tells it that the machine has no other
 //! address. A skip entry that names no test fails the run, so the list cannot outlive its reasons.
 
+pub(crate) mod sentinels;
+
 use crate::setup;
 use crate::shell::{Tally, command, follow, say, server_binary, step, tools_dir, workspace};
 use std::collections::BTreeSet;
@@ -211,7 +213,7 @@ pub(crate) fn run_units(choice: &Choice) -> Tally {
     let units = UNITS.iter().chain((choice.over == Over::Tls).then_some(&TLS_UNIT));
     for unit in units.filter(|unit| choice.units.is_empty() || choice.units.iter().any(|wanted| wanted == *unit)) {
         let left_out = LeftOut::of(&skips, unit, choice.over);
-        tally.add(step(unit, || unit_or_again(&suite, unit, choice, &left_out)));
+        tally.add(step(unit, || or_again(unit, || one_unit(&suite, unit, choice, &left_out))));
     }
     tally
 }
@@ -288,15 +290,15 @@ fn certificates(suite: &Path) -> Result<(), String> {
     crate::shell::run(&mut command("cp", &["-r".as_ref(), kept.as_os_str(), wanted.as_os_str()]))
 }
 
-/// A unit with failures is run once more: many of the suite's tests wait for fixed times, which a busy machine does not
-/// keep. What fails twice has failed.
-fn unit_or_again(suite: &Path, unit: &str, choice: &Choice, left_out: &LeftOut) -> Tally {
-    let first = one_unit(suite, unit, choice, left_out);
+/// A run with failures is repeated once: many of the suite's tests wait for fixed times, which a busy machine does not keep.
+/// A test that fails twice has failed.
+fn or_again(name: &str, run: impl Fn() -> Tally) -> Tally {
+    let first = run();
     if first.failed == 0 {
         return first;
     }
-    say(&format!("{unit}: once more, because of: {}", first.failures.join("; ")));
-    let mut second = one_unit(suite, unit, choice, left_out);
+    say(&format!("{name}: once more, because of: {}", first.failures.join("; ")));
+    let mut second = run();
     if second.failed == 0 {
         second.unsteady.extend(first.failures);
     }

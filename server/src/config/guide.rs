@@ -129,6 +129,8 @@ mod tests {
         for entry in entries() {
             assert!(named.insert(entry.name), "{} stands in the guide twice", entry.name);
             assert!(!entry.chapter.is_empty() && entry.text.ends_with('.'), "{}: {}", entry.name, entry.text);
+            // A line break ends the row of the table in docs/configuration.md.
+            assert!(!entry.text.contains(['\n', '|']), "{}: its text is not one line of a table", entry.name);
             let row = DIRECTIVES.iter().find(|row| row.name == entry.name);
             let row = row.unwrap_or_else(|| panic!("{}: no such setting", entry.name));
             let says = entry.text.starts_with(super::NO_EFFECT);

@@ -351,10 +351,28 @@ fn issue_16_names_are_shown_to_those_who_may_see_them() {
     let words: Vec<String> = entry.elements().expect("an entry").iter().map(|word| word.text()).collect();
     assert!(["auth", "all"].iter().all(|word| words.iter().any(|other| other == word)), "{words:?}");
     assert!(client.cmd("INFO stats").text().contains("acl_access_denied_auth:1\r\n"));
+    let mut boss = server.client();
+    assert_eq!(boss.cmd("ACL SETUSER boss on nopass ~* &* +@all").text(), "OK");
+    assert_eq!(boss.cmd("AUTH boss x").text(), "OK");
+    // A request without a password is the default user's, who sees here what it sees elsewhere.
+    let clients = || {
+        let words = format!("GET /clients.json HTTP/1.0\r\nHost: localhost:{port}\r\n\r\n");
+        send(port, words.as_bytes()).contains("\"peer\":\"127.0.0.1:")
+    };
+    assert!(clients(), "it may run CLIENT LIST");
+    for (rule, shows) in
+        [("resetkeys %W~*", false), ("~* -slowlog", false), ("+slowlog", true), ("resetkeys -@all +ping", false)]
+    {
+        assert_eq!(boss.cmd(&format!("ACL SETUSER default {rule}")).text(), "OK");
+        assert_eq!(page(""), ok(shows), "{rule}");
+    }
+    assert!(!clients(), "it may not run CLIENT LIST");
+    assert_eq!(boss.cmd("ACL SETUSER default ~* +@all").text(), "OK");
+    assert_eq!(page(""), ok(true));
+    assert_eq!(boss.cmd("CONFIG SET figures-with-key-names no").text(), "OK");
+    assert_eq!(page(""), ok(false), "the server hides names");
+    assert_eq!(boss.cmd("CONFIG SET figures-with-key-names yes").text(), "OK");
     // A default user that is switched off lets nobody in, whatever password it would need.
-    let mut admin = server.client();
-    assert_eq!(admin.cmd("ACL SETUSER boss on nopass ~* &* +@all").text(), "OK");
-    assert_eq!(admin.cmd("AUTH boss x").text(), "OK");
-    assert_eq!(admin.cmd("ACL SETUSER default off").text(), "OK");
+    assert_eq!(boss.cmd("ACL SETUSER default off").text(), "OK");
     assert_eq!(page(""), ok(false));
 }

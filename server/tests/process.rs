@@ -190,6 +190,9 @@ fn the_watchdog_shows_where_a_worker_stands_still() {
     let log = logged(&server, "------\n");
     assert!(log.contains("--- WATCHDOG TIMER EXPIRED ---") && log.contains("features::debug::"), "{log}");
     ok(&mut client, &["CONFIG", "SET", "watchdog-period", "0"]);
+    // An alarm that was under way to a thread when the watchdog ended.
+    let alarm = std::process::Command::new("kill").args(["-ALRM", &server.pid().to_string()]).status();
+    assert!(alarm.is_ok_and(|status| status.success()));
     ok(&mut client, &["SET", "key", "it goes on"]);
 }
 

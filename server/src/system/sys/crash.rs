@@ -63,10 +63,11 @@ pub(crate) fn watch(reports: bool, exits: bool) {
     }
 }
 
-/// Writes stacks on SIGALRM from now on, or leaves that signal to the system.
+/// Writes stacks on SIGALRM from now on, or has that signal do nothing. An alarm may be under way to a thread that waits in
+/// the kernel when the watchdog is switched off: the system's own handling would end the process.
 pub(crate) fn watch_alarms(on: bool) {
     stack::prepare();
-    let handler = if on { alarmed as *const () as usize } else { libc::SIG_DFL };
+    let handler = if on { alarmed as *const () as usize } else { libc::SIG_IGN };
     handle(libc::SIGALRM, handler, libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART);
 }
 

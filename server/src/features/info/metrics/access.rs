@@ -1,11 +1,16 @@
 //! Clients that may ask the metrics port, and names that they may see.
 //!
 //! ```text
-//!   comes to      its Host must be                         password                        sees names of keys, arguments
-//!   loopback      a loopback name, or a configured one     none (one that is given counts)  where clients need no password
-//!   another       the address it came to, or a configured  Basic: a user who may run INFO   if the user may run SLOWLOG GET
-//!   address       name (metrics-hosts)                                                      and read all keys
+//!   comes to      its Host must be                         password
+//!   loopback      a loopback name, or a configured one     none (one that is given counts)
+//!   another       the address it came to, or a configured  Basic: a user who may run INFO
+//!   address       name (metrics-hosts)
+//!
+//!   sees names of keys, arguments   if its user may run SLOWLOG GET and read all keys, unless the server hides names
+//!   sees clients' names, addresses  if its user may run CLIENT LIST
 //! ```
+//! The user of a request without a password is `default`, if that one needs none; else nobody, who sees neither.
+//!
 //! `/healthz` and `/readyz` ask for no password: what watches a container has none, and they tell next to nothing. A Host that
 //! is none of these is refused: a page of a stranger, which a browser here has open, could otherwise read the figures under a
 //! name that leads here (DNS rebinding). The port speaks plain HTTP, so that a password is as safe as the network; a proxy may
@@ -34,6 +39,19 @@ const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 pub(super) struct Viewer {
     /// Names of keys and arguments of commands may be shown.
     pub(super) sees_names: bool,
+    /// Names, addresses and users of clients may be shown.
+    pub(super) sees_clients: bool,
+}
+
+impl Viewer {
+    /// Sees neither: a user who is not known.
+    const NOBODY: Viewer = Viewer { sees_names: false, sees_clients: false };
+
+    /// What this user may see elsewhere, which is what the page shows.
+    fn of(user: &User, state: &ServerState) -> Viewer {
+        let sees_names = sees_names(user, state) && !state.store().hides_names();
+        Viewer { sees_names, sees_clients: may_run(user, b"client|list", state) }
+    }
 }
 
 /// Whether a request that came to this address may be answered.
@@ -47,13 +65,17 @@ pub(super) fn admit(request: &Request, ends: (IpAddr, SocketAddr), state: &Serve
     if !is_named(request, address, &config.metrics.hosts) {
         return Err(Answer::text(403, "Forbidden", "This name is not one under which the metrics port answers.\n"));
     }
-    let open = state.acl().users().default_user().is_open();
     if request.basic.is_empty() {
         let may_ask = address.is_loopback() || PROBES.contains(&request.path.as_str());
-        return may_ask.then_some(Viewer { sees_names: open }).ok_or_else(unknown);
+        let users = state.acl().users();
+        let stranger = || match users.default_user() {
+            user if user.is_open() => Viewer::of(user, state),
+            _ => Viewer::NOBODY,
+        };
+        return may_ask.then(stranger).ok_or_else(unknown);
     }
     match login(&request.basic, state) {
-        Ok(user) if may_run(&user, b"info", state) => Ok(Viewer { sees_names: sees_names(&user, state) }),
+        Ok(user) if may_run(&user, b"info", state) => Ok(Viewer::of(&user, state)),
         Ok(_) => Err(unknown()),
         Err(name) => {
             log_login(name, peer, state);

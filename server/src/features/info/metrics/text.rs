@@ -204,7 +204,7 @@ fn latencies(state: &ServerState, facts: &Facts, text: &mut Text) {
     text.family(SUMMARY, "summary", "Microseconds within which a share of a command's calls ended.");
     for command in facts.commands.iter().filter(|command| !command.percentiles_ns.is_empty()) {
         for (percent, ns) in &command.percentiles_ns {
-            let labels = [("cmd", command.name.as_str()), ("quantile", &(percent / 100.0).to_string())];
+            let labels = [("cmd", command.name.as_str()), ("quantile", &percent.to_string())];
             text.line(SUMMARY, &labels, *ns as f64 / 1e3);
         }
         let labels = [("cmd", command.name.as_str())];

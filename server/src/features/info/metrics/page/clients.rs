@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::super::access::Viewer;
 use crate::features::clients::state::on_show::ShownClient;
 use crate::state::{Now, ServerState, WorkerHandle};
 
@@ -17,17 +18,18 @@ const LOOKS: usize = 50;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The clients that count most: those that wait, then those that take most memory. Workers list them from the first request on,
-/// which waits for their lists.
-pub(super) fn clients(state: &ServerState) -> Value {
+/// which waits for their lists. A viewer who may not run CLIENT LIST sees no names, addresses and users.
+pub(super) fn clients(state: &ServerState, viewer: Viewer) -> Value {
     let now_ms = Now::read().steady_ms;
     state.workers().iter().for_each(|worker| worker.on_show().want(now_ms));
     let mut all: Vec<ShownClient> = state.workers().iter().flat_map(shown).collect();
     all.sort_by_key(|client| (client.waits_for.is_none(), std::cmp::Reverse(client.bytes), client.id));
     all.truncate(SHOWN_MAX);
+    let show = |text: &str| if viewer.sees_clients { text.to_owned() } else { String::new() };
     json!(
         all.iter()
             .map(|client| json!({
-                "id": client.id, "peer": client.peer, "name": client.name, "user": client.user, "db": client.db,
+                "id": client.id, "peer": show(&client.peer), "name": show(&client.name), "user": show(&client.user), "db": client.db,
                 "command": client.command, "waits_for": client.waits_for, "age_s": client.age_s,
                 "idle_s": client.idle_s, "bytes": client.bytes,
             }))

@@ -90,16 +90,17 @@ fn wait(name: &str, counts: &Counts) -> Value {
 }
 
 /// The newest slow commands. Their arguments are cut already, and secrets among them are hidden. Who does not see
-/// names sees no arguments.
+/// names sees no arguments, who does not see clients no names and addresses of those.
 fn slow(state: &ServerState, viewer: Viewer) -> Vec<Value> {
     let entries: Vec<_> = state.command_logs().of(CommandLog::Slow).iter().take(SLOW_MAX).cloned().collect();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let shown = if viewer.sees_names { usize::MAX } else { 1 };
     let show = |entry: crate::features::command_log::state::Entry| {
         let words: Vec<String> = entry.command.args.iter().take(shown).map(|word| text(word)).collect();
+        let (peer, name) = if viewer.sees_clients { (entry.peer, text(&entry.name)) } else { Default::default() };
         json!({
             "at_s": entry.command.at_s, "micros": entry.command.amount, "command": words.join(" "),
-            "client": entry.peer, "name": text(&entry.name),
+            "client": peer, "name": name,
         })
     };
     entries.into_iter().map(show).collect()

@@ -20,7 +20,7 @@ const LARGE: usize = 12;
 
 /// The page's figures of keys, as they are now.
 pub(super) fn keys(state: &ServerState, viewer: Viewer, now_ms: i64) -> Value {
-    let names = viewer.sees_names && !state.store().hides_names();
+    let names = viewer.sees_names;
     // Where the store hides names itself, what stands for them is not hidden again.
     let show = |name: &[u8]| {
         let shown = if names || name.starts_with(b"#") { name.to_vec() } else { state.store().number_of_name(name) };

@@ -53,7 +53,7 @@ impl Page {
             "/detail.json" => detail::detail(state, viewer),
             "/segments.json" => tiles::tiles(state),
             "/keys.json" => keys::keys(state, viewer, Now::read().unix_ms),
-            "/clients.json" => clients::clients(state),
+            "/clients.json" => clients::clients(state, viewer),
             _ => return None,
         };
         Some(Answer { kind: "application/json", ..Answer::text(200, "OK", figures.to_string()) })

@@ -102,6 +102,16 @@ impl Core {
         }
     }
 
+    /// Something has come from a replica: one that loads its data set sends empty lines, and is there.
+    pub(super) fn hear_replica(&self, id: ConnId) {
+        let Some(following) = self.conns[id].following() else { return };
+        let mut now = following.shared.now();
+        // How long one has waited for its data set is counted from its request on.
+        if matches!(now.stage, Stage::Gets(_) | Stage::Online) {
+            now.acked_ms = self.now.steady_ms;
+        }
+    }
+
     /// A replica has asked for something that is replied to, which would stand in its stream: its connection ends.
     #[cold]
     pub(super) fn log_reply_to_replica(&self, id: ConnId, reply: &Reply) {

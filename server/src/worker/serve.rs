@@ -72,6 +72,9 @@ impl Worker {
     fn visit_replica(&mut self, id: ConnId) -> Result<Stop, Broken> {
         self.core.feed(id)?;
         let fresh = self.read(id, 0)?;
+        if !fresh.is_empty() {
+            self.core.hear_replica(id);
+        }
         let Worker { core, buffers: Buffers { scratch, reply, pool, .. }, .. } = self;
         let stop = core.execute(id, &mut scratch[fresh], pool, None, reply);
         let is_replied = !reply.is_empty();

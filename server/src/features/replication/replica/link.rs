@@ -90,6 +90,16 @@ impl Line {
         self.heard
     }
 
+    /// Says that this server is still there, as far as the link takes it: an end of the link is found when it is read.
+    pub(super) fn say_alive(&mut self) {
+        let _ = self.stream.write(b"\n").and_then(|_| self.stream.flush());
+    }
+
+    /// Nothing was read for as long as this server was at something else: the primary's silence begins now.
+    pub(super) fn begin_listening(&mut self) {
+        self.heard = Instant::now();
+    }
+
     /// Sends a request.
     ///
     /// # Errors

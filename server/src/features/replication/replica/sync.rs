@@ -6,7 +6,7 @@
 //! ```
 //! Behind the mark the primary sends nothing before this server's first word: so it stands at the end of what has come. Until
 //! the file is whole, clients see the data that there was. A file that is torn or damaged leaves the server empty, and the link
-//! is made anew.
+//! is made anew. While this server empties and loads, an empty line each second tells the primary that it is there.
 //!
 //! Not here: loading (`persist::load`).
 
@@ -14,7 +14,9 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use varve_base::number::parse_i64;
 
@@ -26,6 +28,8 @@ use crate::features::persist::load;
 use crate::features::replication::state::replica::LinkStage;
 use crate::system::{error_text, random};
 
+/// Time between two signs of life while the primary's data is loaded.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of the mark.
 const MARK_BYTES: usize = 40;
 
@@ -63,7 +67,8 @@ pub(super) fn receive(thread: &mut Thread, line: &mut Line, id: &str, offset: u6
             error_text(&error)
         ))
     })?;
-    let loaded = take_over(thread, &path, written, id, offset);
+    let loaded = keep_alive(line, || take_over(thread, &path, written, id, offset));
+    line.begin_listening();
     remove_if_unwanted(thread, &path);
     loaded
 }
@@ -136,6 +141,26 @@ fn part(input: &[u8], extent: &Extent, written: u64) -> (usize, bool) {
         // Bytes that may be the begin of the mark stay until the rest is there.
         Extent::Mark(mark) => (input.len().saturating_sub(MARK_BYTES), input.ends_with(mark)),
     }
+}
+
+/// Does something that may take longer than a primary waits for a silent replica: a thread keeps the link alive meanwhile.
+fn keep_alive<T>(line: &mut Line, work: impl FnOnce() -> T) -> T {
+    let (working, ended) = channel::<()>();
+    let signs = move || {
+        line.say_alive();
+        while ended.recv_timeout(ALIVE_EVERY) == Err(RecvTimeoutError::Timeout) {
+            line.say_alive();
+        }
+    };
+    thread::scope(|scope| {
+        let spawned = thread::Builder::new().name("replica-alive".to_owned()).spawn_scoped(scope, signs);
+        if let Err(error) = spawned {
+            tracing::warn!("Keeping the link to MASTER alive: {}", error_text(&error));
+        }
+        let done = work();
+        drop(working);
+        done
+    })
 }
 
 /// Puts the data of a file in the place of this server's.

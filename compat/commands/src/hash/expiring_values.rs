@@ -118,13 +118,15 @@ fn set_fields(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, life: Life<'_>, until: Optio
         ctx.tx.hash_set(key, pairs)?;
     }
     let words = |words: &mut Words<'_>| {
-        words.add(b"HSETEX").add(key.bytes);
         match until {
-            Some(until) => _ = words.add(b"PXAT").number(until),
-            None if life == Life::Keep => _ = words.add(b"KEEPTTL"),
-            None => {}
+            Some(until) => _ = words.add(b"HSETEX").add(key.bytes).add(b"PXAT").number(until),
+            None if life == Life::Keep => _ = words.add(b"HSETEX").add(key.bytes).add(b"KEEPTTL"),
+            // In words that a Redis 7.0 knows.
+            None => _ = words.add(b"HSET").add(key.bytes),
         }
-        words.add(b"FIELDS").number(fields.len() as i64 / 2);
+        if until.is_some() || life == Life::Keep {
+            words.add(b"FIELDS").number(fields.len() as i64 / 2);
+        }
         fields.iter().for_each(|word| _ = words.add(word));
     };
     ctx.did(key, Effect::words(Class::Hash, "hset", fields.len() as u64 / 2, &words));

@@ -4,12 +4,16 @@
 //!  Unit of one effect            SELECT 3   SET k v
 //!  Unit of several               SELECT 3   MULTI   SET k v   SELECT 4   DEL k   EXEC
 //! ```
-//! A SELECT stands where the database changes, before the MULTI of a unit. Not here: where the bytes go.
+//! A SELECT stands where the database changes, before the MULTI of a unit. The name of a message, which a Redis 7.0 does not know,
+//! stands behind the unit. Not here: where the bytes go.
 
 use varve_aof::{put_head, put_request, put_word, select};
 use varve_store::Unit;
 
 use super::chunk::Chunk;
+
+/// The command that notes a message's name.
+const NAME_NOTED: &[u8] = b"XIDMPRECORD";
 
 /// Writes units one behind the other, and knows the database that the reader has selected.
 #[derive(Debug, Default)]
@@ -51,12 +55,48 @@ pub(super) struct Databases {
 /// Appends a unit to `out` for a reader that has the database of its first effect selected. The unit is not empty.
 /// A word that lies in a large argument is not copied.
 pub(super) fn render(unit: &Unit, out: &mut Chunk) -> Databases {
-    let grouped = unit.len() > 1;
-    let mut databases = None;
-    for (db, words) in unit.effects() {
-        match &mut databases {
+    let (apart, mut databases) = (apart(unit), None);
+    let together = unit.len() - apart.len();
+    put_effects(unit, out, &mut databases, together > 1, |nth| apart.binary_search(&nth).is_err());
+    if together > 1 {
+        put_request(&mut out.bytes, [b"EXEC".as_slice()].into_iter());
+    }
+    if !apart.is_empty() {
+        put_effects(unit, out, &mut databases, false, |nth| apart.binary_search(&nth).is_ok());
+    }
+    databases.expect("a unit has an effect")
+}
+
+/// The numbers of the effects that stand behind the others, each by itself: those that note a message's name. A Redis 7.0 does not
+/// know them, and would refuse the whole transaction. Additions of entries may stand between; other effects may not.
+fn apart(unit: &Unit) -> Vec<usize> {
+    let names = || unit.effects().filter_map(|(_, mut words)| words.next());
+    if unit.len() == 1 || !names().any(|name| name == NAME_NOTED) {
+        return Vec::new();
+    }
+    let mut apart = Vec::new();
+    for (nth, name) in names().enumerate() {
+        if name == NAME_NOTED {
+            apart.push(nth);
+        } else if !name.eq_ignore_ascii_case(b"XADD") {
+            apart.clear();
+        }
+    }
+    apart
+}
+
+/// Appends the effects whose numbers are wanted, behind a MULTI if they are `grouped`.
+fn put_effects(
+    unit: &Unit,
+    out: &mut Chunk,
+    databases: &mut Option<Databases>,
+    grouped: bool,
+    is_wanted: impl Fn(usize) -> bool,
+) {
+    for (_, (db, words)) in unit.effects().enumerate().filter(|(nth, _)| is_wanted(*nth)) {
+        match databases {
             None => {
-                databases = Some(Databases { first: db, last: db });
+                *databases = Some(Databases { first: db, last: db });
                 if grouped {
                     put_request(&mut out.bytes, [b"MULTI".as_slice()].into_iter());
                 }
@@ -79,8 +119,4 @@ pub(super) fn render(unit: &Unit, out: &mut Chunk) -> Databases {
             }
         }
     }
-    if grouped {
-        put_request(&mut out.bytes, [b"EXEC".as_slice()].into_iter());
-    }
-    databases.expect("a unit has an effect")
 }

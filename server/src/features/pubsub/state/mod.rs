@@ -22,6 +22,7 @@
 //!
 //! Not here: the commands (features/pubsub/mod.rs), sockets (worker/deliver.rs).
 
+mod handed_on;
 mod home;
 mod hub;
 mod inbox;

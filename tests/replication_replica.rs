@@ -251,9 +251,11 @@ impl Link {
         Link { stream, input: Vec::new() }
     }
 
-    /// The next request of the replica.
+    /// The next request of the replica, behind the empty lines that say that it is there while it loads.
     fn request(&mut self) -> Vec<String> {
         loop {
+            let lines = self.input.iter().take_while(|byte| **byte == b'\n').count();
+            self.input.drain(..lines);
             if let Some((value, used)) = RespValue::decode(&self.input).expect("requests") {
                 self.input.drain(..used);
                 let words = value.elements().expect("words").iter();
@@ -341,10 +343,16 @@ fn a_command_that_fails_here_stops_replication_and_not_the_server() {
         let mut client = replica.client();
         assert!(client.cmd("GET text").text().starts_with("abc"), "what stands before is applied");
         assert_eq!(field(&mut client, "replication", "master_link_status"), "down");
-        stop_following(&replica);
-        client.cmd(&format!("REPLICAOF 127.0.0.1 {}", listener.local_addr().expect("an address").port()));
-        let request = Link::accept(&listener).greet();
-        assert_ne!(request[1], ID, "the next link brings all data anew");
+        let again = format!("REPLICAOF 127.0.0.1 {}", listener.local_addr().expect("an address").port());
+        for stops_before in [false, true] {
+            if stops_before {
+                stop_following(&replica);
+            }
+            assert_eq!(client.cmd(&again).text(), "OK");
+            let request = Link::accept(&listener).greet();
+            assert_ne!(request[1], ID, "the next link brings all data anew");
+            assert_eq!(client.cmd(&again).text(), "OK Already connected to specified master");
+        }
         stop_following(&replica);
         assert_eq!(client.cmd("SET own 1").text(), "OK");
     }

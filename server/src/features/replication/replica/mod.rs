@@ -72,7 +72,7 @@ fn replicaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let port = parse_i64(ctx.args.get(2)).ok_or(errors::MASTER_PORT)?;
     let port = u16::try_from(port).map_err(|_| errors::MASTER_PORT)?;
     let primary = Address { host: String::from_utf8_lossy(ctx.args.get(1)).into_owned(), port };
-    if replica.primary().is_some_and(|now| now.port == port && now.host.eq_ignore_ascii_case(&primary.host)) {
+    if replica.is_followed(&primary.host, port) {
         ctx.out.simple("OK Already connected to specified master");
         return Ok(After::Done);
     }
@@ -226,6 +226,7 @@ impl Thread {
                     Some(Instant::now() + if was_up { Duration::ZERO } else { AGAIN_AFTER })
                 }
                 End::Refused(reason) => {
+                    replica.give_up(&self.goal);
                     tracing::warn!("{reason}. Replication stops here until REPLICAOF is given again");
                     None
                 }

@@ -86,9 +86,12 @@ fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> 
         if let Some(result) = replica.applier.finish_within(FINISH_LOOK) {
             break result;
         }
+        // CLIENT PAUSE holds what was received only as long as its primary is followed.
+        replica.set_finishing(state.is_stopping() || replica.goal_number() != thread.goal.number);
         // Whoever has asked for an instant may be gone.
         wake(state, replica.release_instant().iter());
     };
+    replica.set_finishing(false);
     replica.hand_on(state.persist().aof.journal());
     replica.set_applies(false);
     replica.set_stream_db(db);

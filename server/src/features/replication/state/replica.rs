@@ -104,6 +104,8 @@ pub(crate) struct Replica {
     is_up: AtomicBool,
     /// Lanes apply commands of a stream.
     applies: AtomicBool,
+    /// The link has ended since another one is wanted, or none: what was received is applied at once.
+    finishes: AtomicBool,
     wanted: Mutex<Wanted>,
     facts: Mutex<LinkFacts>,
     /// Commands on their way to the workers that run them.
@@ -124,6 +126,8 @@ struct Wanted {
     changes: u64,
     /// Cuts of the link that clients have asked for.
     cuts: u64,
+    /// No link to it is made any more, since a command of its stream was refused here.
+    is_given_up: bool,
     /// Wakes the link's thread; None while there is none.
     waker: Option<Arc<Waker>>,
 }
@@ -143,6 +147,7 @@ impl Replica {
             role: AtomicU8::new(Role::Primary as u8),
             is_up: AtomicBool::new(false),
             applies: AtomicBool::new(false),
+            finishes: AtomicBool::new(false),
             wanted: Mutex::default(),
             facts: Mutex::default(),
             applier: Applier::new(workers),
@@ -189,11 +194,25 @@ impl Replica {
             (None, false) => Role::Primary,
         };
         (wanted.primary, wanted.changes) = (primary, wanted.changes + 1);
+        wanted.is_given_up = false;
         // Whoever asks for the link behind this means the new one.
         self.report(|facts| facts.stage = LinkStage::Down);
         self.role.store(role as u8, Ordering::Release);
         logging::set_replica(wanted.primary.is_some());
         wanted.wake();
+    }
+
+    /// No link is made for this goal any more, unless it is another one by now.
+    pub(crate) fn give_up(&self, goal: &Goal) {
+        let mut wanted = self.wanted.lock();
+        wanted.is_given_up = wanted.changes == goal.number;
+    }
+
+    /// True if this primary is followed already, so that there is nothing to do. One that was given up is not.
+    pub(crate) fn is_followed(&self, host: &str, port: u16) -> bool {
+        let wanted = self.wanted.lock();
+        let is_it = |now: &Address| now.port == port && now.host.eq_ignore_ascii_case(host);
+        !wanted.is_given_up && wanted.primary.as_ref().is_some_and(is_it)
     }
 
     /// Cuts the link, if it is up: it is made anew. True if it was up.
@@ -289,6 +308,17 @@ impl Replica {
     /// A stream is applied from now on, or no longer.
     pub(crate) fn set_applies(&self, on: bool) {
         self.applies.store(on, Ordering::Relaxed);
+    }
+
+    /// True while the end of a link that is not wanted any more waits for what it has brought.
+    #[inline]
+    pub(crate) fn is_finishing(&self) -> bool {
+        self.finishes.load(Ordering::Relaxed)
+    }
+
+    /// Begins or ends such a wait.
+    pub(crate) fn set_finishing(&self, on: bool) {
+        self.finishes.store(on, Ordering::Relaxed);
     }
 
     /// Whole commands were received: `route` gives them to the lanes. Whoever asks for an instant meanwhile waits: the commands
@@ -401,7 +431,12 @@ mod tests {
         replica.report(|facts| facts.stage = LinkStage::Up);
         assert_eq!(replica.rules(false, false).map(|rules| rules.hides_stale), Some(false));
         let first = replica.goal();
+        assert!(replica.is_followed("127.0.0.1", 1) && !replica.is_followed("127.0.0.1", 2));
+        replica.give_up(&first);
+        assert!(!replica.is_followed("127.0.0.1", 1), "who asks for it again gets a new link");
         replica.want(address());
+        replica.give_up(&first);
+        assert!(replica.is_followed("127.0.0.1", 1), "that was the link before");
         assert_eq!(replica.facts().stage, LinkStage::Down, "the new link is not up because the old one was");
         replica.want(None);
         assert!(replica.follows() && replica.leaves() && replica.rules(true, true).is_none());

@@ -22,7 +22,7 @@ use varve_aof::Form;
 use varve_catalog::{Acl, Flags, Group, Row};
 use varve_exec::CmdResult;
 use varve_exec::journal::Cut;
-use varve_store::StoreWorker;
+use varve_store::{EffectSink, StoreWorker};
 
 use super::super::rdb_file::SavePlace;
 use super::super::save::{self, NotBegun, Purpose};
@@ -338,6 +338,7 @@ fn stop_file(state: &Arc<ServerState>) -> bool {
             }
         },
     };
+    state.replication().end_files(aof.journal().end());
     aof.stop();
     if let Some(thread) = next {
         aof.begin_stream(thread);

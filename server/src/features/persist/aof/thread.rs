@@ -404,10 +404,10 @@ impl<'a> Keeper<'a> {
         let (end, lost) = (self.writer.end(), self.writer.end() - self.writer.synced());
         if lost > 0 {
             tracing::warn!("The append-only file ends without its last {lost} bytes, which the disk has not taken");
+            self.writer.past().forget();
         }
         self.writer.drop_unlisted();
         self.aof.set_refusal(None);
-        self.writer.past().forget();
         // Nobody goes on waiting for a file that is not kept.
         self.aof.reached(Reached { synced: end, released: end });
     }

@@ -3,6 +3,7 @@
 //! ```text
 //!   increments of the append-only file --reads, sifts--+
 //!   the spool -------------------------reads-----------+--> some parts --> the replica's worker sends them
+//!     at the end of files of which no more are written: the spool, if it has what follows
 //!     near the end of the stream: the backlog has the rest, and keeps it from here on; the courier ends
 //! ```
 //! The place from which on it still needs files is known to all (`Replica::filed`, `Replica::spooled`): they stay until
@@ -82,7 +83,10 @@ impl Courier<'_> {
                 match next {
                     Some(next) => (seq, at, file) = (next, 0, None),
                     None if self.is_at_end(offset) => return Ok(()),
-                    None => std::thread::sleep(STEP),
+                    None => match self.spooled_from(offset) {
+                        Some(position) => return self.run_spool(position),
+                        None => std::thread::sleep(STEP),
+                    },
                 }
                 continue;
             }
@@ -112,6 +116,16 @@ impl Courier<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// The position of this offset if the spool has what follows, of which the replica is sent from now on.
+    fn spooled_from(&self, offset: u64) -> Option<u64> {
+        let replication = self.state.replication();
+        let position = replication.ids().position(offset as i64)?;
+        replication.spool().file_at(position)?;
+        self.replica.set_spooled(position);
+        self.replica.end_filed();
+        Some(position)
     }
 
     /// Reads the spool from this position on, until the backlog has the rest or the replica has gone.
@@ -150,7 +164,7 @@ impl Courier<'_> {
         }
         let is_there = replication.keep_from(self.replica, offset);
         if is_there {
-            self.replica.set_filed(u64::MAX);
+            self.replica.end_filed();
         }
         is_there
     }

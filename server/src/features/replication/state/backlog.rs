@@ -104,6 +104,16 @@ impl Backlog {
         (inner.first, inner.end)
     }
 
+    /// True if the byte at this position is there: `claim` is called then, before anything more is let go of.
+    pub(crate) fn claim(&self, position: u64, claim: impl FnOnce()) -> bool {
+        let inner = self.0.lock();
+        let has = inner.first <= position;
+        if has {
+            claim();
+        }
+        has
+    }
+
     /// Bytes of memory that it holds beside the store.
     pub(crate) fn held_bytes(&self) -> usize {
         self.0.lock().held_bytes

@@ -322,7 +322,7 @@ impl Replication {
         replica.set_filed(from);
         let goes_on = self.past().before(from).is_some();
         if !goes_on {
-            replica.set_filed(u64::MAX);
+            replica.end_filed();
         }
         goes_on
     }
@@ -334,13 +334,19 @@ impl Replication {
 
     /// Has the backlog keep the bytes from this position on for a replica, if it has them; false if not.
     pub(crate) fn keep_from_position(&self, replica: &Replica, position: u64) -> bool {
-        replica.set_cursor(position);
-        // The bytes stay from here on, if they are still there.
-        let has = self.backlog.bounds().0 <= position;
-        if !has {
-            replica.set_cursor(u64::MAX);
-        }
-        has
+        // Whoever looks at what replicas need meanwhile sees no place that is not kept.
+        self.backlog.claim(position, || replica.set_cursor(position))
+    }
+
+    /// No file has the stream behind this position any more: memory or the spool keep it for replicas that are sent files. The
+    /// gate is held alone.
+    pub(crate) fn end_files(&self, position: u64) {
+        self.set_past(Arc::default());
+        self.replicas
+            .all()
+            .iter()
+            .filter(|replica| replica.filed() != u64::MAX)
+            .for_each(|replica| replica.need(position));
     }
 
     /// A replica that holds more of the backlog in memory than it may gets its bytes out of files from now on, if they have
@@ -356,7 +362,7 @@ impl Replication {
         replica.set_filed(offset);
         match self.past().before(offset) {
             Some(_) => replica.set_cursor(u64::MAX),
-            None => replica.set_filed(u64::MAX),
+            None => replica.end_filed(),
         }
     }
 

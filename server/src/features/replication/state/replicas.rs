@@ -115,6 +115,9 @@ pub(crate) struct Replica {
     filed: AtomicU64,
     /// The position of the stream from which on it needs the spool; `u64::MAX` if it does not.
     spooled: AtomicU64,
+    /// The position behind the files that it is sent, from which on it will need memory or the spool; `u64::MAX` if it may
+    /// find all in files.
+    behind_files: AtomicU64,
     now: Mutex<ReplicaNow>,
 }
 
@@ -153,6 +156,7 @@ impl Replica {
             cursor: AtomicU64::new(u64::MAX),
             filed: AtomicU64::new(u64::MAX),
             spooled: AtomicU64::new(u64::MAX),
+            behind_files: AtomicU64::new(u64::MAX),
             now: Mutex::new(now),
         }
     }
@@ -184,6 +188,17 @@ impl Replica {
         self.filed.store(offset, Ordering::Release);
     }
 
+    /// It needs no files any more.
+    pub(crate) fn end_filed(&self) {
+        self.set_filed(u64::MAX);
+        self.need(u64::MAX);
+    }
+
+    /// Files end at this position: it needs what follows out of memory or the spool. `u64::MAX`: that is not known to happen.
+    pub(crate) fn need(&self, position: u64) {
+        self.behind_files.store(position, Ordering::Release);
+    }
+
     /// The position of the stream from which on it needs the spool; `u64::MAX` if it does not.
     pub(crate) fn spooled(&self) -> u64 {
         self.spooled.load(Ordering::Acquire)
@@ -198,12 +213,13 @@ impl Replica {
     fn needed(&self) -> u64 {
         // Whoever leaves memory for the spool says so first: one of the two is seen.
         let cursor = self.cursor();
-        cursor.min(self.spooled())
+        cursor.min(self.spooled()).min(self.behind_files.load(Ordering::Acquire))
     }
 
     /// Its connection ends, and it needs nothing more.
     pub(crate) fn end(&self, why: &'static str) {
         self.now().stage = Stage::Ends(why);
+        self.need(u64::MAX);
         self.set_spooled(u64::MAX);
         self.set_cursor(u64::MAX);
     }

@@ -167,6 +167,30 @@ fn issue_17_a_cut_link_goes_on_where_it_was() {
     assert_eq!((figure(&mut client, "sync_full"), figure(&mut client, "sync_partial_err")), (2, 2));
 }
 
+/// A redis-server refuses what notes the name of a message: the transaction beside it is done.
+#[test]
+fn issue_17_names_of_messages_cost_a_redis_server_no_entry() {
+    let (primary, replica) = (primary(&[]), peer());
+    follow(&replica, &primary);
+    compare(&primary, &replica);
+    let mut client = primary.client();
+    for line in [
+        "XADD s IDMP p first * a 1",
+        "MULTI",
+        "SET k 1",
+        "XADD s IDMP p second * a 2",
+        "XADD s IDMP p third * a 3",
+        "EXEC",
+        "HSETEX h FIELDS 1 f v",
+    ] {
+        assert!(!client.cmd(line).is_error(), "{line}");
+    }
+    compare_offsets(&primary, &replica);
+    let mut theirs = replica.client();
+    assert_eq!(theirs.cmd("XLEN s").integer(), Some(3));
+    assert_eq!(["GET k", "HGET h f"].map(|line| theirs.cmd(line).text()), ["1", "v"]);
+}
+
 #[test]
 fn issue_17_wait_counts_replicas_that_have_it() {
     let (primary, replica) = (primary(&["min-replicas-max-lag 2"]), peer());

@@ -115,4 +115,6 @@ pub trait ScriptCalls {
     /// A clock that stands still while the worker does other things: differences of its times are the time that the script has
     /// run.
     fn clock(&self) -> Instant;
+    /// When the script began, on the clock of the system.
+    fn begun(&self) -> Instant;
 }

@@ -3,14 +3,16 @@
 use crate::errors::{COMPILING_LIBRARY, NO_FUNCTIONS, NO_MEMORY, REGISTERING, ScriptError};
 use crate::fault::{Fault, Place};
 use crate::host::Host;
-use crate::raw::Entry;
+use crate::random::RandomNumbers;
+use crate::raw::{Entry, lists};
 use crate::sandbox::{self, Doors};
-use crate::script::{LibraryFunction, LuaChunk, Registered, ScriptInput, ScriptName};
+use crate::script::{LibraryFunction, LuaChunk, NamedGlobals, Registered, ScriptInput, ScriptName};
 use crate::shared::{Settings, Shared};
 use crate::tick::tick;
 use crate::{api, bits, cjson, cmsgpack, structs};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
 use std::rc::Rc;
+use std::sync::Arc;
 use varve_protocol::{Reply, Resp};
 
 /// The source name of scripts, as messages show it behind the `@`.
@@ -33,15 +35,17 @@ pub(crate) struct Inside {
     /// Numbers of chunks that were forgotten.
     free: Vec<u32>,
     next: u32,
+    /// The globals that each chunk's text names.
+    named: Vec<NamedGlobals>,
 }
 
 impl Inside {
     /// A state with all libraries.
-    pub(crate) fn new(settings: Settings) -> Result<Inside> {
+    pub(crate) fn new(settings: Settings, random: Arc<RandomNumbers>) -> Result<Inside> {
         let libraries = LIBRARIES.into_iter().fold(StdLib::NONE, |all, one| all | one);
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
-        let shared = Rc::new(Shared::new(settings));
-        let doors = sandbox::prepare(&lua, &shared)?;
+        let shared = Rc::new(Shared::new(settings, random));
+        let doors = sandbox::prepare(&lua, &shared, lists(&lua, &shared, &lua.globals())?)?;
         let ours = lua.create_table()?;
         ours.raw_set("redis", api::table(&lua, &shared)?)?;
         ours.raw_set("bit", bits::table(&lua)?)?;
@@ -52,7 +56,7 @@ impl Inside {
         lua.set_memory_limit(settings.memory_bytes_max)?;
         watch(&lua, &shared)?;
         let entry = Entry::new(&lua, &shared, &doors)?;
-        Ok(Inside { lua, entry, doors, shared, free: Vec::new(), next: 0 })
+        Ok(Inside { lua, entry, doors, shared, free: Vec::new(), next: 0, named: Vec::new() })
     }
 
     /// Collects what earlier scripts have left, if it is much: Lua does not collect when it meets its limit, and would
@@ -63,7 +67,7 @@ impl Inside {
         }
         // Those of the last script are still there: each script puts its own in their place, and to take them away each time
         // would cost 5% of a script that does nothing.
-        for name in ["KEYS", "ARGV"] {
+        for name in self.shared.set_globals.take().names() {
             self.doors.globals.raw_set(name, Value::Nil)?;
         }
         self.lua.gc_collect()
@@ -73,20 +77,22 @@ impl Inside {
     pub(crate) fn compile(&mut self, body: &[u8]) -> Result<LuaChunk> {
         self.tidy_up()?;
         let function = sandbox::compile(&self.lua, body, SCRIPT_NAME)?;
-        self.keep(&function)
+        self.keep(&function, NamedGlobals::in_text(body))
     }
 
-    fn keep(&mut self, function: &Function) -> Result<LuaChunk> {
+    fn keep(&mut self, function: &Function, named: NamedGlobals) -> Result<LuaChunk> {
         let number = self.free.pop().unwrap_or(self.next);
         self.doors.keep.call::<()>((number, function))?;
         self.next = self.next.max(number + 1);
+        self.named.resize(self.next as usize, NamedGlobals::default());
+        self.named[number as usize] = named;
         Ok(LuaChunk(number))
     }
 
     /// Runs the code of a library, and keeps the functions that it registers.
     pub(crate) fn load(&mut self, code: &[u8], host: &mut dyn Host) -> Outcome<Vec<LibraryFunction>> {
         let chunk = self.tidy_up().and_then(|()| sandbox::compile(&self.lua, code, LIBRARY_NAME));
-        let chunk = chunk.and_then(|function| self.keep(&function));
+        let chunk = chunk.and_then(|function| self.keep(&function, NamedGlobals::default()));
         let chunk = chunk.map_err(|error| compile_error(COMPILING_LIBRARY, &error))?;
         self.shared.registered.borrow_mut().clear();
         self.shared.loading.set(true);
@@ -111,7 +117,9 @@ impl Inside {
     }
 
     fn keep_function(&mut self, one: Registered) -> Outcome<LibraryFunction> {
-        let chunk = self.keep(&one.function).map_err(|error| ScriptError::new(Fault::of(&error).text_of()))?;
+        let chunk = self
+            .keep(&one.function, NamedGlobals::default())
+            .map_err(|error| ScriptError::new(Fault::of(&error).text_of()))?;
         Ok(LibraryFunction { name: one.name, description: one.description, flags: one.flags, chunk })
     }
 
@@ -138,7 +146,8 @@ impl Inside {
         let mark = out.mark();
         let ran = self.guarded(host, |inside| {
             inside.tidy_up()?;
-            Ok(inside.entry.run(&inside.shared, chunk, input, out))
+            let named = inside.named[chunk.0 as usize];
+            Ok(inside.entry.run(&inside.shared, (chunk, named), input, out))
         });
         self.outcome(ran).map_err(|(fault, place)| {
             out.truncate(mark);

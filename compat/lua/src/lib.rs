@@ -25,6 +25,7 @@ mod json_settings;
 mod lent;
 mod library;
 mod patterns;
+mod random;
 mod raw;
 mod sandbox;
 mod script;
@@ -37,6 +38,7 @@ mod values;
 
 pub use errors::ScriptError;
 pub use host::{Control, Host, LogLevel, Replicate};
+pub use random::RandomNumbers;
 pub use script::{LibraryFunction, LuaChunk, ScriptFlags, ScriptInput, ScriptName};
 pub use shared::Settings;
 pub use shebang::Shebang;

@@ -3,8 +3,9 @@
 //! ```text
 //!   string.find, match, gmatch, gsub --short--> C, as it is: nothing can end it, and it ends within a slice
 //!                                    --long---> scan: the first match from a place on; the rest is the prelude's
+//!   string.find of a plain text      --long---> seek: where it stands first
 //! ```
-//! A pattern with n quantifiers may look at a subject of m bytes about m^(n+1) times, which C does in one go: neither rests nor
+//! A plain text of n bytes may be compared with each place of a subject of m bytes. A pattern with n quantifiers may look at a subject of m bytes about m^(n+1) times, which C does in one go: neither rests nor
 //! SCRIPT KILL would reach such a script. Results and messages are those of Lua 5.1, whose patterns end at a zero byte.
 //!
 //! Not here: which are long, and replacing (`sandbox/prelude.lua`).
@@ -15,7 +16,7 @@ use mlua::{IntoLuaMulti, Lua, LuaString, MultiValue, Result, Value};
 
 use crate::fault::fault_in_script;
 use crate::shared::Shared;
-use crate::tick::Pace;
+use crate::tick::{PIECE_BYTES, Pace};
 
 /// The letter that begins a class or takes a letter for itself.
 const ESCAPE: u8 = b'%';
@@ -48,6 +49,58 @@ pub(crate) fn scan(
         matcher.pace.spend(1)?;
     }
     Ok(MultiValue::new())
+}
+
+/// The function `seek(subject, text, from, ends_at_zero)`: where `text`, or its bytes before the first zero, stands first at byte
+/// number `from`, from 1, or behind it. Gives its first and its last byte, or nothing.
+pub(crate) fn seek(
+    lua: &Lua,
+    shared: &Rc<Shared>,
+    (subject, text, from, ends_at_zero): (LuaString, LuaString, usize, Option<bool>),
+) -> Result<MultiValue> {
+    let (subject, text) = (subject.as_bytes(), text.as_bytes());
+    let before_zero = || text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = if ends_at_zero == Some(true) { before_zero() } else { &*text };
+    let pace = Pace::new(lua, shared);
+    let Some(first) = text.first() else { return (from, from - 1).into_lua_multi(lua) };
+    let mut at = from - 1;
+    while subject.len() - at >= text.len() {
+        let piece = &subject[at..subject.len().min(at + PIECE_BYTES)];
+        let passed = piece.iter().position(|byte| byte == first);
+        pace.spend(1 + passed.unwrap_or(piece.len()) / STEP_BYTES)?;
+        at += passed.unwrap_or(piece.len());
+        if passed.is_some() {
+            if subject.len() - at >= text.len() && is_same(&pace, &subject[at..at + text.len()], text)? {
+                return (at + 1, at + text.len()).into_lua_multi(lua);
+            }
+            at += 1;
+        }
+    }
+    Ok(MultiValue::new())
+}
+
+/// Compares two texts of one length piece by piece.
+fn is_same(pace: &Pace<'_>, one: &[u8], other: &[u8]) -> Result<bool> {
+    debug_assert_eq!(one.len(), other.len());
+    for (one, other) in one.chunks(PIECE_BYTES).zip(other.chunks(PIECE_BYTES)) {
+        pace.spend(one.len() / STEP_BYTES)?;
+        if one != other {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The function `specials(pattern)`: how many of its letters are no plain text, and how many of them matching nests for.
+pub(crate) fn specials(lua: &Lua, shared: &Rc<Shared>, pattern: LuaString) -> Result<(usize, usize)> {
+    let pace = Pace::new(lua, shared);
+    let (mut letters, mut nested) = (0, 0);
+    for piece in pattern.as_bytes().chunks(PIECE_BYTES) {
+        pace.bytes(piece.len())?;
+        letters += piece.iter().filter(|letter| b"^$*+?.([%-".contains(letter)).count();
+        nested += piece.iter().filter(|letter| b"?*+()-".contains(letter)).count();
+    }
+    Ok((letters, nested))
 }
 
 /// A part of the subject that the pattern has in parentheses.
@@ -223,9 +276,9 @@ impl Matcher<'_> {
             None | Some(Capture { kind: CaptureKind::Open, .. }) => self.fail("invalid capture index"),
             Some(Capture { kind: CaptureKind::Place, .. }) => Ok(None),
             Some(Capture { from, kind: CaptureKind::Bytes(len) }) => {
-                self.pace.spend(len / STEP_BYTES)?;
-                let is_same = self.subject[s..].starts_with(&self.subject[from..from + len]);
-                Ok(is_same.then_some(s + len))
+                let (captured, rest) = (&self.subject[from..from + len], &self.subject[s..]);
+                let fits = rest.len() >= len && is_same(&self.pace, &rest[..len], captured)?;
+                Ok(fits.then_some(s + len))
             }
         }
     }
@@ -317,7 +370,7 @@ mod tests {
     #[test]
     fn matches_are_those_of_lua() {
         let lua = Lua::new();
-        let shared = Rc::new(Shared::new(Settings::default()));
+        let shared = Rc::new(Shared::new(Settings::default(), std::sync::Arc::default()));
         let scan = lua.create_function(move |lua, args| scan(lua, &shared, args)).unwrap();
         let compare = lua
             .load(

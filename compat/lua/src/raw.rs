@@ -2,7 +2,7 @@
 //! goes. All other functions of ours are made with the library for Lua, which keeps a reference for each value.
 //!
 //! ```text
-//!   Inside::run ─▶ lua_pcall ─▶ enter: KEYS, ARGV ─▶ the script ─▶ its result is written (write.rs)
+//!   Inside::run ─▶ lua_pcall ─▶ enter: KEYS, ARGV (lists.rs) ─▶ the script ─▶ its result is written (write.rs)
 //!                                                     │
 //!                              command: words ─▶ Host::call ─▶ a short reply is pushed
 //!                                                     │        any other: lua_pcall ─▶ read (push.rs)
@@ -29,12 +29,14 @@
 mod closure;
 mod command;
 mod entry;
+mod lists;
 mod push;
 mod stack;
 mod write;
 
 pub(crate) use command::commands;
 pub(crate) use entry::Entry;
+pub(crate) use lists::lists;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -14,6 +14,7 @@ use crate::tick::tick;
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, Result, Table, Value};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Globals of Lua's base library that a script must not reach.
 const DENIED: &[&str] = &["dofile", "loadfile", "print", "newproxy", "getfenv", "setfenv"];
@@ -40,8 +41,8 @@ pub(crate) struct Doors {
     pub(crate) globals: Table,
 }
 
-/// Loads the prelude into a new state, whose globals only have Lua's own libraries yet.
-pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>) -> Result<Doors> {
+/// Loads the prelude into a new state, whose globals only have Lua's own libraries yet. `lists` makes KEYS and ARGV.
+pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>, lists: Function) -> Result<Doors> {
     let globals = lua.globals();
     let mut denied = DENIED.iter().filter(|name| !(shared.settings.deprecated_api && DEPRECATED.contains(name)));
     denied.try_for_each(|name| globals.raw_set(*name, Value::Nil))?;
@@ -54,7 +55,22 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>) -> Result<Doors> {
     let ours = Rc::clone(shared);
     native.raw_set("scan", lua.create_function(move |lua, args| patterns::scan(lua, &ours, args))?)?;
     let ours = Rc::clone(shared);
+    native.raw_set("seek", lua.create_function(move |lua, args| patterns::seek(lua, &ours, args))?)?;
+    let ours = Rc::clone(shared);
+    native.raw_set("specials", lua.create_function(move |lua, args| patterns::specials(lua, &ours, args))?)?;
+    let ours = Rc::clone(shared);
     native.raw_set("tick", lua.create_function(move |lua, ()| tick(lua, &ours))?)?;
+    let random = Arc::clone(&shared.random);
+    native.raw_set("draw", lua.create_function(move |_, ()| Ok(random.draw()))?)?;
+    let random = Arc::clone(&shared.random);
+    native.raw_set(
+        "seed",
+        lua.create_function(move |_, seed: i64| {
+            random.seed(seed);
+            Ok(())
+        })?,
+    )?;
+    native.raw_set("lists", lists)?;
     native.raw_set("compile", lua.create_function(compile_for_script)?)?;
     let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).into_function()?;
     let (seal, load, keep, loading, chunks) = prelude.call((&globals, native, Value::NULL))?;

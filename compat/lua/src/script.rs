@@ -97,3 +97,55 @@ pub(crate) struct Registered {
     pub(crate) flags: ScriptFlags,
     pub(crate) function: Function,
 }
+
+/// A set of the globals KEYS and ARGV.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NamedGlobals(u8);
+
+impl NamedGlobals {
+    pub(crate) const KEYS: NamedGlobals = NamedGlobals(1);
+    pub(crate) const ARGV: NamedGlobals = NamedGlobals(2);
+
+    /// Those whose names stand anywhere in this text.
+    pub(crate) fn in_text(text: &[u8]) -> NamedGlobals {
+        let has = |name: &[u8; 4]| text.windows(name.len()).any(|part| part == name);
+        NamedGlobals(u8::from(has(b"KEYS")) | u8::from(has(b"ARGV")) << 1)
+    }
+
+    /// The names.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let all = [("KEYS", NamedGlobals::KEYS), ("ARGV", NamedGlobals::ARGV)];
+        all.into_iter().filter_map(move |(name, which)| self.has(which).then_some(name))
+    }
+
+    pub(crate) fn has(self, other: NamedGlobals) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// These and those.
+    pub(crate) fn and(self, other: NamedGlobals) -> NamedGlobals {
+        NamedGlobals(self.0 | other.0)
+    }
+
+    /// Those that are in both sets.
+    pub(crate) fn both(self, other: NamedGlobals) -> NamedGlobals {
+        NamedGlobals(self.0 & other.0)
+    }
+
+    /// Those that are not in this set.
+    pub(crate) fn others(self) -> NamedGlobals {
+        NamedGlobals(!self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_wherever_they_stand() {
+        for (text, named) in [("return 1", 0), ("KEYS[1]", 1), ("xARGVx", 2), ("ARGV KEYS", 3), ("KEY", 0), ("", 0)] {
+            assert_eq!(NamedGlobals::in_text(text.as_bytes()), NamedGlobals(named), "{text}");
+        }
+    }
+}

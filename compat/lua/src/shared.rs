@@ -3,9 +3,11 @@
 use crate::fault::{Fault, Place};
 use crate::json_settings::Config;
 use crate::lent::Lent;
-use crate::script::Registered;
+use crate::random::RandomNumbers;
+use crate::script::{NamedGlobals, Registered, ScriptInput};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use varve_protocol::{Reply, Resp};
 
 /// The settings of a state.
@@ -41,6 +43,8 @@ impl Default for Settings {
 /// Things that the functions of a state share with it.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
+    /// Of all states of the server.
+    pub(crate) random: Arc<RandomNumbers>,
     pub(crate) host: Lent,
     /// The version of the protocol that the script has set.
     pub(crate) resp: Cell<Resp>,
@@ -62,13 +66,18 @@ pub(crate) struct Shared {
     pub(crate) loading: Cell<bool>,
     /// The error with which the host has stopped the script.
     pub(crate) stopped: Cell<Option<&'static str>>,
+    /// The input of the script that runs; null while none does, and for a function, which has it as arguments.
+    pub(crate) input: Cell<*const ScriptInput<'static>>,
+    /// Those of KEYS and ARGV that are there, of this script or of the one before.
+    pub(crate) set_globals: Cell<NamedGlobals>,
 }
 
 impl Shared {
     /// Of a state that has run nothing.
-    pub(crate) fn new(settings: Settings) -> Shared {
+    pub(crate) fn new(settings: Settings, random: Arc<RandomNumbers>) -> Shared {
         Shared {
             settings,
+            random,
             host: Lent::default(),
             resp: Cell::default(),
             reply: RefCell::default(),
@@ -80,6 +89,8 @@ impl Shared {
             loading: Cell::default(),
             json: Rc::default(),
             stopped: Cell::default(),
+            input: Cell::new(std::ptr::null()),
+            set_globals: Cell::default(),
         }
     }
 }

@@ -12,8 +12,10 @@ use crate::errors::{COMPILING, ScriptError};
 use crate::fault::Fault;
 use crate::host::Host;
 use crate::inside::{Inside, compile_error};
+use crate::random::RandomNumbers;
 use crate::script::{LibraryFunction, LuaChunk, ScriptInput};
 use crate::shared::Settings;
+use std::sync::Arc;
 use varve_protocol::Reply;
 
 /// A Lua state for scripts.
@@ -25,12 +27,20 @@ pub struct State(Inside);
 unsafe impl Send for State {}
 
 impl State {
-    /// A state with all libraries, which no script has used.
+    /// A state with all libraries, which no script has used. Its random numbers are its own.
     ///
     /// # Errors
     /// The limit is less than the libraries need.
     pub fn new(settings: Settings) -> Result<State, ScriptError> {
-        Inside::new(settings).map(State).map_err(|error| ScriptError::new(Fault::of(&error).to_string()))
+        State::with_random(settings, Arc::default())
+    }
+
+    /// A state that draws its random numbers where others draw them too.
+    ///
+    /// # Errors
+    /// The limit is less than the libraries need.
+    pub fn with_random(settings: Settings, random: Arc<RandomNumbers>) -> Result<State, ScriptError> {
+        Inside::new(settings, random).map(State).map_err(|error| ScriptError::new(Fault::of(&error).to_string()))
     }
 
     /// Compiles the body of a script, text only. Lines count from its first one.

@@ -171,3 +171,27 @@ fn a_reply_over_its_ceiling_is_not_walked_to_its_end() {
     assert!(state.run(chunk, input, &mut TestHost::default(), &mut out).is_ok());
     assert!(out.is_overflown());
 }
+
+/// A table with several of the fields is the kind of reply that redis-server looks for first.
+#[test]
+fn the_first_of_several_fields_decides() {
+    let fields = [
+        ("err", "'e x'", "-e x\\r\\n"),
+        ("ok", "'o'", "+o\\r\\n"),
+        ("double", "3.5", "$3\\r\\n3.5\\r\\n"),
+        ("big_number", "'123'", "$3\\r\\n123\\r\\n"),
+        ("verbatim_string", "{format = 'txt', string = 'vs'}", "$2\\r\\nvs\\r\\n"),
+        ("map", "{a = 1}", "*2\\r\\n$1\\r\\na\\r\\n:1\\r\\n"),
+        ("set", "{b = true}", "*1\\r\\n$1\\r\\nb\\r\\n"),
+        ("[1]", "'element'", "*1\\r\\n$7\\r\\nelement\\r\\n"),
+    ];
+    let mut state = state();
+    for (first, (name, value, reply)) in fields.iter().enumerate() {
+        for (other, other_value, _) in &fields[first..] {
+            let script = format!("return {{{other} = {other_value}, {name} = {value}}}");
+            assert_eq!(eval(&mut state, &script), *reply, "{script}");
+            let nested = format!("return {{{{{other} = {other_value}, {name} = {value}}}}}");
+            assert_eq!(eval(&mut state, &nested), format!("*1\\r\\n{reply}"), "{nested}");
+        }
+    }
+}

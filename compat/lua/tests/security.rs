@@ -279,3 +279,49 @@ fn a_stopped_script_ends() {
         assert_eq!(eval(&mut state, &mut host, "return 1"), ":1\\r\\n", "after {script}");
     }
 }
+
+/// KEYS and ARGV are there by every way to them, and are of this script, whether its text names them or not.
+#[test]
+fn keys_and_arguments_are_there_by_every_way() {
+    let mut state = state();
+    let mut count = 0;
+    let mut eval = |script: &str| {
+        count += 1;
+        let (key, argument) = (format!("k{count:03}"), format!("a{count:03}"));
+        let (keys, argv) = ([key.as_bytes()], [argument.as_bytes(), b"x"]);
+        let reply = eval_with(&mut state, &mut TestHost::default(), script.as_bytes(), &keys, &argv);
+        let wanted = format!("*2\r\n$4\r\n{key}\r\n$4\r\n{argument}\r\n");
+        assert_eq!(reply.escape_ascii().to_string(), wanted.as_bytes().escape_ascii().to_string(), "{script}");
+    };
+    let ways = [
+        "return {KEYS[1], ARGV[1]}",
+        "local k, a = 'KE' .. 'YS', 'AR' .. 'GV' return {_G[k][1], _G[a][1]}",
+        "local k, a = 'KE' .. 'YS', 'AR' .. 'GV' return {rawget(_G, k)[1], rawget(_G, a)[1]}",
+        "local k, a = 'KE' .. 'YS', 'AR' .. 'GV' local t = {} for n, v in pairs(_G) do t[n] = v end return {t[k][1], t[a][1]}",
+        "local k, a = 'KE' .. 'YS', 'AR' .. 'GV' local t, n, v = {}, next(_G) while n do t[n] = v n, v = next(_G, n) end \
+         return {t[k][1], t[a][1]}",
+        "return loadstring('return {KEY' .. 'S[1], ARG' .. 'V[1]}')()",
+        "local k, a = 'KE' .. 'YS', 'AR' .. 'GV' local t = setmetatable({}, {__index = _G}) return {t[k][1], t[a][1]}",
+        "return {KEYS[1], loadstring('return ARG' .. 'V[1]')()}",
+        "local k = 'KE' .. 'YS' return coroutine.wrap(function() return {_G[k][1], ARGV[1]} end)()",
+    ];
+    for first in ways {
+        for second in ways {
+            eval(first);
+            eval(second);
+        }
+    }
+    // Changes of a script are its own.
+    let changed = "local k = 'KE' .. 'YS' _G[k][1], _G[k].x = 'y', 1 return {_G[k][1], _G[k].x, #_G['AR' .. 'GV']}";
+    assert_eq!(
+        eval_with(&mut state, &mut TestHost::default(), changed.as_bytes(), &[], &[b"z"]),
+        b"*3\r\n$1\r\ny\r\n:1\r\n:1\r\n"
+    );
+    assert_eq!(
+        eval_with(&mut state, &mut TestHost::default(), b"return {_G['KE' .. 'YS'].x or 'no'}", &[], &[]),
+        b"*1\r\n$2\r\nno\r\n"
+    );
+    let missing = "return _G['KEY' .. 'Z']";
+    let reply = eval_with(&mut state, &mut TestHost::default(), missing.as_bytes(), &[], &[]);
+    assert!(reply.starts_with(b"-ERR user_script:1: Script attempted to access nonexistent global variable 'KEYZ'"));
+}

@@ -68,7 +68,7 @@ fn run(ctx: &mut ScriptCtx<'_>, read_only: bool) -> CmdResult {
     let given = keys_and_arguments(ctx.args, errors::BAD_KEYS)?;
     let (flags, alone) = (Some(function.rules()), function.has_met_wide());
     ctx.calls.begin(Beginning { flags, read_only, alone, words: &function.words })?;
-    if !functions.is_current(&function) {
+    if !function.is_current() {
         // It has been replaced since it was found; in the place of scripts that does not happen any more.
         ctx.calls.begin_again();
         return Err(CommandError::SCRIPT_PUT_OFF);

@@ -15,16 +15,18 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
-    Ordering::{AcqRel, Relaxed, Release},
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use varve_exec::{CmdResult, ScriptKind, ScriptRules};
-use varve_lua::{Host, LibraryFunction, LuaChunk, ScriptFlags, ScriptInput, ScriptName, State};
+use varve_lua::{Host, LibraryFunction, LuaChunk, RandomNumbers, ScriptFlags, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
 
 use crate::errors;
 use crate::given::Given;
+use crate::hashes::TextHashes;
 use crate::host::{LoadHost, ScriptHost};
 use crate::metadata::Metadata;
 use crate::running::Running;
@@ -34,11 +36,14 @@ use crate::words::quoted_words;
 
 /// Bytes that a function takes beside its name, a guess.
 const FUNCTION_BYTES: usize = 200;
+/// Bytes of a name that is looked up without memory of its own.
+const NAME_BYTES: usize = 64;
 
 /// See the module's picture.
 #[derive(Default)]
 pub struct Functions {
     settings: ScriptSettings,
+    random: Arc<RandomNumbers>,
     known: Mutex<Known>,
     state: Mutex<Option<State>>,
     /// The state is taken out.
@@ -79,6 +84,8 @@ pub(crate) struct Function {
     /// The words in quotes of its library, which may be names of commands.
     pub(crate) words: Arc<[Box<[u8]>]>,
     met_wide: AtomicBool,
+    /// Its library is not known any more.
+    gone: AtomicBool,
 }
 
 /// The fate of libraries that are there when others come.
@@ -105,7 +112,7 @@ pub(crate) struct FunctionSizes {
 struct Known {
     libraries: BTreeMap<Vec<u8>, Arc<Library>>,
     /// By the name in lower case.
-    functions: HashMap<Vec<u8>, Arc<Function>>,
+    functions: HashMap<Vec<u8>, Arc<Function>, TextHashes>,
     bytes: usize,
 }
 
@@ -119,9 +126,19 @@ impl Function {
     pub(crate) fn has_met_wide(&self) -> bool {
         self.met_wide.load(Relaxed)
     }
+
+    /// True if it is still the one of its name. In the place of scripts that stays so.
+    pub(crate) fn is_current(&self) -> bool {
+        !self.gone.load(Acquire)
+    }
 }
 
 impl Library {
+    /// It is not known any more: whoever has found one of its functions finds it out.
+    fn end(&self) {
+        self.functions.iter().for_each(|function| function.gone.store(true, Release));
+    }
+
     fn bytes(&self) -> usize {
         let functions: usize = self.functions.iter().map(|function| function.name.len() + FUNCTION_BYTES).sum();
         self.text.len() + functions
@@ -129,19 +146,16 @@ impl Library {
 }
 
 impl Functions {
-    /// Those of a server that has none.
-    pub(crate) fn new(settings: ScriptSettings) -> Functions {
-        Functions { settings, ..Functions::default() }
+    /// Those of a server that has none. Its scripts draw random numbers there too.
+    pub(crate) fn new(settings: ScriptSettings, random: Arc<RandomNumbers>) -> Functions {
+        Functions { settings, random, ..Functions::default() }
     }
 
     /// The function of this name, in either case.
     pub(crate) fn find(&self, name: &[u8]) -> Option<Arc<Function>> {
-        self.known.lock().functions.get(&name.to_ascii_lowercase()).cloned()
-    }
-
-    /// True if this function is still the one of its name.
-    pub(crate) fn is_current(&self, function: &Arc<Function>) -> bool {
-        self.find(&function.name).is_some_and(|now| Arc::ptr_eq(&now, function))
+        let mut key: SmallVec<[u8; NAME_BYTES]> = SmallVec::from_slice(name);
+        key.make_ascii_lowercase();
+        self.known.lock().functions.get(&*key).cloned()
     }
 
     /// The libraries, in the order of their names.
@@ -222,7 +236,7 @@ impl Functions {
     /// Lets go of all libraries, in the place of scripts or while none runs.
     pub fn flush(&self) {
         let _opened = self.open();
-        *self.known.lock() = Known::default();
+        self.known.lock().clear();
     }
 
     /// Runs a function in the place of scripts.
@@ -239,7 +253,7 @@ impl Functions {
         let mut opened = self.open();
         let state = opened.state.as_mut().expect("the state in which the function was registered");
         let running = host.running;
-        running.begin(ScriptKind::Function);
+        running.begin(ScriptKind::Function, host.calls.begun());
         let input =
             ScriptInput { name: ScriptName::Function(&function.name), keys: given.keys(), argv: given.arguments() };
         let result = state.run(function.chunk, input, &mut *host, out);
@@ -272,7 +286,8 @@ impl Opened<'_> {
         }
         if self.state.is_none() {
             let settings = self.functions.settings.of_state(true);
-            self.state = Some(State::new(settings).map_err(errors::of_script)?);
+            let random = Arc::clone(&self.functions.random);
+            self.state = Some(State::with_random(settings, random).map_err(errors::of_script)?);
         }
         let state = self.state.as_mut().expect("it was made");
         let registered = state.load_library(code, host).map_err(errors::of_script)?;
@@ -280,7 +295,16 @@ impl Opened<'_> {
         let function = |one: LibraryFunction| {
             let LibraryFunction { name, description, flags, chunk } = one;
             let (library, words) = (Arc::clone(&owner), Arc::clone(&words));
-            Arc::new(Function { name, description, flags, library, chunk, words, met_wide: AtomicBool::new(false) })
+            Arc::new(Function {
+                name,
+                description,
+                flags,
+                library,
+                chunk,
+                words,
+                met_wide: AtomicBool::new(false),
+                gone: AtomicBool::new(false),
+            })
         };
         let functions = registered.into_iter().map(function).collect();
         let library = Arc::new(Library { name, text: text.into(), functions });
@@ -341,9 +365,15 @@ impl Known {
 
     fn remove(&mut self, name: &[u8]) -> Option<Arc<Library>> {
         let library = self.libraries.remove(name)?;
+        library.end();
         library.functions.iter().for_each(|function| _ = self.functions.remove(&key_of(function)));
         self.bytes -= library.bytes();
         Some(library)
+    }
+
+    fn clear(&mut self) {
+        self.libraries.values().for_each(|library| library.end());
+        *self = Known::default();
     }
 
     /// Adds libraries; gives those that have gone for them.
@@ -426,10 +456,20 @@ mod tests {
         let load = |replace| functions.load_of_file(&library("a", &["f"]), replace, &running);
         assert_eq!(load(false), Ok(()));
         assert_eq!(load(false), Err("ERR Library 'a' already exists".to_owned()));
-        let found = functions.find(b"f").expect("it is there");
-        assert!(functions.is_current(&found));
+        let found = functions.find(b"F").expect("it is there");
+        assert!(found.is_current());
         assert_eq!(load(true), Ok(()));
-        assert!(!functions.is_current(&found));
+        assert!(!found.is_current());
+        let found = functions.find(b"f").expect("another one");
+        let taken = restore(&functions, &[library("b", &["g", "F"])], Policy::Append);
+        assert!(taken.is_err() && found.is_current(), "nothing has changed");
+        assert_eq!(restore(&functions, &[library("a", &["f"])], Policy::Flush), Ok(()));
+        assert!(!found.is_current());
+        let found = functions.find(b"f").expect("a third one");
+        functions.flush();
+        assert!(!found.is_current() && functions.find(b"f").is_none());
+        assert_eq!(load(false), Ok(()));
+        assert!(functions.find(&b"f".repeat(1000)).is_none(), "a long name");
         assert!(functions.delete(b"A").is_err(), "libraries are named as they are");
         assert!(functions.delete(b"a").is_ok() && functions.find(b"f").is_none());
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use varve_exec::{Beginning, CmdResult, ScriptCalls, ScriptKeeper, ScriptKind, ScriptRules};
-use varve_lua::{LuaChunk, ScriptInput, ScriptName, State};
+use varve_lua::{LuaChunk, RandomNumbers, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
 
 use crate::cache::{Cache, Name, NameHashes};
@@ -32,6 +32,8 @@ pub struct Scripts {
     cache: Cache,
     functions: Functions,
     running: Running,
+    /// Scripts of all workers and functions draw from one sequence.
+    random: Arc<RandomNumbers>,
     /// Bytes of all workers' states of the language.
     state_bytes: AtomicU64,
 }
@@ -65,7 +67,9 @@ impl ScriptMemory {
 impl Scripts {
     /// Those of a server that has run none.
     pub fn new(settings: ScriptSettings) -> Scripts {
-        Scripts { settings, functions: Functions::new(settings), ..Scripts::default() }
+        let random = Arc::<RandomNumbers>::default();
+        let functions = Functions::new(settings, Arc::clone(&random));
+        Scripts { settings, functions, random, ..Scripts::default() }
     }
 
     /// The script that runs.
@@ -200,7 +204,7 @@ impl Keeper {
         calls.begin(Beginning { flags: *flags, read_only, alone: *alone, words })?;
         let state = state.as_mut().expect("the state in which the script was compiled");
         let running = &shared.running;
-        running.begin(ScriptKind::Script);
+        running.begin(ScriptKind::Script, calls.begun());
         let kind = ScriptKind::Script;
         let mut host = ScriptHost { calls: &mut *calls, running, kind, called: None, until: None };
         let input =
@@ -243,7 +247,8 @@ impl Keeper {
     fn compile(&mut self, name: Name, body: &[u8]) -> CmdResult {
         let (flags, code) = shebang::split(body)?;
         if self.state.is_none() {
-            self.state = Some(State::new(self.shared.settings.of_state(false)).map_err(errors::of_script)?);
+            let (settings, random) = (self.shared.settings.of_state(false), Arc::clone(&self.shared.random));
+            self.state = Some(State::with_random(settings, random).map_err(errors::of_script)?);
         }
         let state = self.state.as_mut().expect("it was made");
         let chunk = state.compile(code).map_err(errors::of_script)?;

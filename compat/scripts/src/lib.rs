@@ -6,6 +6,7 @@
 //!     keeper       a worker's state of the language and its compiled scripts
 //!       functions  the libraries of functions, and the one state in which they live
 //!         metadata a library's first line
+//!         hashes   of the functions' names
 //!       host       what the language asks of whoever runs it: commands, the log, whether to go on
 //!       cache      the scripts that all workers know
 //!       running    the script that runs, as other workers see it
@@ -23,6 +24,7 @@ mod fcall;
 mod function;
 mod functions;
 mod given;
+mod hashes;
 mod host;
 mod keeper;
 mod metadata;

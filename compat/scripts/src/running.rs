@@ -66,9 +66,9 @@ impl Default for Running {
 }
 
 impl Running {
-    /// A script begins.
-    pub(crate) fn begin(&self, kind: ScriptKind) {
-        self.since.store(self.now_ms(), Release);
+    /// A script has begun at this time.
+    pub(crate) fn begin(&self, kind: ScriptKind, at: Instant) {
+        self.since.store(at.saturating_duration_since(self.epoch).as_millis() as u64, Release);
         self.function.store(kind == ScriptKind::Function, Release);
         let before = self.state.swap(RUNS, AcqRel);
         debug_assert_eq!(before, IDLE, "one script at a time");
@@ -170,13 +170,13 @@ mod tests {
     fn a_script_is_ended_until_it_has_written() {
         let running = Running::default();
         assert_eq!(running.kill(ScriptKind::Script), Err(errors::NOT_BUSY));
-        running.begin(ScriptKind::Script);
+        running.begin(ScriptKind::Script, Instant::now());
         assert_eq!(running.kill(ScriptKind::Function), Err(CommandError::BUSY_SCRIPT));
         assert!(!running.is_killed() && running.busy().is_some());
         assert_eq!(running.kill(ScriptKind::Script), Ok(()));
         assert!(running.is_killed() && !running.note_write(), "it changes nothing any more");
         running.end();
-        running.begin(ScriptKind::Function);
+        running.begin(ScriptKind::Function, Instant::now());
         assert!(running.note_write() && running.note_write());
         assert_eq!(running.kill(ScriptKind::Function), Err(errors::UNKILLABLE));
         assert_eq!(running.kill(ScriptKind::Script), Err(CommandError::BUSY_FUNCTION));

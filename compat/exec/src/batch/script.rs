@@ -169,6 +169,7 @@ impl Scripting<'_> {
             written: false,
             request: mem::take(room.request),
             ended: None,
+            read: None,
             ready: VecDeque::new(),
             changes: store.database_changes(),
             abandoned,
@@ -249,6 +250,8 @@ struct Calls<'c> {
     request: Request,
     /// When the last command ended.
     ended: Option<Instant>,
+    /// The script's clock when it was read last, at a command's end or a tick.
+    read: Option<Instant>,
     /// Keys that became ready for those who wait for them, where the gate is held alone.
     ready: VecDeque<ReadyKey>,
     /// The state of the database map before it.
@@ -443,11 +446,21 @@ impl ScriptCalls for Calls<'_> {
     }
 
     fn tick(&mut self) {
-        self.rest_after(Instant::now());
+        let now = Instant::now();
+        self.read = Some(self.slices.on_clock(now));
+        self.rest_after(now);
     }
 
     fn clock(&self) -> Instant {
         self.slices.clock()
+    }
+
+    fn begun(&self) -> Instant {
+        match self.place {
+            Place::Free { .. } => self.slices.begun(),
+            // Commands of the transaction have run before it.
+            Place::InExec(_) => Instant::now(),
+        }
     }
 }
 
@@ -681,6 +694,7 @@ impl<'c> Calls<'c> {
     /// Runs a command on the whole keyspace. No shard is held, nobody else is inside the gate.
     fn run_wide(&mut self, d: &'static Command, args: Args<'_>, mark: Mark, out: &mut Reply) {
         let start = Instant::now();
+        self.read = None;
         let At::Alone(worker, _) = &mut self.at else { unreachable!("such a command runs alone") };
         let Some(Hands { session, .. }) = &mut self.hands else { unreachable!("one command at a time") };
         let call = WideCall { args, worker, session, out: &mut *out };
@@ -699,6 +713,7 @@ impl<'c> Calls<'c> {
     /// Has the server run a command of its own, while the script rests.
     fn have_run(&mut self, d: &'static Command, args: Args<'_>, mark: Mark, out: &mut Reply) {
         let start = self.slices.clock();
+        self.read = None;
         let rests = self.lets_others_on();
         debug_assert!(rests, "a script begins before it calls");
         let result = self
@@ -734,7 +749,8 @@ impl<'c> Calls<'c> {
 
     /// Runs a command on keys, whose shards it holds, or on the session.
     fn run_on_keys<'a>(&mut self, d: &'static Command, ctx: &mut Ctx<'_, 'a>, request: &'a mut Request, mark: Mark) {
-        let start = self.slices.clock();
+        // The language has run for less than a tick since the clock was read: that is not worth another look.
+        let start = self.read.take().unwrap_or_else(|| self.slices.clock());
         let held_bytes = request.held_bytes() + ctx.out.held_bytes();
         let Request { bytes, spans, keys, shards } = request;
         let args = Args::new(bytes, spans);
@@ -764,8 +780,9 @@ impl<'c> Calls<'c> {
         let result = invoke(d, ctx, self.table, self.observers);
         ctx.tx.assert_reported();
         let end = Instant::now();
-        self.ended = Some(end);
-        let (nanos, now_ms) = ((self.slices.on_clock(end) - start).as_nanos() as u64, ctx.tx.now_ms());
+        let on_clock = self.slices.on_clock(end);
+        (self.ended, self.read) = (Some(end), Some(on_clock));
+        let (nanos, now_ms) = ((on_clock - start).as_nanos() as u64, ctx.tx.now_ms());
         self.observers.sample_timed(ctx, nanos, mark);
         let Ctx { tx, session, out, .. } = ctx;
         if let Some((row, sent)) = declared {

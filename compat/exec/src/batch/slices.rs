@@ -78,6 +78,8 @@ impl ServerCall {
 pub(super) struct Slices<'y> {
     /// None: it never rests.
     yielder: Option<&'y Yielder<Resumed, Rested>>,
+    /// When the first one began.
+    begun: Instant,
     /// When the slice ends.
     until: Cell<Instant>,
     /// The store knows that it rests.
@@ -91,22 +93,27 @@ pub(super) struct Slices<'y> {
 impl<'y> Slices<'y> {
     /// One slice without an end, for a script that cannot rest: its worker serves nobody before it ends.
     pub(super) fn endless() -> Slices<'y> {
-        Slices::new(None, Instant::now())
+        Slices::new(None, Instant::now(), Duration::ZERO)
     }
 
     /// The slices of a script that begins now.
     pub(super) fn begin(yielder: &'y Yielder<Resumed, Rested>, now: Instant) -> Slices<'y> {
-        Slices::new(Some(yielder), now + SLICE)
+        Slices::new(Some(yielder), now, SLICE)
     }
 
-    fn new(yielder: Option<&'y Yielder<Resumed, Rested>>, until: Instant) -> Slices<'y> {
+    fn new(yielder: Option<&'y Yielder<Resumed, Rested>>, begun: Instant, slice: Duration) -> Slices<'y> {
         let (is_told, rests) = (Cell::new(false), Cell::new(Duration::ZERO));
-        Slices { yielder, until: Cell::new(until), is_told, rests, reply_bytes: Cell::new(0) }
+        Slices { yielder, begun, until: Cell::new(begun + slice), is_told, rests, reply_bytes: Cell::new(0) }
     }
 
     /// A script of a transaction begins, whose replies before it take `bytes` bytes.
     pub(super) fn follow_replies(&self, bytes: usize) {
         self.reply_bytes.set(bytes);
+    }
+
+    /// When the first slice began, on the clock of the system.
+    pub(super) fn begun(&self) -> Instant {
+        self.begun
     }
 
     /// The script's clock: differences of its times are the time that the script has run.

@@ -506,10 +506,13 @@ impl Stage {
         client: &mut Session,
         out: &mut Reply,
     ) -> Option<u64> {
-        let Part { row, job, session, ran, result, .. } = self.part.take().expect("a script has ended");
+        let Part { row, job, ran, result, .. } = self.part.as_mut().expect("a script has ended");
+        let (row, job, ran, result) = (*row, *job, *ran, result.take());
         if let Job::Exec | Job::ExecOnShards = job {
-            client.come_back(session);
+            client.come_back(self.part.take().expect("the transaction's").session);
         }
+        // Dropped where it lies: to move it costs more than the script's own session does.
+        self.part = None;
         let Some(result) = result else {
             debug_assert!(self.out.is_empty(), "nothing is done");
             return None;

@@ -2,25 +2,23 @@
 
 use crate::fault::Fault;
 use crate::sandbox::Doors;
-use crate::script::{LuaChunk, ScriptInput};
+use crate::script::{LuaChunk, NamedGlobals, ScriptInput};
 use crate::shared::Shared;
 use crate::tick::Meter;
 use mlua::ffi;
-use mlua::{IntoLua, Lua, Result, Value, lua_State};
+use mlua::{Lua, Result, Value, lua_State};
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 use varve_protocol::Reply;
 
 use super::closure::{OWN, closure};
+use super::lists;
 use super::push::push_list;
 use super::settled;
 use super::write::{Writer, error_of};
 
-/// The upvalues of `enter`: the table of chunks, the globals, and two names of them.
-const CHUNKS: c_int = OWN;
-const GLOBALS: c_int = OWN - 1;
-const KEYS: c_int = OWN - 2;
-const ARGV: c_int = OWN - 3;
+/// The upvalue of `enter` behind those that set globals: the table of chunks.
+const CHUNKS: c_int = OWN - 3;
 
 /// The way into the scripts of a state.
 pub(crate) struct Entry {
@@ -35,6 +33,7 @@ pub(crate) struct Entry {
 struct Run<'r> {
     shared: &'r Shared,
     chunk: LuaChunk,
+    named: NamedGlobals,
     input: ScriptInput<'r>,
     out: &'r mut Reply,
     /// Its reply is written.
@@ -44,12 +43,8 @@ struct Run<'r> {
 impl Entry {
     /// The way into a state that is made and has run nothing.
     pub(crate) fn new(lua: &Lua, shared: &Rc<Shared>, doors: &Doors) -> Result<Entry> {
-        let own = vec![
-            Value::Table(doors.chunks.clone()),
-            Value::Table(doors.globals.clone()),
-            "KEYS".into_lua(lua)?,
-            "ARGV".into_lua(lua)?,
-        ];
+        let mut own = lists::upvalues(lua, &doors.globals)?;
+        own.push(Value::Table(doors.chunks.clone()));
         let enter = closure(lua, shared, enter, own)?;
         let refer = |function: &mlua::Function| {
             let mut reference = 0;
@@ -61,11 +56,20 @@ impl Entry {
         Ok(Entry { state: lua.state(), enter: refer(&enter)?, handler: refer(&doors.ended)? })
     }
 
-    /// Runs a script and writes its reply; false if it fails. Its error is in `Shared::ended` then, unless there was no memory
+    /// Runs a script, whose text names these globals, and writes its reply; false if it fails. Its error is in `Shared::ended` then, unless there was no memory
     /// for it, and a part of the reply may be written.
-    pub(crate) fn run(&self, shared: &Shared, chunk: LuaChunk, input: ScriptInput<'_>, out: &mut Reply) -> bool {
+    pub(crate) fn run(
+        &self,
+        shared: &Shared,
+        (chunk, named): (LuaChunk, NamedGlobals),
+        input: ScriptInput<'_>,
+        out: &mut Reply,
+    ) -> bool {
         let state = self.state;
-        let mut run = Run { shared, chunk, input, out, replied: false };
+        let mut run = Run { shared, chunk, named, input, out, replied: false };
+        if !shared.settings.for_functions {
+            shared.input.set((&raw const run.input).cast());
+        }
         // SAFETY: no function runs in this state, so that its stack has room for 20 values, and none of these raises. `run` is in
         // this frame, which `lua_pcall` comes back to.
         unsafe {
@@ -76,6 +80,7 @@ impl Entry {
             ffi::lua_pcall(state, 1, 0, top + 1);
             ffi::lua_settop(state, top);
         }
+        shared.input.set(std::ptr::null());
         run.replied
     }
 }
@@ -92,11 +97,7 @@ unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
             push_list(state, shared, &meter, input.argv);
             ffi::lua_call(state, 2, 1);
         } else {
-            for (name, texts) in [(KEYS, input.keys), (ARGV, input.argv)] {
-                ffi::lua_pushvalue(state, name);
-                push_list(state, shared, &meter, texts);
-                ffi::lua_rawset(state, GLOBALS);
-            }
+            lists::begin(state, shared, &meter, &input, run.named);
             ffi::lua_call(state, 0, 1);
         }
         let result = ffi::lua_gettop(state);

@@ -1,7 +1,7 @@
 //! From Lua to Redis: the value that a script returns becomes its reply.
 //!
-//! A table with one of the fields `err`, `ok`, `double`, `map`, `set`, `big_number` or `verbatim_string` is that kind of
-//! reply; any other is an array up to its first nil. Metamethods are not asked.
+//! A table with one of the fields `err`, `ok`, `double`, `big_number`, `verbatim_string`, `map` or `set` is that kind of
+//! reply, the first of them in this order; any other is an array up to its first nil. Metamethods are not asked.
 //!
 //! All of it is raising: the frames own nothing.
 
@@ -124,14 +124,6 @@ impl Writer<'_> {
                 return self.out.double(ffi::lua_tonumber(state, -1));
             }
             ffi::lua_settop(state, -2);
-            if push_field(state, at, MAP) == ffi::LUA_TTABLE {
-                return self.pairs(depth, true);
-            }
-            ffi::lua_settop(state, -2);
-            if push_field(state, at, SET) == ffi::LUA_TTABLE {
-                return self.pairs(depth, false);
-            }
-            ffi::lua_settop(state, -2);
             if push_field(state, at, BIG_NUMBER) == ffi::LUA_TSTRING {
                 let digits = text(state, -1);
                 return settled(|| self.out.big_number(&one_line(digits)));
@@ -139,6 +131,14 @@ impl Writer<'_> {
             ffi::lua_settop(state, -2);
             if push_field(state, at, VERBATIM) == ffi::LUA_TTABLE && self.verbatim() {
                 return;
+            }
+            ffi::lua_settop(state, -2);
+            if push_field(state, at, MAP) == ffi::LUA_TTABLE {
+                return self.pairs(depth, true);
+            }
+            ffi::lua_settop(state, -2);
+            if push_field(state, at, SET) == ffi::LUA_TTABLE {
+                return self.pairs(depth, false);
             }
             ffi::lua_settop(state, -2);
             self.array(at, depth);

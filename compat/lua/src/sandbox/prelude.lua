@@ -15,12 +15,14 @@ local concat, error, next, rawequal, select, tostring, type, xpcall =
 local byte, find, gmatch, gsub, match, sub =
     string.byte, string.find, string.gmatch, string.gsub, string.match, string.sub
 local lower, reverse, upper = string.lower, string.reverse, string.upper
-local ceil, floor = math.ceil, math.floor
+local ceil, floor, max = math.ceil, math.floor, math.max
 local getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack =
     getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack
 local call_protected, resume = pcall, coroutine.resume
 local insert, remove, sort, rep = table.insert, table.remove, table.sort, string.rep
 local opened, mended, ended, scan, tick = native.opened, native.mended, native.ended, native.scan, native.tick
+local lists, draw, seed = native.lists, native.draw, native.seed
+local seek, specials = native.seek, native.specials
 
 local READONLY = 'Attempt to modify a readonly table'
 local NONE = {} -- the metatable of stand-ins that shall seem to have none
@@ -45,7 +47,11 @@ local function stand_in(table, shown)
     return proxy, about
 end
 
+-- KEYS and ARGV are made late for a script whose text does not name them.
 local function missing(_, name)
+    if (name == 'KEYS' or name == 'ARGV') and lists() then
+        return rawget(globals, name)
+    end
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
 end
 
@@ -148,6 +154,7 @@ function globals.rawget(...)
     local table, key = ...
     local hidden = behind[table]
     if hidden then
+        lists()
         return rawget(hidden, key)
     end
     return rawget(...)
@@ -165,6 +172,7 @@ function globals.next(...)
     local table, key = ...
     local hidden = behind[table]
     if hidden then
+        lists()
         return next(hidden, key)
     end
     return next(...)
@@ -235,14 +243,36 @@ function table.sort(...)
     if behind[table] then
         return
     end
-    if comes_before ~= nil or type(table) ~= 'table' or #table <= SHORT_MOST then
+    if type(table) ~= 'table' or #table <= SHORT_MOST then
         return sort(...)
     end
     -- C compares without an instruction of Lua, after each of which the script may rest.
+    if type(comes_before) == 'function' then
+        return sort(table, function(one, other)
+            return (comes_before(one, other))
+        end)
+    elseif comes_before ~= nil then
+        return sort(...)
+    end
     local ok, e = call_protected(sort, table, less)
     if not ok then
         error(seen(e), 0)
     end
+end
+
+-- A list is joined in parts, between which the host is asked.
+function table.concat(...)
+    local list, separator, first, last = ...
+    if type(list) ~= 'table' or #list <= SHORT_MOST or first ~= nil or last ~= nil then
+        return concat(...)
+    end
+    local parts, length = {}, #list
+    for at = 1, length, SHORT_MOST do
+        tick()
+        local to = at + SHORT_MOST - 1
+        parts[#parts + 1] = concat(list, separator, at, to < length and to or length)
+    end
+    return concat(parts, separator)
 end
 
 -- Strings ----------------------------------------------------------------------------------------------------------------
@@ -275,38 +305,50 @@ local function is_long_text(text)
     return type(text) == 'string' and #text > TEXT_MOST
 end
 
+-- What a function of C makes of a long text, part by part.
+local function in_parts(change, text)
+    local parts = {}
+    for at = 1, #text, TEXT_MOST do
+        tick()
+        parts[#parts + 1] = change(sub(text, at, at + TEXT_MOST - 1))
+    end
+    return parts
+end
+
 function string.upper(...)
     if is_long_text((...)) then
-        tick()
+        return concat(in_parts(upper, (...)))
     end
     return upper(...)
 end
 
 function string.lower(...)
     if is_long_text((...)) then
-        tick()
+        return concat(in_parts(lower, (...)))
     end
     return lower(...)
 end
 
 function string.reverse(...)
-    if is_long_text((...)) then
-        tick()
+    if not is_long_text((...)) then
+        return reverse(...)
     end
-    return reverse(...)
+    local parts = in_parts(reverse, (...))
+    local count = #parts
+    for at = 1, floor(count / 2) do
+        parts[at], parts[count + 1 - at] = parts[count + 1 - at], parts[at]
+    end
+    return concat(parts)
 end
 
 -- Matching recurses once for each of these letters in the pattern, in C, without a bound of its own.
 local SPECIAL_MOST = 1000
 
-local function too_complex(pattern)
-    local _, count = gsub(pattern, '[?*+()-]', '')
-    return count > SPECIAL_MOST
-end
-
 -- A pattern with n quantifiers may look at a subject of m bytes m^(n+1) times, and nothing ends C meanwhile. Where that is more
--- than some ten thousand, `scan` matches, which asks the host at times whether the script goes on.
-local LENGTH_MOST = { [-1] = 1 / 0, [0] = 100000, 200, 34, 14, 8, 5 }
+-- than some ten thousand, `scan` matches, which asks the host at times whether the script goes on. Without any it looks at most
+-- at the subject's bytes times the pattern's: `seek` finds a plain text.
+local LENGTH_MOST = { 200, 34, 14, 8, 5 }
+local PRODUCT_MOST = 1000000
 local PATTERN_MOST = 100
 local KNOWN_MOST = 1000
 local known, known_count = {}, 0
@@ -322,6 +364,15 @@ local function quantifiers(pattern)
     return repeated + ahead
 end
 
+-- Whether C would take long for a subject, and for a pattern with this many quantifiers.
+local function takes_long(subject, pattern, count)
+    if count > 0 then
+        return #subject > (LENGTH_MOST[count] or 0)
+    end
+    return #subject > TEXT_MOST or #subject * #pattern > PRODUCT_MOST
+end
+
+-- Whether C would take long, and whether the pattern is plain text.
 local function is_long(subject, pattern)
     if type(subject) ~= 'string' or type(pattern) ~= 'string' then
         return false
@@ -329,10 +380,11 @@ local function is_long(subject, pattern)
     local count = known[pattern]
     if not count then
         if #pattern > PATTERN_MOST then
-            if #pattern > SPECIAL_MOST and too_complex(pattern) then
+            local letters, nested = specials(pattern)
+            if nested > SPECIAL_MOST then
                 error('pattern too complex', 3)
             end
-            return quantifiers(pattern) >= 0
+            return letters > 0 or takes_long(subject, pattern, 0), letters == 0
         end
         if known_count >= KNOWN_MOST then
             known, known_count = {}, 0
@@ -340,7 +392,7 @@ local function is_long(subject, pattern)
         count = quantifiers(pattern)
         known[pattern], known_count = count, known_count + 1
     end
-    return #subject > (LENGTH_MOST[count] or 0)
+    return takes_long(subject, pattern, count), count < 0
 end
 
 -- The first byte to look at, as C makes it of `init`.
@@ -354,6 +406,14 @@ local function start(length, init)
         return 1
     end
     return at > length and length + 1 or at
+end
+
+-- A match at a byte or behind it. As a pattern, a plain text ends at its first zero byte.
+local function look(is_plain, subject, pattern, at, literal_caret)
+    if is_plain then
+        return seek(subject, pattern, at, true)
+    end
+    return scan(subject, pattern, at, literal_caret)
 end
 
 -- The captures of a match, or all of it if there are none.
@@ -371,25 +431,36 @@ end
 
 function string.find(...)
     local subject, pattern, init, plain = ...
-    if is_long(subject, pattern) and not plain then
-        find('', '', init)
-        return found(scan(subject, pattern, start(#subject, init)))
+    if type(subject) ~= 'string' or type(pattern) ~= 'string' then
+        return find(...)
     end
-    return find(...)
+    local long, is_plain
+    if plain then
+        long, is_plain = takes_long(subject, pattern, 0), true
+    else
+        long, is_plain = is_long(subject, pattern)
+    end
+    if not long then
+        return find(...)
+    end
+    find('', '', init)
+    return found((is_plain and seek or scan)(subject, pattern, start(#subject, init)))
 end
 
 function string.match(...)
     local subject, pattern, init = ...
-    if is_long(subject, pattern) then
+    local long, is_plain = is_long(subject, pattern)
+    if long then
         match('', '', init)
-        return found(captured(subject, scan(subject, pattern, start(#subject, init))))
+        return found(captured(subject, look(is_plain, subject, pattern, start(#subject, init))))
     end
     return match(...)
 end
 
 function string.gmatch(...)
     local subject, pattern = ...
-    if not is_long(subject, pattern) then
+    local long, is_plain = is_long(subject, pattern)
+    if not long then
         return gmatch(...)
     end
     local at = 1
@@ -405,17 +476,17 @@ function string.gmatch(...)
         if at > #subject + 1 then
             return nil
         end
-        return next_match(scan(subject, pattern, at, true))
+        return next_match(look(is_plain, subject, pattern, at, true))
     end
 end
 
 -- What stands in place of a match: the replacement with its captures.
 local function expanded(template, subject, first, last, ...)
-    if not find(template, '%', 1, true) then
+    if not string.find(template, '%', 1, true) then
         return template
     end
     local captures, count = { ... }, select('#', ...)
-    return (gsub(template, '%%(.?)', function(letter)
+    return (string.gsub(template, '%%(.?)', function(letter)
         local number = find(letter, '^%d') and tonumber(letter)
         if number == 0 or number == 1 and count == 0 then
             return sub(subject, first, last)
@@ -452,7 +523,8 @@ local CARET = 94
 
 function string.gsub(...)
     local subject, pattern, by, most = ...
-    if not is_long(subject, pattern) then
+    local long, is_plain = is_long(subject, pattern)
+    if not long and not (is_long_text(by) and type(subject) == 'string' and type(pattern) == 'string') then
         return gsub(...)
     end
     gsub('', '', '', most)
@@ -463,7 +535,7 @@ function string.gsub(...)
     most = tonumber(most) or #subject + 1
     local pieces, count, at = {}, 0, 1
     while count < most do
-        local first, last, value = replacement(subject, by, scan(subject, pattern, at))
+        local first, last, value = replacement(subject, by, look(is_plain, subject, pattern, at))
         if not first then
             break
         end
@@ -487,6 +559,47 @@ function string.gsub(...)
 end
 
 string.gfind = string.gmatch
+
+-- Numbers ----------------------------------------------------------------------------------------------------------------
+
+-- The int that C makes of a number.
+local function int(n)
+    n = n >= 0 and floor(n) or ceil(n)
+    if not (n > -2 ^ 63 and n < 2 ^ 63) then
+        return 0
+    end
+    n = n % 2 ^ 32
+    return n < 2 ^ 31 and n or n - 2 ^ 32
+end
+
+-- C's own numbers are shared by all threads of the process; these are redis-server's. `max` complains of what is no number.
+function math.random(...)
+    local drawn, random, count = draw(), max, select('#', ...)
+    if count == 0 then
+        return drawn
+    elseif count > 2 then
+        error('wrong number of arguments', 2)
+    end
+    random(...)
+    local first, last = ...
+    first, last = int(tonumber(first)), int(tonumber(last or 0))
+    if count == 1 then
+        first, last = 1, first
+    end
+    if first > last then
+        error("bad argument #" .. count .. " to 'random' (interval is empty)", 2)
+    end
+    return floor(drawn * int(last - first + 1)) + first
+end
+
+function math.randomseed(...)
+    local randomseed = max
+    if select('#', ...) == 0 then
+        randomseed()
+    end
+    randomseed((...))
+    seed(int(tonumber((...))))
+end
 
 -- Code -------------------------------------------------------------------------------------------------------------------
 

@@ -94,7 +94,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "compat/scripts",
         &[
             &["errors"],
-            &["cache", "given", "metadata", "rows", "running", "settings", "shebang", "words"],
+            &["cache", "given", "hashes", "metadata", "rows", "running", "settings", "shebang", "words"],
             &["host"],
             &["functions"],
             &["keeper"],

@@ -56,6 +56,8 @@ pub enum FileFault {
         offset: u64,
         /// The fault.
         reason: &'static str,
+        /// The bytes before this one are whole commands and whole transactions.
+        valid: u64,
     },
 }
 
@@ -211,9 +213,10 @@ impl<R: Read> CommandReader<R> {
             }
         }
         let torn = left > 0 && all_zeros || zeros >= page_left.max(ZEROS_MIN) && left <= UNSYNCED_BYTES_MAX;
+        let valid = self.transaction.unwrap_or(self.place);
         match torn {
-            true => FileFault::Truncated { valid: self.transaction.unwrap_or(self.place) },
-            false => FileFault::Damaged { offset, reason },
+            true => FileFault::Truncated { valid },
+            false => FileFault::Damaged { offset, reason, valid },
         }
     }
 }
@@ -431,9 +434,19 @@ mod tests {
         for bad in ["PING\r\n", "*0\r\n", "*-1\r\n", "*1\r\n$-1\r\n", "*1\r\n$4\r\nPINGxx", "*1\r\n*1\r\n", "*x\r\n"] {
             let (commands, _, end) = read(&[&set[..], bad.as_bytes(), &set].concat(), 3);
             assert_eq!(commands, set, "{bad}");
-            let Err(FileFault::Damaged { offset, .. }) = end else { panic!("{bad}: {end:?}") };
+            let Err(FileFault::Damaged { offset, valid, .. }) = end else { panic!("{bad}: {end:?}") };
+            assert_eq!(valid as usize, set.len(), "{bad}: what is good ends before it");
             assert!((offset as usize) >= set.len() && (offset as usize) < set.len() + bad.len(), "{bad}: {offset}");
         }
+    }
+
+    /// Half a transaction is none.
+    #[test]
+    fn what_is_good_ends_before_a_transaction_with_damage() {
+        let (set, multi) = (request(&[b"SET", b"k", b"v"]), request(&[b"MULTI"]));
+        let (_, _, end) = read(&[&set[..], &multi, &set, b"?"].concat(), 100);
+        let Err(FileFault::Damaged { offset, valid, .. }) = end else { panic!("{end:?}") };
+        assert_eq!((offset as usize, valid as usize), (2 * set.len() + multi.len(), set.len()));
     }
 
     #[test]

@@ -3,18 +3,22 @@
 //! ```text
 //! varve-check rdb FILE [--json]     an RDB file of Varve, Redis or Valkey: every byte is read
 //! varve-check aof FILE [--fix]      an append-only file: a manifest with all its files, or one file of commands
-//! varve-check manifest FILE         the files that a manifest lists
+//! varve-check manifest FILE [--fix] the files that a manifest lists
 //! ```
 //! It ends with 0 if the file is sound, with 1 if it is damaged or cannot be read, with 2 if the command line is wrong.
-//! The report goes to standard output, a progress bar to standard error if that is a terminal.
+//! The report goes to standard output, a progress bar to standard error if that is a terminal. What --fix would take away
+//! from whole data is asked first, and a line of standard input that begins with `y` is a yes; with `--yes` nothing is asked.
 
 #![forbid(unsafe_code)]
 
 mod aof;
+mod judge;
+mod manifest;
 mod rdb;
 mod report;
 mod summary;
 
+use crate::aof::Confirm;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,37 +43,67 @@ enum What {
         /// How many of the largest keys are named
         #[arg(long, default_value_t = 10)]
         largest: usize,
+        /// Databases of the server that is to load it
+        #[arg(long, default_value_t = DATABASES)]
+        databases: u64,
     },
     /// An append-only file: its manifest, or one file of commands
     Aof {
         /// The manifest, whose name ends with .manifest, or the file
         file: PathBuf,
-        /// Cut the last file where it is torn
+        /// Cut the last file where it is torn, or where it is damaged
         #[arg(long)]
         fix: bool,
+        /// Take everything that --fix asks for a yes
+        #[arg(long, requires = "fix")]
+        yes: bool,
+        /// Databases of the server that is to load it
+        #[arg(long, default_value_t = DATABASES)]
+        databases: u64,
     },
     /// The manifest of an append-only file
     Manifest {
         /// The manifest
         file: PathBuf,
+        /// Take files out of it that are not there, as far as a server can start without them
+        #[arg(long)]
+        fix: bool,
+        /// Take everything that --fix asks for a yes
+        #[arg(long, requires = "fix")]
+        yes: bool,
     },
+}
+
+/// Databases that a server has by default.
+const DATABASES: u64 = 16;
+
+/// Asks on standard error; true if the line of standard input that follows begins with `y`.
+fn ask(question: &str) -> bool {
+    eprint!("{question}");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).is_ok() && line.starts_with(['y', 'Y'])
+}
+
+/// The question before something is taken away; None if nothing is to be mended.
+fn confirm(fix: bool, yes: bool) -> Option<Box<Confirm<'static>>> {
+    fix.then(|| Box::new(move |question: &str| yes || ask(question)) as Box<Confirm<'static>>)
 }
 
 fn main() -> ExitCode {
     let (file, checked) = match Options::parse().file {
-        What::Rdb { file, json, largest } => {
-            let checked = rdb::check(&file, largest).map_err(|error| error.to_string()).map(|summary| {
+        What::Rdb { file, json, largest, databases } => {
+            let checked = rdb::check(&file, largest, databases).map_err(|error| error.to_string()).map(|summary| {
                 let text = if json { report::json(&summary) } else { report::table(&summary) };
                 (text, summary.fault.is_none())
             });
             (file, checked)
         }
-        What::Aof { file, fix } => {
-            let checked = aof::check(&file, fix).map(|parts| (aof::table(&parts), aof::are_sound(&parts)));
-            (file, checked)
+        What::Aof { file, fix, yes, databases } => {
+            let checked = aof::check(&file, databases, confirm(fix, yes).as_deref_mut());
+            (file, checked.map(|parts| (aof::table(&parts), aof::are_sound(&parts))))
         }
-        What::Manifest { file } => {
-            let checked = aof::manifest(&file).map(|found| (String::from_utf8_lossy(&found.text()).into_owned(), true));
+        What::Manifest { file, fix, yes } => {
+            let checked = manifest::check(&file, confirm(fix, yes).as_deref_mut());
             (file, checked)
         }
     };

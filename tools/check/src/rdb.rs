@@ -6,8 +6,9 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use varve_rdb::{Distinct, Event, Kind, Part, ReadError, ReadFault, Reader};
+use varve_rdb::{Event, Part, ReadError, Reader};
 
+use crate::judge::{Judge, Refusal};
 use crate::summary::{Damage, LargeKey, Summary};
 
 /// Keys between two looks at the progress bar.
@@ -15,31 +16,30 @@ const KEYS_A_LOOK: u64 = 4096;
 /// Bytes of the magic word and the version.
 const HEADER_BYTES: u64 = 9;
 
-/// Reads a file and sums up what is in it.
+/// Reads a file and sums up what is in it, for a server with this number of databases.
 ///
 /// # Errors
-/// The file cannot be opened. A file that is damaged has a summary of the part before.
-pub(crate) fn check(path: &Path, largest: usize) -> io::Result<Summary> {
+/// The file cannot be opened, or there is no memory. A file that is damaged has a summary of the part before.
+pub(crate) fn check(path: &Path, largest: usize, databases: u64) -> io::Result<Summary> {
     let file = File::open(path)?;
+    let mut judge = Judge::new(databases, now_ms()).map_err(io::Error::other)?;
     let mut summary = Summary::new(largest);
     summary.file_bytes = file.metadata()?.len();
     let bar = progress(summary.file_bytes);
-    fill(file, &mut summary, &bar);
+    fill(file, &mut judge, &mut summary, &bar);
     bar.finish_and_clear();
     Ok(summary)
 }
 
+/// Milliseconds of Unix time.
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as i64)
+}
+
 /// Reads a file into its summary, to the end or to the first fault.
-fn fill(file: impl io::Read, summary: &mut Summary, bar: &ProgressBar) {
+fn fill(file: impl io::Read, judge: &mut Judge, summary: &mut Summary, bar: &ProgressBar) {
     let mut reader = Reader::new(file);
-    if let Err(error) = read(&mut reader, summary, bar) {
-        summary.fault = Some(Damage {
-            offset: error.offset(),
-            type_name: error.type_name(),
-            key: error.key().map(<[u8]>::to_vec),
-            reason: error.fault().to_string(),
-        });
-    }
+    summary.fault = read(&mut reader, judge, summary, bar).err();
     // The first bytes say it.
     summary.dialect = (reader.offset() >= HEADER_BYTES).then(|| reader.dialect());
     summary.read_bytes = reader.offset();
@@ -57,69 +57,90 @@ struct Open {
     expiry_ms: Option<i64>,
 }
 
-fn read<R: io::Read>(reader: &mut Reader<R>, summary: &mut Summary, bar: &ProgressBar) -> Result<(), ReadError> {
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as i64);
-    let (mut db, mut open, mut distinct, mut keys) = (0, None::<Open>, Distinct::default(), 0u64);
+fn read<R: io::Read>(
+    reader: &mut Reader<R>,
+    judge: &mut Judge,
+    summary: &mut Summary,
+    bar: &ProgressBar,
+) -> Result<(), Damage> {
+    let (now_ms, mut db, mut open, mut keys) = (now_ms(), 0, None::<Open>, 0u64);
     loop {
-        let fault = match reader.next_event()? {
+        let judged = match reader.next_event().map_err(|error| of_reader(&error))? {
             // It belongs to a key, and not to the file.
-            Event::Aux { name: varve_rdb::format::MESSAGE_NAMES, .. } => None,
+            Event::Aux { name: varve_rdb::format::MESSAGE_NAMES, value } => {
+                judge.message_names(value);
+                Ok(())
+            }
             Event::Aux { name, value } => {
                 summary.aux.push((name.to_vec(), value.to_vec()));
-                None
+                Ok(())
             }
             Event::SelectDb(number) => {
                 db = number;
-                None
+                Ok(())
             }
-            Event::Function(_) => {
+            Event::Function(text) => {
                 summary.functions += 1;
-                None
+                judge.function(text)
             }
             Event::ModuleAux(_) => {
                 summary.module_aux += 1;
-                None
+                judge.module_aux()
             }
-            Event::ResizeDb { .. } | Event::Slot => None,
+            Event::ResizeDb { .. } | Event::Slot => Ok(()),
             Event::Key(head) => {
                 let bytes = head.key.len() as u64;
                 let key = LargeKey { bytes, elements: 0, kind: head.kind, db, key: head.key.to_vec() };
-                distinct.begin(head.kind);
                 open = Some(Open { key, expiry_ms: head.expiry_ms });
-                None
+                judge.begin(db, &head)
             }
             Event::Part(part) => {
                 if let Some(Open { key, .. }) = &mut open {
                     key.elements += 1;
                     key.bytes += bytes_of(&part);
                 }
-                distinct.add(&part).err()
+                judge.add(part)
             }
-            Event::ValueEnd => match open.take() {
-                Some(Open { key, .. }) if key.elements == 0 && key.kind != Kind::Module => {
-                    open = Some(Open { key, expiry_ms: None });
-                    Some(ReadFault::Empty)
+            Event::ValueEnd => {
+                let judged = judge.end(open.as_ref().map_or(0, |open| open.key.bytes));
+                if let Ok(has_elements) = judged {
+                    let Open { key, expiry_ms } = open.take().expect("a key stands before its value");
+                    match has_elements {
+                        true => summary.add(key, expiry_ms, now_ms),
+                        false => summary.empty += 1,
+                    }
                 }
-                Some(Open { key, expiry_ms }) => {
-                    summary.add(key, expiry_ms, now_ms);
-                    None
-                }
-                None => None,
-            },
+                judged.map(drop)
+            }
             Event::End => return Ok(()),
         };
-        if let Some(fault) = fault {
-            let error = ReadError::new(fault, reader.offset());
-            return Err(match &open {
-                Some(Open { key, .. }) => error.of_type(key.kind.name()).of_key(&key.key),
-                None => error,
-            });
+        if let Err(refusal) = judged {
+            return Err(of_judge(&refusal, reader.offset(), open.map(|open| open.key)));
         }
         keys += 1;
         if keys.is_multiple_of(KEYS_A_LOOK) {
             bar.set_position(reader.offset());
         }
     }
+}
+
+/// Damage that the reader of files has found.
+fn of_reader(error: &ReadError) -> Damage {
+    Damage {
+        offset: error.offset(),
+        type_name: error.type_name(),
+        key: error.key().map(<[u8]>::to_vec),
+        reason: error.fault().to_string(),
+    }
+}
+
+/// Something that a start refuses.
+fn of_judge(refusal: &Refusal, offset: u64, key: Option<LargeKey>) -> Damage {
+    let reason = match refusal {
+        Refusal::Fault(fault) => fault.to_string(),
+        Refusal::Said(reason) => reason.clone(),
+    };
+    Damage { offset, type_name: key.as_ref().map(|key| key.kind.name()), key: key.map(|key| key.key), reason }
 }
 
 fn bytes_of(part: &Part<'_>) -> u64 {
@@ -139,7 +160,7 @@ fn bytes_of(part: &Part<'_>) -> u64 {
 mod tests {
     use super::*;
     use crate::report;
-    use varve_rdb::{RdbBuffer, Writer};
+    use varve_rdb::{Kind, RdbBuffer, Writer};
 
     fn file(write: impl FnOnce(&mut RdbBuffer)) -> Vec<u8> {
         let mut writer = Writer::new(Vec::new(), true);
@@ -153,7 +174,8 @@ mod tests {
     fn sum_up(file: &[u8]) -> Summary {
         let mut summary = Summary::new(2);
         summary.file_bytes = file.len() as u64;
-        fill(file, &mut summary, &ProgressBar::hidden());
+        let mut judge = Judge::new(16, now_ms()).unwrap();
+        fill(file, &mut judge, &mut summary, &ProgressBar::hidden());
         summary
     }
 
@@ -180,7 +202,7 @@ mod tests {
         assert_eq!((summary.expiries.keys, summary.expiries.over, summary.expiries.range_ms), (1, 1, Some((5, 5))));
         let largest: Vec<&[u8]> = summary.largest().into_iter().map(|key| &key.key[..]).collect();
         assert_eq!(largest, [&b"hash"[..], b"text"]);
-        assert!(report::table(&summary).ends_with("sound: every byte was read\n"));
+        assert!(report::table(&summary).ends_with("sound: every byte was read, and a start takes it\n"));
         let json: serde_json::Value = serde_json::from_str(&report::json(&summary)).unwrap();
         assert_eq!(json["types"]["hash"]["elements"], 2);
         assert_eq!(json["databases"]["3"]["keys"], 3);
@@ -198,13 +220,77 @@ mod tests {
         let damage = sum_up(&twice).fault.unwrap();
         assert_eq!((damage.type_name, damage.key.as_deref()), (Some("set"), Some(&b"s"[..])));
         assert_eq!(damage.reason, "an element comes twice");
-        let empty = file(|to| {
-            to.begin(Kind::List, b"l", None, None);
-            to.count(0);
-        });
-        assert_eq!(sum_up(&empty).fault.unwrap().reason, "a collection has no elements");
         let summary = sum_up(b"no such file");
         assert_eq!((summary.dialect, summary.fault.is_some()), (None, true));
         assert!(report::table(&summary).contains("damaged at byte 5: this is no RDB file"));
+    }
+    /// The fault of a file, in words.
+    fn refused(write: impl FnOnce(&mut RdbBuffer)) -> String {
+        sum_up(&file(write)).fault.expect("a start refuses it").reason
+    }
+
+    fn text(to: &mut RdbBuffer, key: &[u8], expiry_ms: Option<i64>) {
+        to.begin(Kind::String, key, expiry_ms, None);
+        to.string(b"v");
+    }
+
+    #[test]
+    fn what_a_start_refuses_is_no_sound_file() {
+        let twice = |to: &mut RdbBuffer| {
+            text(to, b"k", None);
+            text(to, b"k", None);
+        };
+        assert_eq!(refused(twice), "the key comes twice");
+        let beyond = |to: &mut RdbBuffer| {
+            to.select_db(16);
+            text(to, b"k", None);
+        };
+        assert_eq!(refused(beyond), "database 16 of a server that has 16");
+        assert!(refused(|to| to.function(b"#!lua name=a\nthis is no Lua")).contains("Error compiling function"));
+        assert!(refused(|to| to.function(b"return 1")).contains("Missing library metadata"));
+        let library = b"#!lua name=a\nredis.register_function('f', function() return 1 end)";
+        let again = |to: &mut RdbBuffer| {
+            to.function(library);
+            to.function(library);
+        };
+        assert_eq!(refused(again), "ERR Library 'a' already exists");
+        let names = |to: &mut RdbBuffer| {
+            to.aux(varve_rdb::format::MESSAGE_NAMES, b"x");
+            text(to, b"k", None);
+        };
+        assert_eq!(refused(names), "names of messages stand before a value that is no stream");
+    }
+
+    #[test]
+    fn what_a_start_takes_is_a_sound_file() {
+        let summary = sum_up(&file(|to| {
+            to.function(b"#!lua name=a\nredis.register_function('f', function() return 1 end)");
+            // Of a key whose time has come nothing is left.
+            text(to, b"k", Some(1));
+            text(to, b"k", None);
+            to.select_db(15);
+            text(to, b"k", None);
+            to.begin(Kind::List, b"empty", None, None);
+            to.count(0);
+        }));
+        assert_eq!(summary.fault, None);
+        assert_eq!((summary.keys(), summary.functions, summary.empty), (3, 1, 1));
+        assert!(report::table(&summary).contains("collections without elements, which a start passes over: 1"));
+    }
+
+    #[test]
+    fn the_memory_of_a_file_is_that_of_its_largest_value() {
+        let file = file(|to| {
+            for key in 0..1000u32 {
+                to.begin(Kind::Set, &key.to_le_bytes(), None, None);
+                to.count(2000);
+                (0..2000u32).for_each(|member| to.string(format!("member {member} of {key}").as_bytes()));
+            }
+        });
+        let (mut judge, mut summary) = (Judge::new(16, now_ms()).unwrap(), Summary::new(2));
+        fill(&file[..], &mut judge, &mut summary, &ProgressBar::hidden());
+        assert_eq!((summary.fault.as_ref(), summary.keys()), (None, 1000));
+        let (all, used) = (summary.kinds[&Kind::Set].bytes, judge.used_bytes());
+        assert!(all > 30 << 20 && used < 16 << 20, "{used} bytes in use after {all}");
     }
 }

@@ -36,6 +36,9 @@ fn write_table(summary: &Summary, to: &mut String) -> std::fmt::Result {
     if summary.module_aux > 0 {
         writeln!(to, "data of modules beside keys: {}", summary.module_aux)?;
     }
+    if summary.empty > 0 {
+        writeln!(to, "collections without elements, which a start passes over: {}", summary.empty)?;
+    }
     writeln!(to, "\n{:<10}{:>12}{:>14}", "database", "keys", "that expire")?;
     for (db, sums) in &summary.databases {
         writeln!(to, "{db:<10}{:>12}{:>14}", sums.keys, sums.volatile)?;
@@ -52,7 +55,7 @@ fn write_table(summary: &Summary, to: &mut String) -> std::fmt::Result {
         writeln!(to, "{bytes:>12}{elements:>12}  {:<8}{db:>4}  {}", kind.name(), shown(key))?;
     }
     match &summary.fault {
-        None => writeln!(to, "\nsound: every byte was read"),
+        None => writeln!(to, "\nsound: every byte was read, and a start takes it"),
         Some(damage) => writeln!(to, "\ndamaged {}", place(damage)),
     }
 }
@@ -105,6 +108,7 @@ pub(crate) fn json(summary: &Summary) -> String {
         "aux": aux.collect::<serde_json::Map<_, _>>(),
         "functions": summary.functions,
         "module_aux": summary.module_aux,
+        "empty": summary.empty,
         "keys": summary.keys(),
         "types": kinds.collect::<serde_json::Map<_, _>>(),
         "databases": databases.collect::<serde_json::Map<_, _>>(),

@@ -81,6 +81,8 @@ pub(crate) struct Summary {
     pub(crate) functions: u64,
     /// Data of modules beside keys.
     pub(crate) module_aux: u64,
+    /// Collections without elements, which are no keys.
+    pub(crate) empty: u64,
     /// By type.
     pub(crate) kinds: BTreeMap<Kind, PerKind>,
     /// By number.

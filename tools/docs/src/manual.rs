@@ -61,17 +61,19 @@ Its log.
 const CHECK: &str = r#".SH SYNOPSIS
 .B varve\-check rdb
 .I file
-[\fB\-\-json\fR] [\fB\-\-largest\fR \fIN\fR]
+[\fB\-\-json\fR] [\fB\-\-largest\fR \fIN\fR] [\fB\-\-databases\fR \fIN\fR]
 .br
 .B varve\-check aof
 .I file
-[\fB\-\-fix\fR]
+[\fB\-\-fix\fR [\fB\-\-yes\fR]] [\fB\-\-databases\fR \fIN\fR]
 .br
 .B varve\-check manifest
 .I file
+[\fB\-\-fix\fR [\fB\-\-yes\fR]]
 .SH DESCRIPTION
 Reads the files that keep a data set, without a server, and says what is in them: keys by type, sizes, the largest keys,
-expiries. Files of Redis and Valkey are read as well.
+expiries. Files of Redis and Valkey are read as well. A file is judged by the pieces of the server that load it: values are built
+as at a start, libraries of functions are compiled.
 .SH OPTIONS
 .TP
 .B \-\-json
@@ -81,7 +83,15 @@ The report as JSON.
 How many of the largest keys are named.
 .TP
 .B \-\-fix
-Cuts the last file where it is torn.
+Cuts the last file of an append\-only file where it is torn or ends in zeros. Where something in the middle of it is no command,
+it is cut there too, which loses all that was written behind: how much that is, is said, and asked first. Takes files out of a
+manifest that are not there: history at once, the last increments when that was confirmed.
+.TP
+.B \-\-yes
+Takes what \-\-fix asks for confirmed. Otherwise a line of standard input that begins with y confirms it.
+.TP
+.BI \-\-databases " N"
+Databases of the server that is to load it, 16 by default: one with fewer refuses keys of the others.
 .SH EXIT STATUS
 0 if the file is sound, 1 if it is damaged or cannot be read, 2 if the command line is wrong.
 .SH SEE ALSO

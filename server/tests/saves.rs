@@ -454,13 +454,43 @@ fn a_damaged_file_is_refused_with_its_offset() {
     }
 }
 
+/// The number of files in this folder that are not whole.
+fn unfinished(dir: &Path) -> usize {
+    let names = fs::read_dir(dir).expect("the folder").map(|entry| entry.expect("an entry").file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("temp-")).count()
+}
+
+/// A server that was killed could not remove its files; those of one that lives are not touched.
+#[test]
+fn what_a_killed_server_has_not_finished_goes_at_the_next_start() {
+    let (dir, folder) = (Dir::new(), PathBuf::from("appendonlydir"));
+    let folder = dir.0.join(folder);
+    for rewrites in [false, true] {
+        let slow = Launch::binary(PROGRAM).config("rdb-key-save-delay 100000").config("appendonly yes");
+        let slow = slow.config("appendfsync always");
+        let mut server = launch(slow, &dir.0).start().expect("varve-server starts");
+        let mut client = server.client();
+        assert_eq!(text(client.cmd("SET kept 1")), "OK");
+        // It is in no append-only file.
+        assert_eq!(text(client.cmd("DEBUG POPULATE 500 key 10")), "OK");
+        let (command, place) = if rewrites { ("BGREWRITEAOF", &folder) } else { ("BGSAVE", &dir.0) };
+        assert!(!client.cmd(command).is_error());
+        wait_until("the file is begun", || unfinished(place) == 1);
+        server.signal("KILL").expect("a signal");
+        assert_eq!(server.wait(Duration::from_secs(20)), Some(false));
+        assert_eq!(unfinished(place), 1, "nobody could remove it");
+        let alive = place.join(format!("temp-{}.rdb", std::process::id()));
+        fs::write(&alive, b"of a process that lives").expect("room");
+        let again = launch(Launch::binary(PROGRAM).config("appendonly yes"), &dir.0).start().expect("it starts");
+        assert_eq!((unfinished(place), alive.exists()), (1, true), "{}", again.log());
+        assert_eq!(again.client().cmd("DBSIZE"), RespValue::Integer(1));
+        fs::remove_file(alive).expect("it is there");
+    }
+}
+
 /// However a server ends, but by a kill, it leaves no file that is not whole.
 #[test]
 fn an_unfinished_file_goes_with_its_server() {
-    let unfinished = |dir: &Dir| {
-        let names = fs::read_dir(&dir.0).expect("the folder").map(|entry| entry.expect("an entry").file_name());
-        names.filter(|name| name.to_string_lossy().starts_with("temp-")).count()
-    };
     for signals in [0, 2] {
         let dir = Dir::new();
         // Without save points SIGINT saves nothing.
@@ -470,16 +500,16 @@ fn an_unfinished_file_goes_with_its_server() {
         assert_eq!(text(client.cmd("DEBUG POPULATE 500 key 10")), "OK");
         if signals == 0 {
             assert!(!client.cmd("BGSAVE").is_error());
-            wait_until("the file is begun", || unfinished(&dir) == 1);
+            wait_until("the file is begun", || unfinished(&dir.0) == 1);
             let _ = client.call(&["SHUTDOWN", "NOSAVE"]);
         } else {
             // The first one saves, and the second one has no patience for that.
             server.signal("INT").expect("a signal");
-            wait_until("the file is begun", || unfinished(&dir) == 1);
+            wait_until("the file is begun", || unfinished(&dir.0) == 1);
             server.signal("INT").expect("a signal");
         }
         assert_eq!(server.wait(Duration::from_secs(20)), Some(signals == 0), "{}", server.log());
-        assert_eq!(unfinished(&dir), 0);
+        assert_eq!(unfinished(&dir.0), 0);
     }
 }
 
@@ -594,6 +624,11 @@ fn clients_are_told_that_data_is_being_loaded() {
         assert_eq!(text(client.cmd(line)), "LOADING Redis is loading the dataset in memory", "{line}");
     }
     assert_eq!(field(&mut client, "loading"), "1");
+    wait_until("a rate is known", || {
+        let rate = field(&mut client, "loading_bytes_per_sec");
+        rate.parse::<u64>().expect("a number of bytes a second") > 0
+    });
+    assert_ne!(field(&mut client, "loading_eta_seconds"), "");
     assert_eq!(text(client.cmd("CONFIG SET key-load-delay 0")), "OK");
     wait_until("it is loaded", || text(client.cmd("PING")) == "PONG");
     assert_eq!(client.cmd("DBSIZE"), RespValue::Integer(200));

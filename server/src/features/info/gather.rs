@@ -150,7 +150,8 @@ pub(super) fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFa
         let total_bytes = loading.total_bytes.load(Relaxed);
         let elapsed_s = (now_ms() as u64 / 1000).saturating_sub(began_s);
         let eta_s = if done == 0 { 1 } else { (elapsed_s * total_bytes.saturating_sub(done)).div_ceil(done) };
-        LoadingFacts { began_s, total_bytes, done_bytes: done, eta_s }
+        let rate_bytes = done / elapsed_s.max(1);
+        LoadingFacts { began_s, total_bytes, done_bytes: done, rate_bytes, eta_s }
     });
     // Asked twice: a rewrite that begins or ends in between is under way or scheduled, and is shown as one of the two.
     let was_rewriting = state.persist().is_rewriting();

@@ -190,6 +190,7 @@ pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
         out.put("loading_loaded_bytes", loading.done_bytes);
         out.put("loading_loaded_perc", percent_of(loading.done_bytes, loading.total_bytes));
         out.put("loading_eta_seconds", loading.eta_s);
+        out.put("loading_bytes_per_sec", loading.rate_bytes);
     }
 }
 

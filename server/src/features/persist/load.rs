@@ -22,15 +22,14 @@ use varve_store::{FilledExtent, Store, StoreWorker, VALUE_BYTES_MAX};
 
 use super::aof::{self, stream};
 use super::insert::{Duplicates, Entering, insert};
+use super::progress::Progress;
 use super::state::batch::{BATCH_BYTES, Batch, Entry, SERVER_ENDS, Value};
-use super::{rdb_file, save};
+use super::{leftovers, rdb_file, save};
 use crate::config::Config;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 use crate::system::error_text;
 
-/// Time between two lines of the log about the progress.
-const REPORT_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of a file that a key with a value takes at least: a number of keys that lies costs no more than the file.
 const KEY_BYTES_MIN: u64 = 4;
 /// How often it is looked whether a save that was given up has ended.
@@ -49,6 +48,7 @@ const SLOW_ENTRIES: usize = 16;
 /// Why the file is not loaded; the log says it too.
 pub(crate) fn at_start(state: &Arc<ServerState>, config: &Config, accept: &dyn Fn()) -> Result<(), String> {
     state.store().set_loading(true);
+    leftovers::remove(config);
     let loaded =
         if config.append.on { aof::at_start(state, config, accept) } else { file_at_start(state, config, accept) };
     match loaded {
@@ -254,13 +254,12 @@ struct Reading<'s> {
     message_names: Option<Vec<u8>>,
     /// Keys of all databases, as far as the file has said their number.
     expected: u64,
-    began: Instant,
-    reported: Instant,
+    progress: Progress,
 }
 
 impl<'s> Reading<'s> {
     fn new(state: &'s ServerState, source: Box<dyn Read + Send>, merge: bool) -> Reading<'s> {
-        let (now, reader) = (Instant::now(), Reader::new(source));
+        let reader = Reader::new(source);
         let compares = state.config().snapshot().save.sums;
         Reading {
             state,
@@ -271,8 +270,7 @@ impl<'s> Reading<'s> {
             stream_db: None,
             message_names: None,
             expected: 0,
-            began: now,
-            reported: now,
+            progress: Progress::new(&state.persist().loading),
         }
     }
 
@@ -298,7 +296,7 @@ impl<'s> Reading<'s> {
     }
 
     fn flush(&mut self, push: &mut impl FnMut(Batch) -> Result<(), String>) -> Result<(), String> {
-        self.report();
+        self.progress.come_to(&self.state.persist().loading, self.reader.offset());
         self.batch.take().map_or(Ok(()), push)
     }
 
@@ -351,25 +349,5 @@ impl<'s> Reading<'s> {
                 Event::Part(_) | Event::ValueEnd => unreachable!("the value was taken whole"),
             }
         }
-    }
-
-    /// Notes the progress, and logs it now and then.
-    fn report(&mut self) {
-        let loading = &self.state.persist().loading;
-        let done = self.reader.offset();
-        loading.done_bytes.store(done, Relaxed);
-        if self.reported.elapsed() < REPORT_EVERY {
-            return;
-        }
-        self.reported = Instant::now();
-        let (total, seconds) = (loading.total_bytes.load(Relaxed).max(done), self.began.elapsed().as_secs_f64());
-        let rate = done as f64 / seconds;
-        tracing::info!(
-            "Loading: {:.1}% of {} MB, {:.0} MB/s, {:.0} seconds left",
-            done as f64 * 100.0 / total as f64,
-            total >> 20,
-            rate / (1 << 20) as f64,
-            (total - done) as f64 / rate
-        );
     }
 }

@@ -10,8 +10,10 @@
 pub(crate) mod aof;
 pub(crate) mod filtered;
 mod insert;
+mod leftovers;
 pub(crate) mod load;
 mod points;
+mod progress;
 mod rdb_file;
 mod save;
 pub(crate) mod shutdown;

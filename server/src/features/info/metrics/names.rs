@@ -77,6 +77,7 @@ pub(super) const NAMES: &[(&str, &str, Kind)] = &[
     // Persistence
     ("loading", "loading_dump_file", Gauge),
     ("async_loading", "async_loading", Gauge),
+    ("loading_bytes_per_sec", "loading_bytes_per_sec", Gauge),
     ("rdb_changes_since_last_save", "rdb_changes_since_last_save", Gauge),
     ("rdb_bgsave_in_progress", "rdb_bgsave_in_progress", Gauge),
     ("rdb_last_save_time", "rdb_last_save_timestamp_seconds", Gauge),

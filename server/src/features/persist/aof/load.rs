@@ -17,6 +17,7 @@ use varve_aof::{CommandReader, Entry, FileFault, Manifest, Note, Piece, StreamPl
 use varve_exec::apply::{Forgiven, Router};
 
 use super::super::load::insert_all;
+use super::super::progress::Progress;
 use super::place::{Place, shown};
 use crate::config::{Config, path_of};
 use crate::features::replication::state::past::PastMark;
@@ -235,8 +236,8 @@ fn commands(
 ) -> Result<(), String> {
     let (applier, loading, name) = (&state.persist().aof.applier, &state.persist().loading, shown(&entry.name));
     let (before, mut router) = (loading.done_bytes.load(Relaxed), Router::new());
-    let mut unread = None;
-    applier.begin(reader.offset());
+    let (mut unread, mut progress, first) = (None, Progress::new(loading), reader.offset());
+    applier.begin(first);
     let mut delay_us = config.save.key_load_delay_us;
     let fault = loop {
         let offset = reader.offset();
@@ -260,11 +261,11 @@ fn commands(
             Ok(None) => break None,
             Err(fault) => break Some(fault),
         }
-        let (was, now) = (loading.done_bytes.load(Relaxed), before + reader.offset());
-        loading.done_bytes.store(now, Relaxed);
+        let was = loading.done_bytes.load(Relaxed);
+        let now = progress.come_to(loading, reader.offset() - first);
         let guess_at = loading.total_bytes.load(Relaxed) / GUESS_PART;
         if was < guess_at && now >= guess_at {
-            guess_keys(state, before + applier.applied());
+            guess_keys(state, before + applier.applied() - first);
         }
         if state.is_stopping() {
             return Err("the server ends".to_owned());
@@ -283,7 +284,7 @@ fn commands(
         Some(FileFault::Io(error)) => {
             Err(format!("Unrecoverable error reading the append only file {name}: {}", error_text(&error)))
         }
-        Some(FileFault::Damaged { offset, reason }) => Err(format!(
+        Some(FileFault::Damaged { offset, reason, .. }) => Err(format!(
             "Bad file format reading the append only file {name} at offset {offset} ({reason}): make a backup of your AOF \
              file, then use varve-check aof --fix <filename.manifest>"
         )),

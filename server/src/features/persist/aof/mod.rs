@@ -8,7 +8,7 @@
 
 mod commands_base;
 mod load;
-mod place;
+pub(super) mod place;
 pub(crate) mod reload;
 pub(super) mod rewrite;
 pub(crate) mod stream;

@@ -28,7 +28,7 @@ impl Place {
     ///
     /// # Errors
     /// The system does not say what the working directory is.
-    pub(super) fn of(config: &Config) -> io::Result<Place> {
+    pub(in super::super) fn of(config: &Config) -> io::Result<Place> {
         let folder = std::path::absolute(path_of(&config.append.dir))?;
         Ok(Place { disk: Arc::new(System), folder, name: config.append.file.clone() })
     }

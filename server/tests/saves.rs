@@ -141,6 +141,40 @@ fn redis_server_loads_what_was_saved_and_the_other_way_round() {
     assert_eq!(field(&mut client, "rdb_changes_since_last_save"), "0");
 }
 
+/// The programs with which people check the files of redis-server find nothing wrong with ours, in either form of a base.
+#[test]
+fn the_checks_of_redis_pass_what_was_written() {
+    let check = |program: &str, file: PathBuf| {
+        let checked = std::process::Command::new(program).arg(file).output();
+        let checked = checked.expect("the program of Redis runs");
+        let text = String::from_utf8_lossy(&checked.stdout).into_owned();
+        assert!(checked.status.success(), "{program}: {text}");
+        text
+    };
+    for preamble in ["yes", "no"] {
+        let dir = Dir::new();
+        let append = Launch::binary(PROGRAM).config("appendonly yes").config("aof-timestamp-enabled yes");
+        let server = launch(append.config(format!("aof-use-rdb-preamble {preamble}")), &dir.0).start();
+        let server = server.expect("varve-server starts");
+        let mut client = server.client();
+        fill(&mut client);
+        (0..300).for_each(|n| assert!(!client.cmd(&format!("XADD stream {n}-1 f {n} g v")).is_error()));
+        for line in ["XGROUP CREATE stream g 0", "XREADGROUP GROUP g c COUNT 100 STREAMS stream >", "XDEL stream 7-1"] {
+            assert!(!client.cmd(line).is_error(), "{line}");
+        }
+        assert_eq!(text(client.cmd("SAVE")), "OK");
+        assert!(check("redis-check-rdb", dir.file()).contains("RDB looks OK!"));
+        assert!(!client.cmd("BGREWRITEAOF").is_error());
+        wait_until("the rewrite ends", || field(&mut client, "aof_rewrite_in_progress") == "0");
+        assert_eq!(field(&mut client, "aof_last_bgrewrite_status"), "ok");
+        assert_eq!(text(client.cmd("SET behind the-base")), "OK");
+        let _ = client.call(&["SHUTDOWN", "NOSAVE"]);
+        wait_until("the server ends", || client.call(&["PING"]).is_err());
+        let valid = check("redis-check-aof", dir.0.join("appendonlydir/appendonly.aof.manifest"));
+        assert!(valid.contains("All AOF files and manifest are valid"), "{valid}");
+    }
+}
+
 #[test]
 fn a_save_is_of_one_instant_whatever_is_changed_meanwhile() {
     let dir = Dir::new();

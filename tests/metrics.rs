@@ -195,6 +195,39 @@ fn until_it_answers(port: u16, path: &str) -> String {
     panic!("nobody listens on port {port}");
 }
 
+/// The figures that Debian's exporter has of a server.
+fn exported(server: &Server) -> String {
+    let exporter_port = free_port().expect("a free port");
+    let mut exporter = Command::new("prometheus-redis-exporter");
+    exporter.args(["-redis.addr", &format!("redis://127.0.0.1:{}", server.port())]);
+    exporter.args(["-web.listen-address", &format!("127.0.0.1:{exporter_port}")]);
+    let _running = Running(exporter.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the exporter"));
+    until_it_answers(exporter_port, "/metrics")
+}
+
+/// Metrics with the names of their labels: `name{one,two}`.
+fn shapes(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter(|line| line.starts_with("redis_"));
+    let shape = |line: &str| match line.split_once('{') {
+        Some((name, rest)) => {
+            let labels = rest.split("\",").map(|label| label.split('=').next().unwrap_or_default());
+            let mut labels: Vec<&str> = labels.collect();
+            labels.sort_unstable();
+            format!("{name}{{{}}}", labels.join(","))
+        }
+        None => line.split(' ').next().unwrap_or_default().to_owned(),
+    };
+    lines.map(shape).collect()
+}
+
+/// The exporter's metrics that are not among ours. Figures of the exporter itself and of its own questions do not count; ours
+/// may say more of an instance.
+fn missing(theirs: &str, ours: &str) -> Vec<String> {
+    let of_itself = ["redis_exporter_", "redis_target_scrape", "redis_last_key_groups_scrape", "redis_instance_info"];
+    let all = shapes(theirs).difference(&shapes(ours)).cloned().collect::<Vec<_>>();
+    all.into_iter().filter(|name| !of_itself.iter().any(|own| name.starts_with(own))).collect()
+}
+
 #[test]
 fn all_that_the_exporter_shows_is_there() {
     if !has("prometheus-redis-exporter") {
@@ -202,26 +235,49 @@ fn all_that_the_exporter_shows_is_there() {
     }
     let (server, port) = server();
     work(&server);
-    let exporter_port = free_port().expect("a free port");
-    let mut exporter = Command::new("prometheus-redis-exporter");
-    exporter.args(["-redis.addr", &format!("redis://127.0.0.1:{}", server.port())]);
-    exporter.args(["-web.listen-address", &format!("127.0.0.1:{exporter_port}")]);
-    let running = Running(exporter.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the exporter"));
-    let theirs = until_it_answers(exporter_port, "/metrics");
-    drop(running);
+    let theirs = exported(&server);
     let (_, ours) = get(port, "/metrics");
-    // Figures of the exporter itself and of its own questions.
-    let of_itself = ["redis_exporter_", "redis_target_scrape", "redis_last_key_groups_scrape"];
-    let missing: Vec<String> = names(&theirs)
-        .difference(&names(&ours))
-        .filter(|name| !of_itself.iter().any(|own| name.starts_with(own)))
-        .cloned()
-        .collect();
-    assert_eq!(missing, [""; 0]);
+    assert_eq!(missing(&theirs, &ours), [""; 0]);
+    let gone: Vec<_> =
+        names(&theirs).difference(&names(&ours)).filter(|name| name.contains("instance")).cloned().collect();
+    assert_eq!(gone, [""; 0]);
     assert!(theirs.contains("redis_exporter_last_scrape_error{err=\"\"} 0"), "{theirs}");
     for metric in ["redis_db_keys{db=\"db0\"}", "redis_commands_total{cmd=\"set\"}", "redis_keyspace_hits_total"] {
         assert_eq!(value(&theirs, metric), value(&ours, metric), "{metric}");
     }
+    let quantiles = |text: &str| text.matches("{cmd=\"set\",quantile=\"99.9\"}").count();
+    assert_eq!((quantiles(&theirs), quantiles(&ours)), (1, 1));
+}
+
+#[test]
+fn both_ends_of_replication_are_shown_as_the_exporter_shows_them() {
+    if !has("prometheus-redis-exporter") {
+        return;
+    }
+    let (primary, port) = server();
+    let (replica, port_of_replica) = server();
+    let mut client = replica.client();
+    assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port())).text(), "OK");
+    let end = Instant::now() + Duration::from_secs(60);
+    while !client.cmd("INFO replication").text().contains("master_link_status:up") {
+        assert!(Instant::now() < end, "the link does not come up");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut writer = primary.client();
+    writer.call(&[b"SET".as_slice(), b"key", &[b'x'; 100_000]]).expect("a reply");
+    assert_eq!(writer.cmd("WAIT 1 60000").integer(), Some(1));
+    for (server, port) in [(&primary, port), (&replica, port_of_replica)] {
+        let (theirs, ours) = (exported(server), get(port, "/metrics").1);
+        assert!(theirs.contains("redis_connected_slave_lag_seconds{") || theirs.contains("redis_master_link_up{"));
+        assert_eq!(missing(&theirs, &ours), [""; 0]);
+    }
+    let counted = |port: u16, metric: &str| value(&get(port, "/metrics").1, metric);
+    let (sent, received) = (
+        counted(port, "redis_net_repl_output_bytes_total"),
+        counted(port_of_replica, "redis_net_repl_input_bytes_total"),
+    );
+    assert!(sent >= 100_000.0 && received >= 100_000.0, "{sent} {received}");
+    assert!(counted(port, "redis_net_output_bytes_total") < 100_000.0, "they are counted by themselves");
 }
 
 /// Seconds that a real Prometheus scrapes; the long form takes a minute.

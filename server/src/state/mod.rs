@@ -61,7 +61,7 @@ use crate::net::tls::Contexts;
 use crate::system::memory::system_memory_bytes;
 use handshakes::Handshakes;
 use mail::Message;
-use rates::Rates;
+use rates::{Rates, Totals};
 use varve_base::counter::Counter;
 
 /// See the module's picture.
@@ -437,11 +437,13 @@ impl ServerState {
 
     /// Takes a sample of the rates; worker 0 calls it each 100 ms.
     pub(crate) fn sample_rates(&self) {
-        let totals = [
-            self.total(|stats| &stats.commands),
-            self.total(|stats| &stats.input_bytes),
-            self.total(|stats| &stats.output_bytes),
-        ];
+        let totals = Totals {
+            commands: self.total(|stats| &stats.commands),
+            input_bytes: self.total(|stats| &stats.input_bytes),
+            output_bytes: self.total(|stats| &stats.output_bytes),
+            replica_input_bytes: self.replication().replica().received_bytes(),
+            replica_output_bytes: self.total(|stats| &stats.replica_output_bytes),
+        };
         self.rates.lock().sample(totals);
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Rates {
     commands: Rate,
     input: Rate,
     output: Rate,
+    replica_input: Rate,
+    replica_output: Rate,
 }
 
 /// Rates a second over the last 1.6 s.
@@ -40,22 +42,44 @@ pub(crate) struct RatesNow {
     pub(crate) commands: u64,
     pub(crate) input_bytes: u64,
     pub(crate) output_bytes: u64,
+    /// Bytes received from a primary.
+    pub(crate) replica_input_bytes: u64,
+    /// Bytes sent to replicas.
+    pub(crate) replica_output_bytes: u64,
+}
+
+/// The counts since the start that rates are made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    pub(super) commands: u64,
+    pub(super) input_bytes: u64,
+    pub(super) output_bytes: u64,
+    pub(super) replica_input_bytes: u64,
+    pub(super) replica_output_bytes: u64,
 }
 
 impl Rates {
-    /// Takes a sample: the totals of commands, bytes read and bytes written, in this order.
-    pub(super) fn sample(&mut self, [commands, input, output]: [u64; 3]) {
+    /// Takes a sample.
+    pub(super) fn sample(&mut self, totals: Totals) {
         let now = Instant::now();
         let passed_us = self.at.map_or(0, |at| now.duration_since(at).as_micros() as u64).max(1);
         self.at = Some(now);
-        self.commands.sample(commands, passed_us);
-        self.input.sample(input, passed_us);
-        self.output.sample(output, passed_us);
+        self.commands.sample(totals.commands, passed_us);
+        self.input.sample(totals.input_bytes, passed_us);
+        self.output.sample(totals.output_bytes, passed_us);
+        self.replica_input.sample(totals.replica_input_bytes, passed_us);
+        self.replica_output.sample(totals.replica_output_bytes, passed_us);
     }
 
     /// The means of the last samples.
     pub(super) fn now(&self) -> RatesNow {
-        RatesNow { commands: self.commands.mean(), input_bytes: self.input.mean(), output_bytes: self.output.mean() }
+        RatesNow {
+            commands: self.commands.mean(),
+            input_bytes: self.input.mean(),
+            output_bytes: self.output.mean(),
+            replica_input_bytes: self.replica_input.mean(),
+            replica_output_bytes: self.replica_output.mean(),
+        }
     }
 }
 

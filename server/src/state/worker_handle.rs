@@ -24,8 +24,10 @@ pub(crate) struct WorkerStats {
     pub(crate) blocked_with_timeout: Counter,
     /// Bytes read from sockets.
     pub(crate) input_bytes: Counter,
-    /// Bytes written to sockets.
+    /// Bytes written to sockets but those of replicas.
     pub(crate) output_bytes: Counter,
+    /// Bytes written to replicas' sockets: the data set and the stream.
+    pub(crate) replica_output_bytes: Counter,
     /// Commands executed.
     pub(crate) commands: Counter,
     /// Reads and writes done for clients.

@@ -302,9 +302,11 @@ impl Core {
             return Ok(());
         }
         let done = conn.write(replies).map_err(Broken)?;
+        let is_replica = conn.following().is_some();
         let stats = self.stats();
         stats.writes.add(done.writes);
-        stats.output_bytes.add(done.bytes as u64);
+        let sent = if is_replica { &stats.replica_output_bytes } else { &stats.output_bytes };
+        sent.add(done.bytes as u64);
         Ok(())
     }
 

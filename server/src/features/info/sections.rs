@@ -10,7 +10,7 @@ use super::facts::Facts;
 use super::{Lines, human};
 use crate::features::acl::state::log::Reason;
 use crate::features::replication::state::replica::{Address, LinkFacts, LinkStage};
-use crate::features::replication::state::replicas::Stage;
+use crate::features::replication::state::replicas::{ReplicaNow, Stage};
 use crate::system::version;
 
 pub(super) fn server(facts: &Facts, out: &mut Lines) {
@@ -201,11 +201,13 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     out.put("instantaneous_ops_per_sec", stats.commands_per_s);
     out.put("total_net_input_bytes", stats.input_bytes);
     out.put("total_net_output_bytes", stats.output_bytes);
-    out.zeros(&["total_net_repl_input_bytes", "total_net_repl_output_bytes"]);
-    out.put("instantaneous_input_kbps", format!("{:.2}", stats.input_bytes_per_s as f64 / 1024.0));
-    out.put("instantaneous_output_kbps", format!("{:.2}", stats.output_bytes_per_s as f64 / 1024.0));
-    out.put("instantaneous_input_repl_kbps", "0.00");
-    out.put("instantaneous_output_repl_kbps", "0.00");
+    out.put("total_net_repl_input_bytes", stats.replica_input_bytes);
+    out.put("total_net_repl_output_bytes", stats.replica_output_bytes);
+    let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
+    out.put("instantaneous_input_kbps", kilobytes(stats.input_bytes_per_s));
+    out.put("instantaneous_output_kbps", kilobytes(stats.output_bytes_per_s));
+    out.put("instantaneous_input_repl_kbps", kilobytes(stats.replica_input_bytes_per_s));
+    out.put("instantaneous_output_repl_kbps", kilobytes(stats.replica_output_bytes_per_s));
     out.put("rejected_connections", stats.rejected_connections);
     out.put("sync_full", facts.replication.full);
     out.put("sync_partial_ok", facts.replication.partial);
@@ -261,10 +263,19 @@ fn expiry(facts: &Facts, out: &mut Lines) {
     out.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
 }
 
+/// Whole seconds since then; -1 for never.
+pub(super) fn seconds_since(then: Option<Instant>) -> i64 {
+    then.map_or(-1, |then| then.elapsed().as_secs() as i64)
+}
+
+/// Whole seconds since a replica that is online has said that it is there; 0 before.
+pub(super) fn lag_s(replica: &ReplicaNow, now_ms: i64) -> i64 {
+    if matches!(replica.stage, Stage::Online) { (now_ms - replica.acked_ms).max(0) / 1000 } else { 0 }
+}
+
 /// The link of a replica to its primary.
 fn following(facts: &Facts, primary: &Address, link: &LinkFacts, out: &mut Lines) {
     let (is_up, syncs) = (link.stage == LinkStage::Up, link.stage == LinkStage::Sync);
-    let seconds_since = |then: Option<Instant>| then.map_or(-1, |then| then.elapsed().as_secs() as i64);
     out.put("role", "slave");
     out.put("master_host", &primary.host);
     out.put("master_port", primary.port);
@@ -304,8 +315,7 @@ pub(super) fn replication(facts: &Facts, out: &mut Lines) {
     for (nth, replica) in replication.replicas.iter().enumerate() {
         let (address, port, offset) = (&replica.address, replica.port, replica.acked);
         let state = replica.stage.name();
-        let is_online = matches!(replica.stage, Stage::Online);
-        let lag_s = if is_online { (replication.now_ms - replica.acked_ms).max(0) / 1000 } else { 0 };
+        let lag_s = lag_s(replica, replication.now_ms);
         out.put(&format!("slave{nth}"), format!("ip={address},port={port},state={state},offset={offset},lag={lag_s}"));
     }
     out.put("master_failover_state", replication.handing.name());

@@ -47,7 +47,7 @@ impl Viewer {
     /// Sees neither: a user who is not known.
     const NOBODY: Viewer = Viewer { sees_names: false, sees_clients: false };
 
-    /// What this user may see elsewhere, which is what the page shows.
+    /// The page shows a user as much as that user may see elsewhere.
     fn of(user: &User, state: &ServerState) -> Viewer {
         let sees_names = sees_names(user, state) && !state.store().hides_names();
         Viewer { sees_names, sees_clients: may_run(user, b"client|list", state) }

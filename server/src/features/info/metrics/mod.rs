@@ -18,6 +18,7 @@ mod access;
 mod http;
 mod names;
 mod page;
+mod replication;
 mod text;
 
 #[cfg(test)]

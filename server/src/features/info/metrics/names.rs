@@ -163,9 +163,6 @@ pub(super) const NAMES: &[(&str, &str, Kind)] = &[
     ("repl_backlog_first_byte_offset", "repl_backlog_first_byte_offset", Gauge),
     ("repl_backlog_histlen", "repl_backlog_history_bytes", Gauge),
     ("repl_spool_bytes", "replication_spool_bytes", Gauge),
-    ("master_last_io_seconds_ago", "master_last_io_seconds_ago", Gauge),
-    ("master_sync_in_progress", "master_sync_in_progress", Gauge),
-    ("slave_repl_offset", "slave_repl_offset", Gauge),
     ("slave_priority", "slave_priority", Gauge),
     ("slave_read_only", "slave_read_only", Gauge),
     // CPU

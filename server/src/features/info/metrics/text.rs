@@ -18,6 +18,7 @@ use varve_exec::stats::CommandLog;
 use super::super::facts::{CommandFacts, Facts};
 use super::super::{facts, render};
 use super::names::{Kind, NAMES};
+use super::replication::replication;
 use crate::state::ServerState;
 
 /// The type of the text, as HTTP names it.
@@ -32,6 +33,7 @@ pub(super) fn all(state: &ServerState) -> String {
     let mut text = Text(String::with_capacity(32 << 10));
     fields(&facts, &mut text);
     instance(state, &facts, &mut text);
+    replication(&facts, &mut text);
     slow_log(state, &mut text);
     databases(&facts, &mut text);
     commands(&facts, &mut text);
@@ -41,14 +43,14 @@ pub(super) fn all(state: &ServerState) -> String {
 }
 
 /// The text as it grows.
-struct Text(String);
+pub(super) struct Text(String);
 
 impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
+    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    pub(super) fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         self.0.push_str(name);
         for (at, (label, content)) in labels.iter().enumerate() {
             self.0.push(if at == 0 { '{' } else { ',' });

@@ -334,10 +334,7 @@ impl Thread {
 
     /// Bytes have come from the primary.
     fn note_heard(&self, bytes: usize) {
-        self.state.replication().replica().report(|facts| {
-            facts.heard = Some(Instant::now());
-            facts.received_bytes += bytes as u64;
-        });
+        self.state.replication().replica().note_received(bytes);
     }
 
     /// Looks whether the link is still wanted.

@@ -19,6 +19,7 @@ use std::time::Instant;
 
 use mio::Waker;
 use parking_lot::Mutex;
+use varve_base::counter::Counter;
 use varve_exec::apply::{Applier, LaneSet};
 use varve_exec::checks::ReplicaRules;
 use varve_exec::journal::Journal;
@@ -72,8 +73,6 @@ pub(crate) struct LinkFacts {
     pub(crate) down_since: Option<Instant>,
     /// Bytes of the primary's data: of all of it (0 if that is not known), and those that have come.
     pub(crate) sync_bytes: (u64, u64),
-    /// Bytes of the stream and of data that have come from primaries since the start.
-    pub(crate) received_bytes: u64,
 }
 
 /// Whole commands of the stream on their way through the workers.
@@ -108,6 +107,8 @@ pub(crate) struct Replica {
     finishes: AtomicBool,
     wanted: Mutex<Wanted>,
     facts: Mutex<LinkFacts>,
+    /// Bytes of the stream and of data sets that have come from primaries since the start: the link's thread counts.
+    received_bytes: Counter,
     /// Commands on their way to the workers that run them.
     pub(crate) applier: Applier,
     pieces: Mutex<VecDeque<ReceivedPiece>>,
@@ -150,6 +151,7 @@ impl Replica {
             finishes: AtomicBool::new(false),
             wanted: Mutex::default(),
             facts: Mutex::default(),
+            received_bytes: Counter::default(),
             applier: Applier::new(workers),
             pieces: Mutex::default(),
             stream_db: AtomicU32::new(0),
@@ -277,6 +279,17 @@ impl Replica {
     /// Wakes the link's thread, if there is one.
     pub(crate) fn wake(&self) {
         self.wanted.lock().wake();
+    }
+
+    /// Bytes of the stream and of data sets that have come from primaries since the start.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received_bytes.get()
+    }
+
+    /// Bytes have come from the primary.
+    pub(crate) fn note_received(&self, bytes: usize) {
+        self.received_bytes.add(bytes as u64);
+        self.report(|facts| facts.heard = Some(Instant::now()));
     }
 
     /// The figures of the link as they are now.

@@ -6,7 +6,6 @@
 //!                                  from `since` on stand before, in this file and in those before it
 //!   #REPL:-                        what follows is in no stream
 //!   #SAID:REPLCONF GETACK *        here the stream has this request, which says something and changes nothing
-//!   #FILL:61                       here the stream has a request of this number of bytes, a message that is not kept
 //!   #OWN:23                        the commands in this number of bytes behind the line are the file's own, and in no stream
 //! ```
 //! So the bytes of a replication stream are found again in a file (`sieve.rs`). redis-server reads lines of up to
@@ -32,8 +31,6 @@ pub enum Note {
     NoStream,
     /// The words of a request that stands in the stream alone. None has a blank or an end of a line.
     Said(Vec<Vec<u8>>),
-    /// The bytes of a request that stands in the stream alone, and is not kept: their number.
-    Filled(u64),
     /// The next bytes stand in the file alone: their number.
     Own(u64),
 }
@@ -75,7 +72,6 @@ impl StreamTrack {
                 put_request(&mut request, words.iter().map(Vec::as_slice));
                 self.count(request.len() as u64);
             }
-            Some(Note::Filled(bytes)) => self.count(bytes),
             Some(Note::Own(bytes)) => self.own_bytes = bytes,
             Some(Note::Time(_)) | None => {}
         }
@@ -109,9 +105,6 @@ impl Note {
         if let Some(text) = line.strip_prefix(b"OWN:") {
             return number(text).map(Note::Own);
         }
-        if let Some(text) = line.strip_prefix(b"FILL:") {
-            return number(text).map(Note::Filled);
-        }
         if let Some(text) = line.strip_prefix(b"SAID:") {
             return Some(Note::Said(text.split(|byte| *byte == b' ').map(<[u8]>::to_vec).collect()));
         }
@@ -136,7 +129,6 @@ impl Note {
             }
             Note::NoStream => b"#REPL:-".to_vec(),
             Note::Said(words) => [b"#SAID:", &words.join(&b' ')[..]].concat(),
-            Note::Filled(bytes) => format!("#FILL:{bytes}").into_bytes(),
             Note::Own(bytes) => format!("#OWN:{bytes}").into_bytes(),
         };
         line.extend_from_slice(b"\r\n");
@@ -160,9 +152,7 @@ mod tests {
     fn issue_17_what_is_written_is_read() {
         let place = StreamPlace { id: "a".repeat(ID_DIGITS), offset: u64::MAX >> 1, since: u64::MAX >> 1, db: 15 };
         let words = vec![b"REPLCONF".to_vec(), b"GETACK".to_vec(), b"*".to_vec()];
-        for note in
-            [Note::Time(-1), Note::Stream(place), Note::NoStream, Note::Said(words), Note::Filled(61), Note::Own(23)]
-        {
+        for note in [Note::Time(-1), Note::Stream(place), Note::NoStream, Note::Said(words), Note::Own(23)] {
             let line = note.line();
             assert!(line.ends_with(b"\r\n") && line.len() <= NOTE_BYTES_MAX);
             assert_eq!(Note::parse(&line), Some(note));
@@ -176,11 +166,10 @@ mod tests {
         track.read_commands(100);
         track.read_note(&Note::Stream(place(50)).line());
         track.read_note(b"#SAID:PING");
-        track.read_note(b"#FILL:61");
         track.read_note(b"#OWN:23");
         track.read_commands(24);
         track.note_db(7);
-        assert_eq!(track.place(), Some(StreamPlace { db: 7, ..place(50 + 14 + 61 + 1) }));
+        assert_eq!(track.place(), Some(StreamPlace { db: 7, ..place(50 + 14 + 1) }));
         let mut track = StreamTrack { place: Some(place(9)), own_bytes: 0 };
         track.read_note(b"#REPL:-");
         track.read_commands(1);
@@ -198,7 +187,6 @@ mod tests {
             format!("#REPL:{id} 5 5 5 5"),
             format!("#REPL:{} 5 5 0", "g".repeat(ID_DIGITS)),
             "#OWN:-1".to_owned(),
-            "#FILL:x".to_owned(),
             "#TS:x".to_owned(),
         ];
         for line in lines {

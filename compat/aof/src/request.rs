@@ -32,27 +32,6 @@ pub fn put_head(out: &mut Vec<u8>, kind: u8, length: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// A request of exactly this number of bytes that changes nothing; None if there is none.
-///
-/// It is a PING with a word, or a TOUCH where the digits of that word's length leave a gap between two PINGs.
-pub(crate) fn filler(bytes: u64) -> Option<Vec<u8>> {
-    let bytes = usize::try_from(bytes).ok()?;
-    for name in [b"PING".as_slice(), b"TOUCH"] {
-        let mut around = Vec::new();
-        put_request(&mut around, [name, b""].into_iter());
-        // The length of an empty word has one digit.
-        for more_digits in 0..u64::MAX.ilog10() as usize {
-            let Some(length) = bytes.checked_sub(around.len() + more_digits) else { break };
-            if length.checked_ilog10().unwrap_or(0) as usize == more_digits {
-                let mut request = Vec::with_capacity(bytes);
-                put_request(&mut request, [name, &vec![b'.'; length]].into_iter());
-                return Some(request);
-            }
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,15 +41,6 @@ mod tests {
         let mut out = Vec::new();
         put_request(&mut out, [b"SET".as_slice(), b"k", b""].into_iter());
         assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n");
-        let mut out = Vec::new();
-        put_request(&mut out, [b"PUBLISH".as_slice(), b"", b""].into_iter());
-        let shortest = out.len() as u64;
-        for bytes in (shortest..3000).chain(99_990..100_100) {
-            let request = filler(bytes).expect("as long as a message is");
-            assert_eq!(request.len() as u64, bytes);
-            assert!(request.starts_with(b"*2\r\n$4\r\nPING\r\n$") || request.starts_with(b"*2\r\n$5\r\nTOUCH\r\n$"));
-        }
-        assert_eq!(filler(19), None);
         let mut out = Vec::new();
         select(3, &mut out);
         assert_eq!(out, b"*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n");

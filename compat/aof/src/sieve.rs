@@ -1,18 +1,17 @@
 //! The bytes of a replication stream, out of the files in which they stand.
 //!
 //! ```text
-//!   file     #REPL:aaaa 100 0 0   *3 $3 SET ..   #TS:1650000000   *2 $3 DEL ..   #SAID:PING   #FILL:24   #OWN:23   *2 $6 SELECT ..
-//!   stream                        *3 $3 SET ..                    *2 $3 DEL ..   *1 $4 PING   *2 $4 PING $4 ....
+//!   file     #REPL:aaaa 100 0 0   *3 $3 SET ..   #TS:1650000000   *2 $3 DEL ..   #SAID:PING    #OWN:23   *2 $6 SELECT ..
+//!   stream                        *3 $3 SET ..                    *2 $3 DEL ..   *1 $4 PING
 //!   offset                    100
 //! ```
-//! A message that files do not keep gives way to a request of its length that changes nothing: offsets are those of the stream.
 //! Bytes come in parts of any size, from one file behind the other, and leave as they came: a long argument is in memory in no
 //! more than the part that is read. Not here: files, and what the commands do.
 
 use varve_base::number::parse_i64;
 
 use super::note::{Note, StreamPlace};
-use super::request::{filler, put_request};
+use super::request::put_request;
 
 /// Bytes of a line at most: a longer one is neither a note nor a number.
 const LINE_BYTES_MAX: usize = 1024;
@@ -124,10 +123,6 @@ impl Sieve {
                 put_request(&mut request, words.iter().map(Vec::as_slice));
                 self.keep(&request, out);
             }
-            Some(Note::Filled(bytes)) => {
-                let request = filler(bytes).ok_or(SieveFault::Damaged)?;
-                self.keep(&request, out);
-            }
             Some(Note::Own(bytes)) => self.own_bytes = bytes,
             Some(Note::Time(_) | Note::NoStream) | None => {}
         }
@@ -164,11 +159,8 @@ mod tests {
         const SET: &str = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8\r\n#SAID:\r\n\r\n";
         let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
         let note = "#TS:1650000000\r\n# more\r\n";
-        let file = format!(
-            "#OWN:23\r\n{select}{SET}{}{SET}{note}#SAID:PING\r\n#FILL:24\r\n#OWN:23\r\n{select}{SET}",
-            place(7)
-        );
-        let stream = format!("{SET}*1\r\n$4\r\nPING\r\n*2\r\n$4\r\nPING\r\n$4\r\n....\r\n{SET}");
+        let file = format!("#OWN:23\r\n{select}{SET}{}{SET}{note}#SAID:PING\r\n#OWN:23\r\n{select}{SET}", place(7));
+        let stream = format!("{SET}*1\r\n$4\r\nPING\r\n{SET}");
         for part in 1..=file.len() {
             assert_eq!(sift(&file, part), (Ok(()), stream.clone(), Some(7 + stream.len() as u64)), "parts of {part}");
         }
@@ -182,7 +174,6 @@ mod tests {
         assert_eq!(sift(&next(25), 9).0, Ok(()));
         assert_eq!(sift(&next(26), 9), (Err(SieveFault::Gap), DEL.to_owned(), Some(25)));
         assert_eq!(sift(&format!("{}{DEL}#REPL:-\r\n", place(5)), 9).0, Err(SieveFault::Gap));
-        assert_eq!(sift(&format!("{}#FILL:3\r\n", place(5)), 9).0, Err(SieveFault::Damaged), "no request is so short");
         for bad in ["x\r\n", "*1\r\n*1\r\n", "*x\r\n", "*1\r\n$-1\r\n", &"*".repeat(2000)] {
             assert_eq!(sift(bad, 100).0, Err(SieveFault::Damaged), "{bad}");
         }

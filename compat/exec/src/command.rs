@@ -73,12 +73,9 @@ pub struct SessionCtx<'c> {
 }
 
 impl SessionCtx<'_> {
-    /// Publishes a client's message to a channel, or to a shard channel; returns the number of subscriptions here that it goes to.
+    /// Publishes a message to a channel, or to a shard channel; returns the number of subscriptions that it goes to.
     pub fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64 {
-        self.events.as_mut().map_or(0, |events| {
-            events.hand_on(shard, channel, message);
-            events.publish(shard, channel, message)
-        })
+        self.events.as_mut().map_or(0, |events| events.publish(shard, channel, message))
     }
 }
 

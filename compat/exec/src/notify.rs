@@ -42,10 +42,6 @@ pub fn did_store(tx: &mut Tx<'_>, (class, event): (Class, &'static str), key: &K
 pub trait Events {
     /// Publishes a message to a channel, or to a shard channel; gives the number of subscriptions that it goes to.
     fn publish(&mut self, shard: bool, channel: &[u8], message: &[u8]) -> u64;
-
-    /// A client's message, which was published, is for the listeners of replicas as well; what a server tells of its own keys is
-    /// not. Where there are no replicas, nothing is done.
-    fn hand_on(&mut self, _shard: bool, _channel: &[u8], _message: &[u8]) {}
 }
 
 /// The mask's bit for events on the key's channel.

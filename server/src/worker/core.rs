@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use varve_exec::apply::Lane;
 use varve_exec::batch::Batch;
-use varve_exec::pause::Pause;
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandError, CommandTable, Served};
 use varve_protocol::Reply;
@@ -333,19 +332,7 @@ impl Core {
         if loads && persist::load::step(&self.state, &mut self.store, self.now.unix_ms) {
             return true;
         }
-        if applies && self.pause_holds_stream() {
-            return false;
-        }
         self.run_lane(applies)
-    }
-
-    /// True while CLIENT PAUSE holds the stream of the primary back like a client: unless the link has been given up, whose end
-    /// waits for what was received.
-    #[inline]
-    fn pause_holds_stream(&self) -> bool {
-        let pauses = self.state.pauses();
-        let is_paused = pauses.now(self.now.steady_ms) != Pause::None && !pauses.is_held();
-        is_paused && !self.state.replication().replica().is_finishing()
     }
 
     /// Runs commands of this worker's lane; false if none waits. Those of a primary's stream have the effects of clients'

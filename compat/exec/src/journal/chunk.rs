@@ -5,7 +5,7 @@
 //!                                      ^ pins: at this offset, the bytes of an extent
 //!
 //!   stream   positions count these bytes, and replicas get them
-//!   file     #TS:1790000000 and these bytes       of talk: #SAID:PING    of messages: #FILL:61
+//!   file     #TS:1790000000 and these bytes       of talk: #SAID:PING
 //! ```
 //! Talk is what a primary says to its replicas and does not do: it stands in the stream, and a file has a note in its place. A
 //! note is for readers of a file (the time, the database of a stream that goes on there): it stands in no stream. A mark is a note alone, of how far the stream is. Not here: what the
@@ -28,8 +28,6 @@ pub struct Chunk {
     counted: Option<Counted>,
     /// Its bytes stand in the stream alone.
     is_talk: bool,
-    /// That is messages of clients, behind which others may be put.
-    is_messages: bool,
     /// The bytes that stand in front of its own in a file.
     note: Vec<u8>,
     mark: Option<StreamMark>,
@@ -79,21 +77,6 @@ impl Chunk {
     /// Something that a primary says to its replicas.
     pub(super) fn talk(bytes: Vec<u8>, said: &Note, db: Option<u32>) -> Chunk {
         Chunk { is_talk: true, note: said.line(), ..Chunk::new(bytes, db) }
-    }
-
-    /// Room for messages of clients: requests that stand in the stream alone.
-    pub(super) fn messages(room: Vec<u8>, db: Option<u32>) -> Chunk {
-        Chunk { is_talk: true, is_messages: true, ..Chunk::new(room, db) }
-    }
-
-    /// Puts messages behind those that it has, if it is one for messages and has room for them; false if not.
-    pub(super) fn add_messages(&mut self, requests: &[u8], lengths: &[usize]) -> bool {
-        let fits = self.is_messages && self.bytes.capacity() - self.bytes.len() >= requests.len();
-        if fits {
-            self.bytes.extend_from_slice(requests);
-            lengths.iter().for_each(|bytes| self.note.extend(Note::Filled(*bytes as u64).line()));
-        }
-        fits
     }
 
     /// A note of where the stream is.

@@ -59,8 +59,6 @@ pub struct Journal {
     timestamps: AtomicBool,
     /// The second of the last such line.
     stamped_s: AtomicI64,
-    /// Messages of clients are handed on to replicas: what the tail says, for whoever has one.
-    takes_messages: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -87,8 +85,6 @@ struct Tail {
     poked: bool,
     /// Replicas are said nothing more.
     is_quiet: bool,
-    /// Messages of clients are handed on to replicas.
-    takes_messages: bool,
 }
 
 /// Which stream the bytes of a journal are.
@@ -146,7 +142,6 @@ impl Journal {
             pinned: Arc::default(),
             timestamps: AtomicBool::new(false),
             stamped_s: AtomicI64::new(0),
-            takes_messages: AtomicBool::new(false),
         })
     }
 
@@ -290,34 +285,6 @@ impl Journal {
         tail.end
     }
 
-    /// Takes messages of clients from now on, or no longer. The gate is held alone, or no clients are served.
-    pub fn take_messages(&self, on: bool) {
-        let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        tail.takes_messages = on;
-        self.takes_messages.store(on, Ordering::Relaxed);
-    }
-
-    /// True if messages of clients are to be handed on to replicas.
-    #[inline]
-    pub fn takes_messages(&self) -> bool {
-        self.takes_messages.load(Ordering::Relaxed)
-    }
-
-    /// Appends messages of clients, requests of these lengths that change nothing. Replicas are sent them; a file notes the
-    /// lengths alone. Nothing is done while messages are not taken.
-    pub fn hand_on_messages(&self, requests: Vec<u8>, lengths: &[usize]) {
-        debug_assert_eq!(requests.len(), lengths.iter().sum::<usize>(), "each request has its length");
-        let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        if tail.is_quiet || !tail.takes_messages {
-            return;
-        }
-        tail.hand_on_messages(requests, lengths);
-        self.end.store(tail.end, Ordering::Release);
-        self.wake(&mut tail);
-    }
-
     /// Has the next unit say its database, for a reader that begins at the position that is given. The gate is held alone.
     pub fn say_database_again(&self) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
@@ -399,27 +366,6 @@ impl Tail {
         let offset = (base + self.end as i64) as u64;
         let place = StreamPlace { id: id.clone(), offset, since: *since, db: self.stream.db().unwrap_or(0) };
         self.chunks.push(Chunk::mark(StreamMark::At(offset), &Note::Stream(place), self.stream.db()));
-    }
-
-    /// Puts messages at the end, in a chunk of messages: many of them share one.
-    fn hand_on_messages(&mut self, requests: Vec<u8>, lengths: &[usize]) {
-        let is_cut = self.cuts.last().is_some_and(|(at, _)| *at == self.end);
-        let bytes = requests.len() as u64;
-        let added = |chunk: &mut Chunk| !is_cut && chunk.add_messages(&requests, lengths);
-        if !self.chunks.last_mut().is_some_and(added) {
-            if self.end - self.marked_at >= MARK_EVERY_BYTES {
-                self.mark();
-            }
-            let room = match requests.len() <= COPY_BYTES_MAX {
-                true => self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES)),
-                false => Vec::with_capacity(requests.len()),
-            };
-            let mut chunk = Chunk::messages(room, self.stream.db());
-            let fits = chunk.add_messages(&requests, lengths);
-            debug_assert!(fits, "a new chunk has room");
-            self.chunks.push(chunk);
-        }
-        self.end += bytes;
     }
 
     fn copy(&mut self, bytes: &[u8]) {
@@ -590,19 +536,6 @@ mod tests {
         let long = vec![b'x'; 2 * COPY_BYTES_MAX];
         (0..70).for_each(|_| _ = set(&mut workers[0], 0, b"k", &long));
         journal.talk(&[b"REPLCONF", b"GETACK", b"*"]);
-        let message = |text: &[u8]| {
-            let mut request = Vec::new();
-            put_request(&mut request, [b"PUBLISH".as_slice(), b"c", text].into_iter());
-            request
-        };
-        let (short, other) = (message(b"1"), message(b"22"));
-        let lengths = [short.len(), other.len()];
-        journal.hand_on_messages(message(b"of nobody"), &[message(b"of nobody").len()]);
-        journal.take_messages(true);
-        journal.hand_on_messages([&short[..], &other].concat(), &lengths);
-        journal.hand_on_messages(short.clone(), &lengths[..1]);
-        journal.hand_on_messages(message(&long), &[message(&long).len()]);
-        let said = [&short[..], &other, &short, &message(&long)].concat();
         journal.cut(Cut::NewFile);
         set(&mut workers[0], 0, b"k", b"2");
         let mut files = Vec::new();
@@ -617,19 +550,10 @@ mod tests {
         }
         let StreamMark::At(last) = marks[3] else { panic!("{marks:?}") };
         assert_eq!((marks.len(), marks[0], last), (4, StreamMark::At(1000), 1000 + journal.end() - before - 27));
-        let at = stream.len() - 27 - said.len();
-        assert!(stream[at..].starts_with(&said), "messages come in their order");
-        let note =
-            format!("#SAID:REPLCONF GETACK *\r\n#FILL:{0}\r\n#FILL:{1}\r\n#FILL:{0}\r\n", short.len(), other.len());
-        assert!(files[0].windows(note.len()).any(|part| part == note.as_bytes()), "files have their lengths");
         assert!(files[1].starts_with(format!("#REPL:{id} {last} 1000 0\r\n").as_bytes()));
         let (mut sieve, mut out) = (varve_aof::Sieve::default(), Vec::new());
         files.iter().for_each(|file| sieve.push(file, &mut out).expect("no gap"));
-        let (begin, behind) = (before as usize, at + said.len());
-        assert!(
-            out[..at - begin] == stream[begin..at] && out[behind - begin..] == stream[behind..],
-            "all but messages"
-        );
+        assert!(out == stream[before as usize..], "all of the stream, and nothing else");
         assert_eq!(sieve.offset(), Some(1000 + journal.end() - before));
         journal.set_origin(None);
         let taken = journal.take(NOW, &mut Vec::new());

@@ -116,13 +116,11 @@ pub(crate) fn lose(state: &ServerState, id: String) {
     }
 }
 
-/// The effects of this server's own are kept while a file or replicas want them and no other server decides what changes, and
-/// messages of its clients while replicas want them. The gate is held alone.
+/// The effects of this server's own are kept while a file or replicas want them and no other server decides what changes. The
+/// gate is held alone.
 pub(crate) fn follow_keeping(state: &ServerState) {
     let wanted = state.persist().aof.is_on() || state.replication().is_kept();
-    let leads = !state.store().is_following();
-    state.store().keep_effects(wanted && leads);
-    state.persist().aof.journal().take_messages(state.replication().is_kept() && leads);
+    state.store().keep_effects(wanted && !state.store().is_following());
 }
 
 /// Keeps no effects for replicas any more, of which there are none. False, and nothing is done, if the gate is not to be had

@@ -22,7 +22,6 @@
 //!
 //! Not here: the commands (features/pubsub/mod.rs), sockets (worker/deliver.rs).
 
-mod handed_on;
 mod home;
 mod hub;
 mod inbox;

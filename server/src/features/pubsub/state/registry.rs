@@ -21,7 +21,6 @@ use varve_base::glob;
 use varve_exec::journal::Journal;
 use varve_exec::notify::Events;
 
-use super::handed_on::HandedOn;
 use super::inbox::{Entry, Inbox, Item, Message};
 use super::latch::Latch;
 use super::visit::Visits;
@@ -76,7 +75,6 @@ pub(crate) struct Registry {
     /// By author.
     owed: Box<[Owed]>,
     visits: Visits,
-    handed_on: HandedOn,
     /// Bytes of the large payloads that inboxes and outputs hold.
     payload_bytes: Arc<AtomicUsize>,
     hasher: RandomState,
@@ -100,10 +98,6 @@ impl Events for Sink {
         let kind = if shard { Kind::Shard } else { Kind::Channel };
         self.registry.publish(kind, channel, message, self.author)
     }
-
-    fn hand_on(&mut self, shard: bool, channel: &[u8], message: &[u8]) {
-        self.registry.handed_on.add(self.author, shard, channel, message);
-    }
 }
 
 /// Where a kind of names is kept.
@@ -123,7 +117,6 @@ impl Registry {
     pub(crate) fn new(inboxes: impl IntoIterator<Item = Inbox>, journal: Arc<Journal>) -> Registry {
         let inboxes: Box<[Inbox]> = inboxes.into_iter().collect();
         Registry {
-            handed_on: HandedOn::new(2 * inboxes.len(), Arc::clone(&journal)),
             visits: Visits::new(2 * inboxes.len(), journal),
             channels: Exact::new(),
             shard_channels: Exact::new(),
@@ -300,10 +293,9 @@ impl Registry {
     }
 
     /// The visit of this author, or its turn of the background, has ended: what it has pushed may leave when the journal is
-    /// synced up to `until`, and what it has published goes to replicas.
+    /// synced up to `until`.
     #[inline]
     pub(crate) fn end_visit(&self, author: usize, until: u64) {
-        self.handed_on.end_visit(author);
         let sleepers = self.visits.end(author, until);
         self.wake(&sleepers);
     }

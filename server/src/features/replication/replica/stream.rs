@@ -13,19 +13,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use varve_exec::apply::Router;
+use varve_exec::pause::Pause;
 
 use super::link::{End, Line};
 use super::{ID_DIGITS, Thread};
 use crate::features::persist::aof::stream as kept;
 use crate::features::replication::state::replica::{LinkStage, ReceivedPiece};
-use crate::state::ServerState;
 use crate::state::mail::Message;
+use crate::state::{Now, ServerState};
 use crate::system::{error_text, random};
 
 /// How often the primary is told how far this server is.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 /// How long the link waits at a time for a file that is behind.
 const FILE_LOOK: Duration = Duration::from_millis(20);
+/// Bytes that are read during a CLIENT PAUSE at most, so that an end of the link is seen.
+const PAUSED_BYTES: usize = 1 << 20;
 /// How long the end of a link waits for the lanes at a time.
 const FINISH_LOOK: Duration = Duration::from_millis(20);
 
@@ -86,12 +89,9 @@ fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> 
         if let Some(result) = replica.applier.finish_within(FINISH_LOOK) {
             break result;
         }
-        // CLIENT PAUSE holds what was received only as long as its primary is followed.
-        replica.set_finishing(state.is_stopping() || replica.goal_number() != thread.goal.number);
         // Whoever has asked for an instant may be gone.
         wake(state, replica.release_instant().iter());
     };
-    replica.set_finishing(false);
     replica.hand_on(state.persist().aof.journal());
     replica.set_applies(false);
     replica.set_stream_db(db);
@@ -110,6 +110,13 @@ fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> 
     Some(refusal)
 }
 
+/// True while CLIENT PAUSE holds a primary's stream back like a client. Commands that were routed before run to their end:
+/// a stop in the middle of them would keep saves and the server's end waiting for as long as the pause.
+fn is_paused(state: &ServerState) -> bool {
+    let pauses = state.pauses();
+    pauses.now(Now::read().steady_ms) != Pause::None && !pauses.is_held()
+}
+
 fn wake(state: &ServerState, lanes: impl Iterator<Item = usize>) {
     lanes.for_each(|lane| state.workers()[lane].send(Message::Load));
 }
@@ -119,7 +126,10 @@ impl Stream {
         let replica = state.replication().replica();
         self.acknowledge(thread, line)?;
         loop {
-            self.route(state, line)?;
+            let is_paused = is_paused(state);
+            if !is_paused {
+                self.route(state, line)?;
+            }
             if replica.applier.refusal().is_some() {
                 // Its reason is found at the end.
                 return Ok(());
@@ -135,6 +145,12 @@ impl Stream {
                 thread.wait(FILE_LOOK.min(until_ack))?;
                 continue;
             }
+            // The primary keeps what comes during a long pause, as well.
+            if is_paused && line.input.len() >= PAUSED_BYTES {
+                line.begin_listening();
+                thread.wait(FILE_LOOK.min(until_ack))?;
+                continue;
+            }
             let count = line.read_some()?;
             if count > 0 {
                 thread.note_heard(count);
@@ -143,7 +159,8 @@ impl Stream {
             if line.heard().elapsed() >= thread.timeout() {
                 return Err(End::Broken("MASTER timeout: no data nor PING received...".to_owned()));
             }
-            thread.wait(until_ack)?;
+            // Nobody wakes this thread when a pause ends.
+            thread.wait(if is_paused { FILE_LOOK.min(until_ack) } else { until_ack })?;
         }
     }
 

@@ -103,8 +103,6 @@ pub(crate) struct Replica {
     is_up: AtomicBool,
     /// Lanes apply commands of a stream.
     applies: AtomicBool,
-    /// The link has ended since another one is wanted, or none: what was received is applied at once.
-    finishes: AtomicBool,
     wanted: Mutex<Wanted>,
     facts: Mutex<LinkFacts>,
     /// Bytes of the stream and of data sets that have come from primaries since the start: the link's thread counts.
@@ -148,7 +146,6 @@ impl Replica {
             role: AtomicU8::new(Role::Primary as u8),
             is_up: AtomicBool::new(false),
             applies: AtomicBool::new(false),
-            finishes: AtomicBool::new(false),
             wanted: Mutex::default(),
             facts: Mutex::default(),
             received_bytes: Counter::default(),
@@ -321,17 +318,6 @@ impl Replica {
     /// A stream is applied from now on, or no longer.
     pub(crate) fn set_applies(&self, on: bool) {
         self.applies.store(on, Ordering::Relaxed);
-    }
-
-    /// True while the end of a link that is not wanted any more waits for what it has brought.
-    #[inline]
-    pub(crate) fn is_finishing(&self) -> bool {
-        self.finishes.load(Ordering::Relaxed)
-    }
-
-    /// Begins or ends such a wait.
-    pub(crate) fn set_finishing(&self, on: bool) {
-        self.finishes.store(on, Ordering::Relaxed);
     }
 
     /// Whole commands were received: `route` gives them to the lanes. Whoever asks for an instant meanwhile waits: the commands

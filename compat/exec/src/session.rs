@@ -84,6 +84,8 @@ pub struct Session {
     no_evict: bool,
     /// The wait that the command that just ran has begun.
     blocked: Option<Blocked>,
+    /// Bytes of the wait, which its owner has then, from its begin to its end.
+    waiting_bytes: usize,
     /// The command that goes on in its next turns.
     ongoing: Option<Box<OngoingCommand>>,
     /// A command that began anew too often runs.
@@ -154,6 +156,7 @@ impl Session {
             rdb_version: None,
             no_evict: false,
             blocked: None,
+            waiting_bytes: 0,
             ongoing: None,
             runs_whole: false,
             begins_anew: false,
@@ -538,6 +541,7 @@ impl Session {
 
     /// The wait of its last command ends: true if its reply is to be dropped.
     pub fn end_wait(&mut self) -> bool {
+        self.waiting_bytes = 0;
         if let Some(row) = self.last {
             self.end_caching(row);
         }
@@ -546,7 +550,13 @@ impl Session {
 
     /// The command that just ran waits for its keys.
     pub(crate) fn block(&mut self, blocked: Blocked) {
+        self.waiting_bytes = blocked.bytes();
         self.blocked = Some(blocked);
+    }
+
+    /// Bytes that its wait for keys takes, here and in their queues; 0 if it does not wait.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
     }
 
     /// True if the command that just ran waits.

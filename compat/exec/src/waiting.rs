@@ -113,6 +113,14 @@ impl Blocked {
         }
     }
 
+    /// Bytes that it takes, here and in the queues of its keys.
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.0 {
+            WaitsFor::Keys(waiter) => waiter.bytes() + size_of::<Task>() + task(waiter).args.heap_bytes(),
+            WaitsFor::Copies { .. } | WaitsFor::End { .. } => 0,
+        }
+    }
+
     fn row(&self) -> &'static Row {
         match &self.0 {
             WaitsFor::Keys(waiter) => task(waiter).row,

@@ -50,7 +50,7 @@ impl OwedEntry {
             OwedEntry::Waited { waiter, nth } => {
                 let key = &waiter.keys[*nth];
                 let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(looks);
-                shard.map(|mut shard| shard.remove_waiter(key, waiter)).is_some()
+                shard.map(|mut shard| shard.remove_waiter(*nth, waiter)).is_some()
             }
             OwedEntry::Frozen { key } => {
                 let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(looks);

@@ -13,9 +13,9 @@ use crate::state::types::Type;
 use crate::state::waiters::{Freeze, NextWaiter, Offer, Waiter, Waiters};
 
 impl Shard {
-    /// Puts a waiter at the end of a key's queue.
-    pub(crate) fn add_waiter(&mut self, key: &[u8], waiter: &Arc<Waiter>) {
-        self.waiters.get_or_insert_default().add(key, waiter);
+    /// Puts a waiter into the queue of its key of this number.
+    pub(crate) fn add_waiter(&mut self, nth: usize, waiter: &Arc<Waiter>) {
+        self.waiters.get_or_insert_default().add(nth, waiter);
     }
 
     /// True if this key has in a logical database what somebody waits for.
@@ -63,10 +63,10 @@ impl Shard {
         }
     }
 
-    /// Removes a waiter's entry for a key, if it is there.
-    pub(crate) fn remove_waiter(&mut self, key: &[u8], waiter: &Waiter) {
+    /// Removes a waiter's entry for its key of this number, if it is there.
+    pub(crate) fn remove_waiter(&mut self, nth: usize, waiter: &Waiter) {
         if let Some(waiters) = &mut self.waiters {
-            waiters.remove(key, waiter);
+            waiters.remove(nth, waiter);
         }
         self.drop_waiters();
     }

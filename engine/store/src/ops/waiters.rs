@@ -38,9 +38,9 @@ impl Tx<'_> {
     pub fn wait(&mut self, waiter: &Arc<Waiter>) {
         debug_assert_eq!(waiter.who.db, self.db(), "a client waits in the database that it has selected");
         waiter.draw_ticket(self.store.next_ticket());
-        for key in &waiter.keys {
+        for (nth, key) in waiter.keys.iter().enumerate() {
             let at = self.held.position(self.store.shard_of(self.key(key).hash));
-            self.held.at_mut(at).add_waiter(key, waiter);
+            self.held.at_mut(at).add_waiter(nth, waiter);
         }
     }
 

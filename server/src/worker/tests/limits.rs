@@ -43,6 +43,37 @@ fn the_largest_clients_are_closed_on_whichever_worker_they_are() {
     wait_until("they are gone", || weight() == 0);
 }
 
+/// Clients that wait for many keys, or for one with a long name, took memory that no limit counted.
+#[test]
+fn a_client_that_waits_weighs_what_its_wait_takes() {
+    let server = Server::start(2, "");
+    let mut control = server.connect();
+    control.ask(&["CLIENT", "NO-EVICT", "ON"], "+OK\r\n");
+    let state = server.state();
+    let weight = || state.workers().iter().map(|worker| worker.weights().total()).sum::<u64>();
+    let names: Vec<String> = (0..10_000).map(|nth| format!("{nth:0100}")).collect();
+    let mut words = vec!["BLPOP"];
+    words.extend(names.iter().map(String::as_str).chain(["0"]));
+    let request = request(&words);
+    let mut waits = server.connect();
+    waits.send(&request);
+    let blocked = || state.total(|stats| &stats.blocked) == 1;
+    wait_until("it waits", blocked);
+    // Each name is in the request that is kept, in the list of its keys, and in their shards.
+    wait_until("it is weighed", || weight() > 3 * 10_000 * 100);
+    let used = control.bulk(&["INFO", "memory"]);
+    let field = |name: &str| used.lines().find_map(|line| line.strip_prefix(name)?.parse::<u64>().ok()).unwrap_or(0);
+    assert!(field("mem_clients_normal:") > 3_000_000, "{used}");
+    control.ask(&["RPUSH", names[7].as_str(), "x"], ":1\r\n");
+    wait_until("it is served", || !blocked());
+    wait_until("nothing of it is left", || weight() < 1_000_000);
+    // One that takes more than all may have is closed.
+    control.ask(&["CONFIG", "SET", "maxmemory-clients", "2mb"], "+OK\r\n");
+    waits.send(&request);
+    wait_until("it is closed", || waits.is_closed());
+    wait_until("it waits no longer", || state.total(|stats| &stats.blocked) == 0);
+}
+
 /// Without a limit of the settings the machine is one: each client that does not read may be small, and all together are not.
 #[test]
 fn clients_that_do_not_read_share_what_the_machine_has() {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use varve_testkit::{Client, Launch, RespValue, Server, figure, seed, until};
 use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
-use varve_tests::replicas::Folder;
+use varve_tests::replicas::{Folder, assert_equal, follow};
 
 /// Steps of a random load.
 const STEPS: usize = 20_000;
@@ -35,11 +35,6 @@ fn peer() -> Server {
     launch.start().expect("redis-server 7.0.15")
 }
 
-fn follow(replica: &Server, primary: &Server) {
-    let reply = replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    assert_eq!(reply.text(), "OK");
-}
-
 /// The text of a field of INFO.
 fn field(client: &mut Client, name: &str) -> String {
     let info = client.cmd("INFO everything").text();
@@ -53,17 +48,6 @@ fn compare_offsets(primary: &Server, replica: &Server) {
     let (mut ours, mut theirs) = (primary.client(), replica.client());
     let offset = figure(&mut ours, "master_repl_offset");
     until("the replica has been there", || figure(&mut theirs, "slave_repl_offset") >= offset);
-}
-
-/// Waits until the replica has all that the primary has written, and compares them.
-fn compare(primary: &Server, replica: &Server) {
-    let (mut ours, mut theirs) = (primary.client(), replica.client());
-    until("the link is up", || field(&mut theirs, "master_link_status") == "up");
-    until("the replica has all", || {
-        figure(&mut ours, "master_repl_offset") == figure(&mut theirs, "slave_repl_offset")
-    });
-    let [ours, theirs] = [&mut ours, &mut theirs].map(|client| client.cmd("DEBUG DIGEST").text());
-    assert_eq!(ours, theirs, "the replica has other data:\n{}", replica.log());
 }
 
 /// Runs random commands until it is to stop, or all steps are done.
@@ -115,8 +99,8 @@ fn issue_17_a_replica_has_the_same_data() {
         follow(&late, &primary);
         until("a second one is", || field(&mut primary.client(), "slave1").contains("state=online"));
     });
-    compare(&primary, &replica);
-    compare(&primary, &late);
+    assert_equal(&replica, &primary);
+    assert_equal(&late, &primary);
     let mut client = primary.client();
     assert_eq!(figure(&mut client, "connected_slaves"), 2);
     let role = client.cmd("ROLE");
@@ -129,20 +113,20 @@ fn issue_17_a_replica_has_the_same_data() {
         set(&mut client, &format!("large:{n}"), &long);
         client.cmd(&format!("APPEND large:{n} x"));
     }
-    compare(&primary, &replica);
-    compare(&primary, &late);
+    assert_equal(&replica, &primary);
+    assert_equal(&late, &primary);
     // No file is kept: the stream's thread is not the file's.
     client.cmd("BGREWRITEAOF");
     until("the base is there", || field(&mut client, "aof_rewrite_in_progress") == "0");
     set(&mut client, "last", b"1");
-    compare(&primary, &late);
+    assert_equal(&late, &primary);
 }
 
 #[test]
 fn issue_17_a_cut_link_goes_on_where_it_was() {
     let (primary, replica) = (primary(&["repl-backlog-size 16mb"]), peer());
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     let mut client = primary.client();
     under_load(&primary, || {
         for _ in 0..3 {
@@ -153,7 +137,7 @@ fn issue_17_a_cut_link_goes_on_where_it_was() {
             until("it is online", || field(&mut client, "slave0").contains("state=online"));
         }
     });
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     // It asks for a part at first, of the history that it had as a primary.
     assert_eq!((figure(&mut client, "sync_full"), figure(&mut client, "sync_partial_err")), (1, 1));
     // A replica that was away for longer than the backlog reaches gets all data again.
@@ -163,7 +147,7 @@ fn issue_17_a_cut_link_goes_on_where_it_was() {
     until("the replica has left", || figure(&mut client, "connected_slaves") == 0);
     (0..100).for_each(|n| set(&mut client, &format!("away:{n}"), &vec![b'a'; 1000]));
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     assert_eq!((figure(&mut client, "sync_full"), figure(&mut client, "sync_partial_err")), (2, 2));
 }
 
@@ -172,7 +156,7 @@ fn issue_17_a_cut_link_goes_on_where_it_was() {
 fn issue_17_names_of_messages_cost_a_redis_server_no_entry() {
     let (primary, replica) = (primary(&[]), peer());
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     let mut client = primary.client();
     for line in [
         "XADD s IDMP p first * a 1",
@@ -200,7 +184,7 @@ fn issue_17_wait_counts_replicas_that_have_it() {
     client.cmd("CONFIG SET min-replicas-to-write 1");
     assert!(client.cmd("SET k 2").text().starts_with("NOREPLICAS"));
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     until("the replica counts", || client.cmd("SET k 3").text() == "OK");
     for n in 0..50 {
         set(&mut client, &format!("k{n}"), b"1");
@@ -218,7 +202,7 @@ fn issue_17_wait_counts_replicas_that_have_it() {
     until("writes are refused", || client.cmd("SET k 4").text().starts_with("NOREPLICAS"));
     replica.signal("CONT").expect("a signal");
     assert_eq!(waiting.read().expect("a reply").integer(), Some(1));
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
 }
 
 /// The file has what the stream has, less what the primary says to its replicas: whatever begins and ends when.
@@ -240,7 +224,7 @@ fn issue_17_a_file_begins_and_ends_beside_the_stream() {
         client.cmd("WAIT 1 1000");
         assert!(client.cmd("WAITAOF 1 0 60000").elements().is_some_and(|all| all[0].integer() == Some(1)));
     });
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
     set(&mut client, "last", b"1");
     client.cmd("WAIT 1 60000");
@@ -283,7 +267,7 @@ fn primary_in(folder: &Folder, lines: &[&str]) -> Server {
 /// The replica follows another server, which knows it: it gets what it has not, and no data set.
 fn goes_on(primary: &Server, replica: &Server) {
     follow(replica, primary);
-    compare(primary, replica);
+    assert_equal(replica, primary);
     let mut ours = primary.client();
     let counts = ["sync_full", "sync_partial_ok"].map(|name| figure(&mut ours, name));
     assert_eq!(counts, [0, 1], "{}", primary.log());
@@ -311,7 +295,7 @@ fn issue_17_replicas_go_on_behind_a_restart_with_a_file_of_all_data() {
     let (folder, replica) = (Folder::new("rdb"), peer());
     let first = primary_in(&folder, &[]);
     follow(&replica, &first);
-    compare(&first, &replica);
+    assert_equal(&replica, &first);
     let mut client = first.client();
     let id = field(&mut client, "master_replid");
     end(first, &replica, "SHUTDOWN SAVE");
@@ -334,7 +318,7 @@ fn issue_17_replicas_go_on_behind_a_restart_with_a_file_of_all_data() {
     assert!(figure(&mut client, "repl_backlog_histlen") > 150, "the replica is to learn that they are gone");
     goes_on(&third, &replica);
     set(&mut client, "last", b"1");
-    compare(&third, &replica);
+    assert_equal(&replica, &third);
 }
 
 #[test]
@@ -346,7 +330,7 @@ fn issue_17_replicas_go_on_behind_a_restart_with_an_append_only_file() {
     // Bytes of before the first replica are in no stream.
     load(&first, 5, &stop);
     follow(&replica, &first);
-    compare(&first, &replica);
+    assert_equal(&replica, &first);
     load(&first, 6, &stop);
     first.client().cmd("WAIT 1 60000");
     end(first, &replica, "SHUTDOWN NOW");
@@ -397,7 +381,7 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     let mut client = first.client();
     follow(&replica, &first);
     write_much(&first, 100);
-    compare(&first, &replica);
+    assert_equal(&replica, &first);
     replica.client().cmd("REPLICAOF 127.0.0.1 1");
     until("the replica has left", || figure(&mut client, "connected_slaves") == 0);
     write_much(&first, 400);
@@ -408,7 +392,7 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     }
     assert_eq!(files(&folder), (4, 2), "two increments are history");
     follow(&replica, &first);
-    compare(&first, &replica);
+    assert_equal(&replica, &first);
     let counts = |client: &mut Client| ["sync_full", "sync_partial_ok"].map(|name| figure(client, name));
     assert_eq!(counts(&mut client), [1, 1], "{}", first.log());
     // Another one away while the primary starts again.
@@ -433,13 +417,13 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     client.cmd("CONFIG SET repl-history-size 0");
     until("there is no history", || files(&folder) == (2, 0));
     follow(&replica, &second);
-    compare(&second, &replica);
+    assert_equal(&replica, &second);
     assert_eq!(counts(&mut client), [1, 1]);
     // redis-server loads a manifest with history.
     client.cmd("CONFIG SET repl-history-size 1gb");
     client.cmd("BGREWRITEAOF");
     until("the rewrite is over", || field(&mut client, "aof_rewrite_in_progress") == "0");
-    compare(&second, &replica);
+    assert_equal(&replica, &second);
     assert_eq!(files(&folder).1, 1);
     end_alone(second, "SHUTDOWN NOW");
     let other = Launch::peer().config(format!("dir {}", folder.path().display())).config("appendonly yes");
@@ -465,7 +449,7 @@ fn issue_17_a_data_set_is_sent_while_it_is_written() {
             ["slave0", "slave1"].iter().all(|name| field(&mut client, name).contains("state=online"))
         });
     });
-    replicas.iter().for_each(|replica| compare(&primary, replica));
+    replicas.iter().for_each(|replica| assert_equal(replica, &primary));
     assert_eq!(primary.log().matches("with target: replicas sockets").count(), 1, "{}", primary.log());
     assert_eq!(figure(&mut client, "rdb_saves"), 0);
     let files: Vec<_> =
@@ -481,13 +465,13 @@ fn issue_17_a_data_set_is_sent_while_it_is_written() {
     client.cmd("FLUSHALL");
     client.cmd("CONFIG SET rdb-key-save-delay 0");
     write_much(&primary, 60);
-    replicas.iter().for_each(|replica| compare(&primary, replica));
+    replicas.iter().for_each(|replica| assert_equal(replica, &primary));
     // Others get the file of a save.
     client.cmd("CONFIG SET repl-diskless-sync no");
     replicas[0].client().cmd("REPLICAOF NO ONE");
     until("it has left again", || figure(&mut client, "connected_slaves") == 1);
     follow(&replicas[0], &primary);
-    compare(&primary, &replicas[0]);
+    assert_equal(&replicas[0], &primary);
     assert!(primary.log().contains("with target: disk") && folder.path().join("dump.rdb").exists());
 }
 
@@ -498,7 +482,7 @@ fn issue_17_a_slow_replica_is_left_to_the_file() {
     let lines = ["appendonly yes", "client-output-buffer-limit replica 0 0 0"];
     let (primary, replica) = (primary_in(&folder, &lines), peer());
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     replica.signal("STOP").expect("a signal");
     let mut client = primary.client();
     let mut most = 0;
@@ -509,7 +493,7 @@ fn issue_17_a_slow_replica_is_left_to_the_file() {
     until("memory is given back", || figure(&mut client, "repl_backlog_histlen") < 2 << 20);
     assert!(most < 40 << 20, "{most} bytes of 60 MB");
     replica.signal("CONT").expect("a signal");
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     assert_eq!(figure(&mut client, "sync_full"), 1);
     // It is so while it loads its data set as well.
     load_slowly(&replica, &primary, &mut client);
@@ -518,7 +502,7 @@ fn issue_17_a_slow_replica_is_left_to_the_file() {
     }
     until("memory is given back", || figure(&mut client, "repl_backlog_histlen") < 2 << 20);
     assert_eq!(replica.client().cmd("CONFIG SET key-load-delay 0").text(), "OK");
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     assert_eq!([figure(&mut client, "sync_full"), figure(&mut client, "repl_spool_bytes")], [2, 0]);
 }
 
@@ -541,7 +525,7 @@ fn issue_17_a_slow_replica_has_its_stream_spooled() {
     let folder = Folder::new("spool");
     let (primary, replica) = (primary_in(&folder, &["save \"\""]), peer());
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     replica.signal("STOP").expect("a signal");
     let mut client = primary.client();
     let mut most = 0;
@@ -554,7 +538,7 @@ fn issue_17_a_slow_replica_has_its_stream_spooled() {
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0, "its files have no name");
     replica.signal("CONT").expect("a signal");
     under_load(&primary, || compare_offsets(&primary, &replica));
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     write_much(&primary, 1);
     until("the spool is gone", || figure(&mut client, "repl_spool_bytes") == 0);
     assert_eq!(figure(&mut client, "sync_full"), 1);
@@ -563,7 +547,7 @@ fn issue_17_a_slow_replica_has_its_stream_spooled() {
     (0..10).for_each(|_| write_much(&primary, 500));
     assert!(figure(&mut client, "repl_spool_bytes") > 10 << 20);
     assert_eq!(replica.client().cmd("CONFIG SET key-load-delay 0").text(), "OK");
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     write_much(&primary, 1);
     until("the spool is gone", || figure(&mut client, "repl_spool_bytes") == 0);
     assert_eq!(figure(&mut client, "sync_full"), 2);
@@ -574,7 +558,7 @@ fn issue_17_a_slow_replica_has_its_stream_spooled() {
 fn issue_17_a_replica_that_is_too_slow_for_the_spool_is_disconnected() {
     let (primary, replica) = (primary(&["repl-spool-size 20mb"]), peer());
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     replica.signal("STOP").expect("a signal");
     let mut client = primary.client();
     until("it is given up", || {
@@ -587,7 +571,7 @@ fn issue_17_a_replica_that_is_too_slow_for_the_spool_is_disconnected() {
     });
     assert!(primary.log().contains("behind by more than repl-spool-size"), "{}", primary.log());
     replica.signal("CONT").expect("a signal");
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     assert_eq!(figure(&mut client, "sync_full"), 2);
 }
 
@@ -599,7 +583,7 @@ fn issue_17_a_replica_waits_for_its_file() {
     let launch = Launch::varve().config(format!("dir {}", folder.path().display())).config("appendonly yes");
     let (primary, replica) = (primary(&[]), launch.under(limited).start().expect("a server"));
     follow(&replica, &primary);
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     (0..24).for_each(|_| write_much(&primary, 500));
     let mut client = primary.client();
     until("most of it waits at the primary", || figure(&mut client, "repl_spool_bytes") > 10 << 20);
@@ -609,7 +593,7 @@ fn issue_17_a_replica_waits_for_its_file() {
     let pid = replica.pid().to_string();
     let room = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited:unlimited"]).status();
     assert!(room.expect("util-linux").success(), "prlimit");
-    compare(&primary, &replica);
+    assert_equal(&replica, &primary);
     assert_eq!(figure(&mut client, "sync_full"), 1);
 }
 

@@ -13,7 +13,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use varve_testkit::{Launch, Server};
-use varve_tests::replicas::{LIMIT, assert_equal, caught_up, field, follow, wait};
+use varve_tests::replicas::{LIMIT, assert_equal, assert_same_data, caught_up, field, follow, wait};
 
 /// Elements that RPUSH adds at a time.
 const PUSHED: usize = 1000;
@@ -45,8 +45,7 @@ fn assert_replica_equal(replica: &Server, primary: &Server) {
     wait("the replica has the stream", replica, || {
         field(&mut theirs, "replication", "slave_repl_offset") == field(&mut ours, "replication", "master_repl_offset")
     });
-    let [theirs, ours] = [&mut theirs, &mut ours].map(|client| client.cmd("DEBUG DIGEST").text());
-    assert_eq!(theirs, ours, "the stream has all that was written:\n{}", primary.log());
+    assert_same_data(replica, primary);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub(crate) type Part = Result<Vec<u8>, String>;
 pub(super) fn start(state: &Arc<ServerState>, replica: &Arc<Replica>) -> io::Result<Receiver<Part>> {
     let (sender, parts) = sync_channel(PARTS_AHEAD);
     let (state, replica) = (Arc::clone(state), Arc::clone(replica));
-    let past = state.replication().past();
+    let past = replica.past();
     std::thread::Builder::new().name("courier".to_owned()).spawn(move || {
         let mut courier = Courier { state: &state, replica: &replica, past: &past, parts: sender };
         let ran = match (replica.filed(), replica.spooled()) {

@@ -315,16 +315,7 @@ impl Replication {
         if !self.is_kept() || !self.ids.admits(id, offset) || from > self.ids.offset(end) {
             return false;
         }
-        if self.keep_from(replica, from) {
-            return true;
-        }
-        // Files that have it stay from here on.
-        replica.set_filed(from);
-        let goes_on = self.past().before(from).is_some();
-        if !goes_on {
-            replica.end_filed();
-        }
-        goes_on
+        self.keep_from(replica, from) || replica.begin_filed(from, || self.past())
     }
 
     /// Has the backlog keep the bytes behind this offset for a replica, if it has them; false if not.
@@ -358,11 +349,8 @@ impl Replication {
         if cursor == u64::MAX || end.saturating_sub(cursor) <= most {
             return;
         }
-        let offset = self.ids.offset(cursor);
-        replica.set_filed(offset);
-        match self.past().before(offset) {
-            Some(_) => replica.set_cursor(u64::MAX),
-            None => replica.end_filed(),
+        if replica.begin_filed(self.ids.offset(cursor), || self.past()) {
+            replica.set_cursor(u64::MAX);
         }
     }
 
@@ -441,5 +429,51 @@ impl Replication {
             partial: count(&self.counts.partial),
             refused: count(&self.counts.refused),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use varve_exec::journal::StreamMark;
+
+    use super::peer::Peer;
+    use super::*;
+
+    /// A replica of nobody yet.
+    fn replica() -> Replica {
+        let now = ReplicaNow {
+            stage: Stage::Online,
+            address: String::new(),
+            port: 0,
+            instant: 0,
+            acked: 0,
+            filed: 0,
+            acked_ms: 0,
+        };
+        Replica::new(0, &Peer::default(), now)
+    }
+
+    #[test]
+    fn issue_17_the_end_of_the_file_takes_it_from_no_replica_that_it_was_promised() {
+        let replication = Replication::new("a".repeat(40), 1);
+        replication.begin("b".repeat(40), 1000);
+        let chunk = Arc::new(Chunk::new(vec![b'x'; 100_000], None));
+        replication.backlog.put(&[Arc::clone(&chunk), chunk], 201_000, 100, || u64::MAX);
+        let past = Arc::new(Past::default());
+        past.begin_file(1, PathBuf::from("1"));
+        past.mark(StreamMark::At(0), 0);
+        replication.set_past(past);
+        let (id, early) = (replication.ids.history().id, replica());
+        assert!(replication.go_on(&early, (id.as_bytes(), 10), 201_000), "the file has it, memory has not");
+        let early = Arc::new(early);
+        replication.replicas.add(Arc::clone(&early));
+        replication.end_files(201_000);
+        assert!(early.past().before(10).is_some(), "its courier begins only now");
+        assert_eq!((early.filed(), replication.replicas.needed()), (10, 201_000));
+        let late = replica();
+        assert!(!replication.go_on(&late, (id.as_bytes(), 10), 201_000), "no file is kept any more");
+        assert_eq!((late.filed(), late.past().before(10)), (u64::MAX, None));
     }
 }

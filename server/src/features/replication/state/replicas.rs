@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::past::Past;
 use super::peer::Peer;
 use super::replica::Address;
 
@@ -113,6 +114,8 @@ pub(crate) struct Replica {
     cursor: AtomicU64,
     /// The offset of the stream from which on it needs files; `u64::MAX` if it needs none.
     filed: AtomicU64,
+    /// The files that have it. They are its own: the server may keep none any more, or others.
+    past: Mutex<Arc<Past>>,
     /// The position of the stream from which on it needs the spool; `u64::MAX` if it does not.
     spooled: AtomicU64,
     /// The position behind the files that it is sent, from which on it will need memory or the spool; `u64::MAX` if it may
@@ -155,6 +158,7 @@ impl Replica {
             takes_mark,
             cursor: AtomicU64::new(u64::MAX),
             filed: AtomicU64::new(u64::MAX),
+            past: Mutex::default(),
             spooled: AtomicU64::new(u64::MAX),
             behind_files: AtomicU64::new(u64::MAX),
             now: Mutex::new(now),
@@ -188,10 +192,29 @@ impl Replica {
         self.filed.store(offset, Ordering::Release);
     }
 
+    /// Has it be sent the stream from this offset on out of files, if those that `past` gives have it; false if not. They are
+    /// looked for when all can see that they are needed: they stay from then on.
+    pub(crate) fn begin_filed(&self, offset: u64, past: impl FnOnce() -> Arc<Past>) -> bool {
+        self.set_filed(offset);
+        let past = past();
+        let has = past.before(offset).is_some();
+        if has {
+            *self.past.lock() = past
+        } else {
+            self.end_filed()
+        }
+        has
+    }
+
     /// It needs no files any more.
     pub(crate) fn end_filed(&self) {
         self.set_filed(u64::MAX);
         self.need(u64::MAX);
+    }
+
+    /// The files that it is sent: those of [`Replica::begin_filed`].
+    pub(crate) fn past(&self) -> Arc<Past> {
+        Arc::clone(&self.past.lock())
     }
 
     /// Files end at this position: it needs what follows out of memory or the spool. `u64::MAX`: that is not known to happen.

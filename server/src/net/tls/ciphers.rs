@@ -4,9 +4,9 @@
 //!   tls-ciphers       ECDHE+AESGCM:!aECDSA      a list for TLS 1.2: words add, - and + and ! take away or move
 //!   tls-ciphersuites  TLS_AES_128_GCM_SHA256    names alone, for TLS 1.3
 //! ```
-//! A word stands for all suites that have each of its parts, between which stands `+`. A word that fits none is passed over,
-//! as OpenSSL does: a list may name suites that this server does not speak (those without forward secrecy, or in CBC mode),
-//! and only one of which nothing is left is refused.
+//! A word stands for all suites that have each of its parts, between which stands `+`. OpenSSL passes over a word that fits
+//! none, and so does this server: a list may name suites that it does not speak (those without forward secrecy, or in CBC
+//! mode). The log has such words ([`without_effect`]). A list of which nothing is left is refused.
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring::cipher_suite;
@@ -63,7 +63,7 @@ pub(super) fn tls12(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
     let list = if list.is_empty() { "DEFAULT" } else { list };
     let mut chosen: Vec<usize> = Vec::new();
     let mut killed = [false; BY_12.len()];
-    for word in list.split([':', ',', ' ', ';']).filter(|word| !word.is_empty() && !word.starts_with('@')) {
+    for word in words(list).filter(|word| !word.starts_with('@')) {
         let (sign, name) = match word.as_bytes()[0] {
             sign @ (b'!' | b'-' | b'+') => (sign, &word[1..]),
             _ => (b' ', word),
@@ -87,6 +87,20 @@ pub(super) fn tls12(list: &str) -> Result<Vec<SupportedCipherSuite>, String> {
         return Err(format!("{list}: no cipher match"));
     }
     Ok(chosen.into_iter().map(|at| BY_12[at].2).collect())
+}
+
+/// The words of a list for TLS 1.2 that it could do without: no suite is added or moved by them. Words that take away what is
+/// not spoken anyhow are none of them.
+pub(super) fn without_effect(list: &str) -> Vec<&str> {
+    let fits_none = |word: &&str| {
+        let name = word.strip_prefix('+').unwrap_or(word);
+        !word.starts_with(['!', '-']) && !(0..BY_12.len()).any(|at| is_meant(name, at))
+    };
+    words(list).filter(fits_none).collect()
+}
+
+fn words(list: &str) -> impl Iterator<Item = &str> {
+    list.split([':', ',', ' ', ';']).filter(|word| !word.is_empty())
 }
 
 fn is_meant(word: &str, at: usize) -> bool {
@@ -125,6 +139,14 @@ mod tests {
         assert_eq!(names("-CHACHA20:ALL").len(), 6);
         assert_eq!(names("aRSA+AES:+AES256").last(), Some(&"ECDHE-RSA-AES256-GCM-SHA384"));
         assert_eq!(names("DEFAULT:-AES128-SHA256").len(), 6, "a suite that is not spoken");
+    }
+
+    #[test]
+    fn words_that_fit_no_suite_are_named() {
+        let list = "HIGH:AES128-SHA256:!aNULL:-MD5:+RSA:+3DES,kRSA+AES @STRENGTH";
+        assert_eq!(names(list).len(), 6);
+        assert_eq!(without_effect(list), ["AES128-SHA256", "+3DES", "kRSA+AES", "@STRENGTH"]);
+        assert!(without_effect("DEFAULT:!AES:-aECDSA").is_empty() && without_effect("").is_empty());
     }
 
     #[test]

@@ -71,6 +71,10 @@ pub(crate) fn context(settings: &TlsSettings) -> Result<Option<Context>, String>
     let failed = |error: String| format!("Failed to configure ciphers: {error}");
     provider.cipher_suites = ciphers::tls13(&settings.suites).map_err(failed)?;
     provider.cipher_suites.extend(ciphers::tls12(&settings.ciphers).map_err(failed)?);
+    let idle = ciphers::without_effect(&settings.ciphers);
+    if !idle.is_empty() {
+        tracing::warn!("No cipher suite of this server fits these words of tls-ciphers: {}", idle.join(" "));
+    }
     let provider = Arc::new(provider);
     let versions = versions(&settings.protocols)?;
     let server = Arc::new(server_config(settings, &provider, &versions)?);

@@ -97,6 +97,7 @@ fn every_view_is_filled_and_names_are_text() {
         "wait-table",
         "database-table",
         "tenths",
+        "index-table",
         "hot-table",
         "prefix-table",
         "due-table",
@@ -111,6 +112,7 @@ fn every_view_is_filled_and_names_are_text() {
     }
     assert!(part(tree, "heat").contains("lpush"), "commands have their row in the latency map");
     assert!(part(tree, "map-text").starts_with("id=\"map-text\" class=\"\">"), "the map says in words what it shows");
+    assert!(part(tree, "index-text").contains(" shards, "), "the bars do too");
     let blocked = part(tree, "client-table").split("</table>").next().unwrap();
     assert!(
         blocked.contains("<td class=\"text\">keys</td>") && blocked.contains("blpop"),

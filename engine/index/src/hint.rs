@@ -6,8 +6,10 @@
 
 use crate::hash_space::{POSITION_BITS, position};
 use crate::part::Part;
+use crate::table::NEW;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use varve_base::group::CELLS;
 use varve_base::mem::Line;
 
 /// Where a table's buckets were a moment ago. Cheap to clone; any thread may use it.
@@ -45,11 +47,16 @@ impl Hint {
         Line::of(std::ptr::without_provenance::<u8>(address))
     }
 
+    /// Entries that the table has cells for in its own buckets, as of a moment ago; while it grows, those of the new one.
+    pub fn cells(&self) -> u64 {
+        self.0.counts[NEW].load(Relaxed) * CELLS as u64
+    }
+
     /// Stores where the buckets are now.
     pub(crate) fn set(&self, split: u64, parts: &[Part; 2]) {
         for ((part, base), count) in parts.iter().zip(&self.0.bases).zip(&self.0.counts) {
             base.store(part.address(), Relaxed);
-            count.store(part.count(), Relaxed);
+            count.store(if part.is_none() { 0 } else { part.count() }, Relaxed);
         }
         self.set_split(split);
     }

@@ -269,6 +269,7 @@ fn taken_table_lives_on_and_hint_stays() {
     let mut table = IndexTable::new(IndexGeometry::shard(3, 8));
     let hint = table.hint();
     hint.prefetch(1);
+    assert_eq!(hint.cells(), 0, "there is no bucket");
     for i in 1..=1_000u64 {
         table.insert(mix64(i), r(i), &Mixed);
         hint.prefetch(mix64(i));

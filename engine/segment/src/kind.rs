@@ -117,7 +117,8 @@ pub enum SegmentClass {
 }
 
 impl SegmentClass {
-    pub(crate) const ALL: [SegmentClass; 3] = [SegmentClass::Ordinary, SegmentClass::Volatile, SegmentClass::Survivor];
+    /// All of them, in their order.
+    pub const ALL: [SegmentClass; 3] = [SegmentClass::Ordinary, SegmentClass::Volatile, SegmentClass::Survivor];
 }
 
 /// The bytes of a value that is about to be written.

@@ -117,6 +117,8 @@ pub struct LogStats {
     pub draining_segments: u32,
     /// Open, sealed and draining segments by utilisation: live over used bytes, in tenths.
     pub tenths: [u64; TENTHS],
+    /// The same segments by class, in the order of [`SegmentClass`].
+    pub classes: [u32; SegmentClass::ALL.len()],
     /// Large objects in segments of their own.
     pub runs: u32,
     /// Of these, such that died and are given back in steps.
@@ -164,6 +166,7 @@ impl LogStats {
             SegmentState::Free | SegmentState::Tail => return,
         }
         self.segments += 1;
+        self.classes[info.class as usize] += 1;
         // Pieces that are out count as live whole, and their bytes as used only later.
         let live_bytes = info.live_bytes.min(info.used);
         if let Some(tenth) = (live_bytes * TENTHS as u64).checked_div(info.used) {
@@ -535,6 +538,7 @@ mod tests {
         let segments = (stats.segments, stats.open_segments, stats.sealed_segments, stats.draining_segments);
         assert_eq!(segments, (4, 1, 2, 1));
         assert_eq!(stats.tenths, [1, 0, 1, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(stats.classes, [4, 0, 0]);
         let runs = (stats.runs, stats.retired_runs, stats.extent_segments, stats.run_bytes, stats.retired_bytes);
         assert_eq!(runs, (2, 1, 6, 1500, 500));
     }

@@ -26,7 +26,7 @@ mod steps;
 pub use keyspace::gate;
 pub use keyspace::store::{Options, Store};
 pub use keyspace::token::{ScriptToken, Token};
-pub use keyspace::walk::EmitKey;
+pub use keyspace::walk::{EmitKey, IndexLoad};
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
     AddError, Ahead, Drawn, ElementLine, EntryReader, GuessedCollection, ListPart, ListReader, ListSearch, Overdue,

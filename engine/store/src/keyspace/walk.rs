@@ -16,6 +16,22 @@ use crate::state::types::Type;
 /// A receiver of keys: bytes, type, expiry in milliseconds of Unix time.
 pub type EmitKey<'a> = &'a mut dyn FnMut(&[u8], Type, Option<i64>);
 
+/// How full a shard's index is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexLoad {
+    /// Keys of all databases, in overflow buckets too.
+    pub keys: u64,
+    /// Keys for which its buckets have cells; while it grows, the new ones. 0 without a table.
+    pub cells: u64,
+}
+
+impl IndexLoad {
+    /// Keys of a hundred cells: more than a hundred if overflow buckets hold many; 0 without a table.
+    pub fn percent(&self) -> u64 {
+        (self.keys * 100).checked_div(self.cells).unwrap_or(0)
+    }
+}
+
 /// Buckets that a walk looks at with a shard held: some 900 entries.
 const WALK_BUCKETS: usize = 128;
 
@@ -49,6 +65,14 @@ impl Store {
             }
         }
         all
+    }
+
+    /// The fullness of each shard's index, in the order of the shards; it waits for nobody, like [`Store::len`].
+    pub fn index_loads(&self) -> impl Iterator<Item = IndexLoad> + '_ {
+        self.cells().iter().map(|cell| IndexLoad {
+            keys: cell.counts().iter().map(|count| count.keys).sum(),
+            cells: cell.hint.cells(),
+        })
     }
 
     /// Emits keys of a shard, which is held, from a place on, until the budget is spent or some hundred entries were looked at;

@@ -87,6 +87,23 @@ struct Look {
     prefix: u16,
 }
 
+/// When keys are due that were looked at and do not live for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DueTimes {
+    /// Looks.
+    pub(crate) keys: u64,
+    /// The sum of their times, milliseconds of Unix time.
+    pub(crate) sum_ms: i128,
+}
+
+impl DueTimes {
+    /// The mean time that is left at `now_ms`, in milliseconds; 0 if it is over, or without looks.
+    pub(crate) fn mean_left_ms(self, now_ms: i64) -> u64 {
+        let mean = self.sum_ms.checked_div(i128::from(self.keys)).unwrap_or(0);
+        u64::try_from(mean - i128::from(now_ms)).unwrap_or(0)
+    }
+}
+
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Survey {
@@ -97,6 +114,9 @@ pub(crate) struct Survey {
     numbers: HashMap<Box<[u8]>, u16>,
     /// Numbers whose sums are 0.
     unused: Vec<u16>,
+    /// When the keys of this round and of the last one are due, by logical database.
+    due: HashMap<u32, DueTimes>,
+    due_before: HashMap<u32, DueTimes>,
     large: Vec<LargeKey>,
     large_before: Vec<LargeKey>,
     /// Where the next look goes; None: a round has ended.
@@ -114,6 +134,8 @@ impl Survey {
             sums: Vec::new(),
             numbers: HashMap::new(),
             unused: Vec::new(),
+            due: HashMap::new(),
+            due_before: HashMap::new(),
             large: Vec::new(),
             large_before: Vec::new(),
             place: None,
@@ -130,6 +152,11 @@ impl Survey {
         let sum = &mut self.sums[usize::from(prefix)].1;
         sum.keys += 1;
         sum.bytes += key.bytes as u64;
+        if let Some(due_ms) = key.due_ms {
+            let due = self.due.entry(key.db).or_default();
+            due.keys += 1;
+            due.sum_ms += i128::from(due_ms);
+        }
         self.looks.push_back(Look { due_ms: key.due_ms.unwrap_or(NEVER), bytes: key.bytes as u64, prefix });
         self.note_large(key, now_ms);
     }
@@ -143,6 +170,17 @@ impl Survey {
             assert!(sum.bytes == 0, "the bytes of no look");
             self.numbers.remove(text);
             self.unused.push(look.prefix);
+        }
+    }
+
+    /// Adds when the keys of each database are due to `sums`, by the database's number: those of the last round, or of the first
+    /// one as far as it is.
+    pub(crate) fn add_due(&self, sums: &mut HashMap<u32, DueTimes>) {
+        let round = if self.due_before.is_empty() { &self.due } else { &self.due_before };
+        for (&db, due) in round {
+            let sum = sums.entry(db).or_default();
+            sum.keys += due.keys;
+            sum.sum_ms += due.sum_ms;
         }
     }
 
@@ -192,9 +230,10 @@ impl Survey {
         self.large.insert(at, LargeKey { db: key.db, name, ty: key.ty, bytes, seen_ms: now_ms });
     }
 
-    /// A round begins: the large keys of the one before the last are forgotten.
+    /// A round begins: the large keys and the due times of the one before the last are forgotten.
     pub(crate) fn begin_round(&mut self, first: Place, now_ms: i64) {
         self.large_before = std::mem::take(&mut self.large);
+        self.due_before = std::mem::take(&mut self.due);
         (self.place, self.began_ms) = (Some(first), now_ms);
     }
 
@@ -205,6 +244,8 @@ impl Survey {
         }
         self.large.clear();
         self.large_before.clear();
+        self.due.clear();
+        self.due_before.clear();
         self.place = None;
     }
 
@@ -280,6 +321,33 @@ mod tests {
         // One is over already, and those due at 71, 81 and 91 s come later than a minute from now.
         assert_eq!(sum.due, [KeyShare { keys: 6, bytes: 600 }, KeyShare { keys: 9, bytes: 900 }]);
         assert_eq!((&sum.large[0].name[..], sum.large[0].bytes), (&b"big"[..], 5_000));
+    }
+
+    #[test]
+    fn issue_19_times_left_are_known_by_database() {
+        let mut survey = Survey::new(1);
+        let seen_in = |db, due_ms| KeySeen { db, ..seen("k", 10, due_ms) };
+        let left = |survey: &Survey, now_ms| {
+            let mut sums = HashMap::new();
+            survey.add_due(&mut sums);
+            let mut left: Vec<(u32, u64)> = sums.iter().map(|(db, due)| (*db, due.mean_left_ms(now_ms))).collect();
+            left.sort_unstable();
+            left
+        };
+        survey.begin_round(Place::new(0, 0), 0);
+        survey.add(&seen_in(0, Some(1_000)), 0);
+        survey.add(&seen_in(0, Some(3_000)), 0);
+        survey.add(&seen_in(7, Some(i64::MAX - 1)), 0);
+        survey.add(&seen_in(8, None), 0);
+        assert_eq!(left(&survey, 500), [(0, 1_500), (7, i64::MAX as u64 - 501)]);
+        assert_eq!(left(&survey, 2_500)[0], (0, 0), "the mean is over");
+        survey.begin_round(Place::new(0, 0), 1_000);
+        survey.add(&seen_in(0, Some(9_000)), 1_000);
+        assert_eq!(left(&survey, 500)[0], (0, 1_500), "the last round is whole");
+        survey.begin_round(Place::new(0, 0), 2_000);
+        assert_eq!(left(&survey, 2_000), [(0, 7_000)]);
+        survey.clear();
+        assert_eq!(left(&survey, 2_000), []);
     }
 
     #[test]

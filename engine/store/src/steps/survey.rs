@@ -3,6 +3,8 @@
 //! It takes no shard that is held, and none for longer than some buckets take. It changes nothing, the keys' clocks included.
 //! Two rounds begin at least a second apart: a small keyspace is not looked at all the time.
 
+use std::collections::HashMap;
+
 use varve_base::Ref;
 
 use crate::keyspace::shard::Shard;
@@ -96,5 +98,13 @@ impl Store {
             sum.hide_names(|name| self.number_of_name(name));
         }
         sum
+    }
+
+    /// The mean time that is left to the keys of each logical database that do not live for ever, milliseconds, by its number:
+    /// as the workers' last rounds have seen them. No shard is held.
+    pub fn mean_times_left_ms(&self, now_ms: i64) -> HashMap<u32, u64> {
+        let mut sums = HashMap::new();
+        (0..self.workers()).for_each(|worker| self.survey_of(worker).lock().add_due(&mut sums));
+        sums.into_iter().map(|(db, due)| (db, due.mean_left_ms(now_ms))).collect()
     }
 }

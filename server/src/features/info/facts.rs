@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use varve_base::hist::Counts;
 use varve_scripts::ScriptMemory;
-use varve_store::{Defragged, LogStats, ReclaimCost};
+use varve_store::{Defragged, IndexLoad, LogStats, ReclaimCost};
 
 use crate::config::Config;
 use crate::features::acl::state::log::Reason;
@@ -170,6 +170,9 @@ pub(crate) struct BackgroundFacts {
     /// By how much expired keys are late.
     pub(crate) expiry_lag: Counts,
     pub(crate) log: LogStats,
+    /// The index of all shards, and of the one that is fullest.
+    pub(crate) index: IndexLoad,
+    pub(crate) fullest_index: IndexLoad,
     pub(crate) cost: ReclaimCost,
     pub(crate) moved_objects: u64,
 }

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_base::hist::Counts;
 use varve_exec::Command;
-use varve_store::EffectSink;
+use varve_store::{EffectSink, IndexLoad};
 
 use super::about::about;
 use super::facts::{
@@ -175,12 +175,18 @@ fn background(state: &ServerState) -> BackgroundFacts {
     let store = &state.store();
     let mut holds = Counts::default();
     state.workers().iter().for_each(|worker| worker.commands().holds.read_into(&mut holds));
+    let index = store.index_loads().fold(IndexLoad::default(), |sum, shard| IndexLoad {
+        keys: sum.keys + shard.keys,
+        cells: sum.cells + shard.cells,
+    });
     BackgroundFacts {
         slices: store.slices.read(),
         rounds: store.rounds.read(),
         holds,
         expiry_lag: store.expiry_lag.read(),
         log: store.log().stats(),
+        index,
+        fullest_index: store.index_loads().max_by_key(IndexLoad::percent).unwrap_or_default(),
         cost: store.reclaim_cost(),
         moved_objects: store.totals().moved,
     }
@@ -236,7 +242,11 @@ fn errors(state: &ServerState) -> Vec<ErrorFacts> {
 
 /// The databases that are not empty.
 pub(super) fn databases(state: &ServerState) -> Vec<DatabaseFacts> {
-    let counts = state.store().counts_of_all();
-    let of = |(number, (keys, volatile_keys))| DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean: 0 };
+    let (counts, left_ms) = (state.store().counts_of_all(), state.store().mean_times_left_ms(now_ms()));
+    let of = |(number, (keys, volatile_keys))| {
+        // A round may be older than the end of the last such key.
+        let ttl_ms_mean = if volatile_keys == 0 { 0 } else { left_ms.get(&number).copied().unwrap_or(0) };
+        DatabaseFacts { number, keys, volatile_keys, ttl_ms_mean }
+    };
     (0..).zip(counts).map(of).filter(|database| database.keys > 0).collect()
 }

@@ -392,6 +392,10 @@ pub(super) fn background(facts: &Facts, out: &mut Lines) {
     ];
     states.iter().for_each(|(name, count)| out.put(name, count));
     out.put("segments_utilisation", utilisation(log));
+    out.put("index_keys", background.index.keys);
+    out.put("index_cells", background.index.cells);
+    out.put("index_load_percent", background.index.percent());
+    out.put("index_load_percent_fullest_shard", background.fullest_index.percent());
     out.put("reclaim_policy", facts.config.reclaim.name());
     out.put("reclaim_victims", cost.victims);
     out.put("reclaim_cost", format!("{:.3}", cost.cost));

@@ -116,12 +116,12 @@ pub(super) fn parse(head: &[u8]) -> Result<Option<Request>, Answer> {
     Ok(Some(Request { path, query, host: header("host"), basic }))
 }
 
-/// Writes an answer; the caller ends the connection.
+/// Writes an answer; the caller ends the connection. All of it has one time in which it is to be taken: a client that takes it
+/// byte by byte does not keep its place.
 ///
 /// # Errors
 /// When the client does not take it in time, or is gone.
 pub(super) fn write(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
     let Answer { status, reason, kind, body } = answer;
     let login = if *status == 401 { "WWW-Authenticate: Basic realm=\"varve\"\r\n" } else { "" };
     let head = format!(
@@ -129,6 +129,21 @@ pub(super) fn write(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
          X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    let deadline = Instant::now() + PATIENCE;
+    for mut bytes in [head.as_bytes(), body.as_bytes()] {
+        while !bytes.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            stream.set_write_timeout(Some(left))?;
+            match stream.write(bytes) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 //! (`metrics-bind`).
 //!
 //! ```text
-//!   a thread accepts ──▶ a thread a connection, four at most ──▶ one request, one answer, closed
+//!   a thread accepts ──▶ a thread a connection (`places`) ──▶ one request, one answer, closed
 //!                                        │
 //!        GET /metrics                    ├── INFO's figures under the names of redis_exporter (`names`), and Varve's own
 //!        GET /, GET *.json               ├── the page and its figures (`page`)
@@ -18,6 +18,7 @@ mod access;
 mod http;
 mod names;
 mod page;
+mod places;
 mod replication;
 mod text;
 
@@ -27,19 +28,17 @@ mod tests;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use access::Viewer;
 use http::{Answer, Request};
 use page::Page;
+use places::Places;
 
 use crate::config::{Config, MetricsSettings};
 use crate::net::listen::{parse_bind, tcp_socket};
 use crate::state::ServerState;
 
-/// Connections at once; more are closed unanswered.
-const CONNECTIONS_MAX: usize = 4;
 /// How often the thread that accepts looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -70,7 +69,7 @@ pub(crate) fn listen(config: &Config) -> io::Result<Vec<TcpListener>> {
 /// # Errors
 /// When the system gives no thread.
 pub(crate) fn serve(sockets: Vec<TcpListener>, state: &Arc<ServerState>) -> io::Result<()> {
-    let port = Arc::new(Port { state: Arc::clone(state), page: Page::default(), open: AtomicUsize::new(0) });
+    let port = Arc::new(Port { state: Arc::clone(state), page: Page::default(), places: Places::default() });
     for socket in sockets {
         let port = Arc::clone(&port);
         std::thread::Builder::new().name("metrics".into()).spawn(move || port.accept(&socket))?;
@@ -82,8 +81,7 @@ pub(crate) fn serve(sockets: Vec<TcpListener>, state: &Arc<ServerState>) -> io::
 struct Port {
     state: Arc<ServerState>,
     page: Page,
-    /// Connections that are open.
-    open: AtomicUsize,
+    places: Places,
 }
 
 impl Port {
@@ -96,27 +94,30 @@ impl Port {
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
-            // Relaxed: a bound on threads, which no other data depends on.
-            if self.open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-                self.open.fetch_sub(1, Ordering::Relaxed);
+            let stream = Arc::new(stream);
+            if !self.places.enter(&stream) {
                 continue;
             }
-            let port = Arc::clone(self);
+            let (port, own) = (Arc::clone(self), Arc::clone(&stream));
             let work = move || {
-                port.answer(&stream);
+                port.answer(&own);
                 // The place is free before the client sees the end: otherwise its next connection might be refused.
-                port.open.fetch_sub(1, Ordering::Relaxed);
-                let _ = stream.shutdown(Shutdown::Write);
+                port.places.leave(&own);
+                let _ = own.shutdown(Shutdown::Write);
             };
             if std::thread::Builder::new().name("scrape".into()).spawn(work).is_err() {
-                self.open.fetch_sub(1, Ordering::Relaxed);
+                self.places.leave(&stream);
             }
         }
     }
 
     /// Reads one request and writes its answer. A connection that fails is closed: nobody is there to be told.
-    fn answer(&self, stream: &TcpStream) {
-        let answer = match http::read(stream) {
+    fn answer(&self, stream: &Arc<TcpStream>) {
+        let request = http::read(stream);
+        if !self.places.is_to_answer(stream) {
+            return;
+        }
+        let answer = match request {
             Ok(request) => self.admitted(&request, stream),
             Err(refusal) => refusal,
         };

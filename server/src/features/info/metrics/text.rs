@@ -13,7 +13,9 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use varve_base::hist::Counts;
+use varve_commands::segments::class_name;
 use varve_exec::stats::CommandLog;
+use varve_store::SegmentClass;
 
 use super::super::facts::{CommandFacts, Facts};
 use super::super::{facts, render};
@@ -236,6 +238,14 @@ fn store(facts: &Facts, text: &mut Text) {
         ("free", u64::from(log.free_segments)),
     ];
     states.iter().for_each(|(state, count)| text.line("varve_segments", &[("state", state)], count));
+    text.family("varve_segments_by_class", "gauge", "Open, sealed and draining segments by what lies in them.");
+    for (class, count) in SegmentClass::ALL.into_iter().zip(log.classes) {
+        text.line("varve_segments_by_class", &[("class", class_name(class))], count);
+    }
+    text.single("varve_index_keys", "gauge", "Keys in the index.", background.index.keys);
+    text.single("varve_index_cells", "gauge", "Keys for which the index has cells.", background.index.cells);
+    let fullest = background.fullest_index.percent() as f64 / 100.0;
+    text.single("varve_index_load_max", "gauge", "Keys of a cell in the shard whose index is fullest.", fullest);
     text.family(
         "varve_segments_by_utilisation",
         "gauge",

@@ -4,7 +4,8 @@
 //!   tile   [number of its first segment, segments, state, class, bytes in use, bytes that live, age]
 //! ```
 //! Of a store with more segments than [`TILES_MAX`], neighbours in number share a tile: its bytes are their sums, its state and
-//! class are those of the one that is most in the way of rest (draining before open before sealed), its age is the least.
+//! class are those of the one that is most in the way of rest (draining before open before sealed), its age is the least. Beside
+//! the map stands how full each shard's index is: keys, and those for which it has cells.
 
 use serde_json::{Value, json};
 use varve_commands::segments::{class_name, state_name};
@@ -29,6 +30,7 @@ pub(super) fn tiles(state: &ServerState) -> Value {
         "free": stats.free_segments,
         "draining": stats.draining_segments,
         "tenths": stats.tenths,
+        "index": state.store().index_loads().map(|shard| json!([shard.keys, shard.cells])).collect::<Vec<_>>(),
     })
 }
 

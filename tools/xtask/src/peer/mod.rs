@@ -111,6 +111,7 @@ const ONE_WORKER: &[&str] = &[
     "unit/type/zset",
     "unit/type/stream",
     "unit/type/stream-cgroups",
+    "integration/shutdown",
 ];
 /// The unit that has no test with a name: it asserts, and its end is what counts. The peer's own run leaves it out, and it fails
 /// there by itself: it starts a second server with the files of the first one, which the suite has removed.

@@ -6,7 +6,6 @@
 
 use crate::hash_space::{POSITION_BITS, position};
 use crate::part::Part;
-use crate::table::NEW;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use varve_base::group::CELLS;
@@ -20,7 +19,7 @@ pub struct Hint(Arc<Published>);
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Published {
-    /// Positions below it are in part 0, the others in part 1.
+    /// Positions below it are in part 0, the newer one, the others in part 1.
     split: AtomicU64,
     bases: [AtomicUsize; 2],
     counts: [AtomicU64; 2],
@@ -49,7 +48,8 @@ impl Hint {
 
     /// Entries that the table has cells for in its own buckets, as of a moment ago; while it grows, those of the new one.
     pub fn cells(&self) -> u64 {
-        self.0.counts[NEW].load(Relaxed) * CELLS as u64
+        let [newer, _] = &self.0.counts;
+        newer.load(Relaxed) * CELLS as u64
     }
 
     /// Stores where the buckets are now.

@@ -117,7 +117,7 @@ pub struct LogStats {
     pub draining_segments: u32,
     /// Open, sealed and draining segments by utilisation: live over used bytes, in tenths.
     pub tenths: [u64; TENTHS],
-    /// The same segments by class, in the order of [`SegmentClass`].
+    /// Open, sealed and draining segments by class, in the order of [`SegmentClass`].
     pub classes: [u32; SegmentClass::ALL.len()],
     /// Large objects in segments of their own.
     pub runs: u32,

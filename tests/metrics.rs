@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -412,6 +412,34 @@ fn every_panel_of_the_dashboards_has_something_to_show() {
     }
     assert!(panels > 30, "{panels} panels");
     assert_eq!(query("redis_up").split("=>").nth(1).map(|value| value.trim().starts_with('1')), Some(true));
+    alerts_are_silent_until_they_have_a_reason(&server, &dir.join("redis_exporter/contrib/redis-mixin"), &query);
+}
+
+/// The expressions of the rules of redis-mixin, with its usual settings filled in.
+fn rules(folder: &Path, file: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(folder.join(file)).expect("rules");
+    let all = text.lines().filter_map(|line| line.trim().strip_prefix("expr: '")?.split('\'').next());
+    let settings = [("%(redisExporterSelector)s", "job=\"redis\""), ("%(redisConnectionsThreshold)s", "100")];
+    all.map(|rule| settings.iter().fold(rule.to_owned(), |rule, (name, value)| rule.replace(name, value))).collect()
+}
+
+/// The rules that record a figure do; alerts know the figures that they compare, say nothing of a server that is well, and
+/// speak when there is something to say. Those about a cluster have no figures without one, as with redis_exporter.
+fn alerts_are_silent_until_they_have_a_reason(server: &Server, folder: &Path, query: &impl Fn(&str) -> String) {
+    let recorded = rules(folder, "rules/redis.libsonnet");
+    assert!(!recorded.is_empty() && recorded.iter().all(|rule| query(rule).contains("=>")), "{recorded:?}");
+    let alerts = rules(folder, "alerts/redis.libsonnet");
+    assert_eq!(alerts.len(), 6);
+    for alert in &alerts {
+        assert_eq!(query(alert), "", "{alert}");
+        let figure =
+            alert.rsplit_once([' ']).and_then(|(rest, _)| rest.trim_end().rsplit_once(' ')).expect("a comparison").0;
+        assert_eq!(query(figure).is_empty(), alert.contains("redis_cluster_"), "{figure}");
+    }
+    let many: Vec<_> = (0..101).map(|_| server.client()).collect();
+    let busy = alerts.iter().find(|alert| alert.contains("connected_clients")).expect("one is about clients");
+    until("the alert speaks", || !query(busy).is_empty());
+    drop(many);
 }
 
 /// Names of keys and arguments of slow commands are shown to whoever sees them elsewhere too, and wrong passwords are in

@@ -25,6 +25,9 @@ pub(super) fn server(facts: &Facts, out: &mut Lines) {
     out.put("arch_bits", usize::BITS);
     out.put("monotonic_clock", "POSIX clock_gettime");
     out.put("multiplexing_api", "epoll");
+    // A program that reads the version of GCC takes this for another compiler, as redis-server says of one.
+    out.put("atomicvar_api", "rust-core");
+    out.put("gcc_version", "0.0.0");
     out.put("process_id", std::process::id());
     out.put("process_supervised", server.supervised);
     out.put("run_id", &server.run_id);

@@ -198,7 +198,9 @@ mod tests {
             };
             let mut values = base.clone();
             values.put(at, another(row.kind, base.at(at)));
-            assert_eq!(Config::new(&values) != before, does, "{}: does it do what the table says?", row.name);
+            // INFO shows it, and that is all.
+            let after = Config { hz: before.hz, ..Config::new(&values) };
+            assert_eq!(after != before, does, "{}: does it do what the table says?", row.name);
         }
     }
 }

@@ -187,7 +187,7 @@ pub(crate) struct Config {
     pub(crate) lazy_removals: [(Removal, bool); 3],
     /// Whether FLUSHALL and FLUSHDB without a mode free in the background.
     pub(crate) lazy_user_flush: bool,
-    /// The answer of CONFIG GET hz: background turns a second that an operator asked for.
+    /// The background turns a second that an operator asked for: INFO shows the number, nothing else reads it.
     pub(crate) hz: u32,
     pub(crate) log_level: LogLevel,
     /// Path of the log file, None for standard output.

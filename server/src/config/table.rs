@@ -197,7 +197,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     int("hash-max-listpack-entries", "512", 0, I64).alias("hash-max-ziplist-entries").live(),
     memory("hash-max-listpack-value", "64", 0, BYTES).alias("hash-max-ziplist-value").live(),
     memory("hll-sparse-max-bytes", "3000", 0, BYTES).live(),
-    Directive::new("hz", Kind::Clipped { min: 0, max: I32, to: (1, 500) }, "10").live(),
+    Directive::new("hz", Kind::Clipped { min: 0, max: I32, to: (1, 500) }, "10"),
     text("ignore-warnings", ""),
     int("io-threads", "", 1, 128).fixed().live(),
     flag("io-threads-do-reads", "no").fixed(),

@@ -88,7 +88,8 @@ pub(super) fn memory(facts: &Facts, out: &mut Lines) {
     out.put("mem_total_replication_buffers", held_bytes);
     out.put("mem_clients_slaves", 0);
     out.put("mem_clients_normal", memory.client_bytes);
-    out.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    out.zeros(&["mem_cluster_links"]);
+    out.put("mem_aof_buffer", facts.persistence.aof.buffer_bytes);
     out.put("mem_allocator", version::ALLOCATOR);
     out.put("active_defrag_running", memory.defragged.running_percent);
     out.put("lazyfree_pending_objects", memory.freeing_objects);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! release 1.2.3 --dry-run    looks whether all is ready, makes the packages, and prints what would be written
-//! release 1.2.3              the same, and writes it: Cargo.toml, Cargo.lock, CHANGELOG.md, one commit, the tag v1.2.3
+//! release 1.2.3              the same, and writes it: Cargo.toml, Cargo.lock, CHANGELOG.md, the files that this version
+//!                            writes (tests/data/releases/1.2.3), one commit, the tag v1.2.3
 //! ```
 //! Nothing is sent anywhere: pushing the commit and the tag is left to a person, as are the tests before (CONTRIBUTING.md).
 
@@ -92,6 +93,7 @@ fn write(version: &str, dry: bool) -> Result<(), String> {
             "would write: version {version} into Cargo.toml; '## {version} - {}' into CHANGELOG.md",
             date.trim()
         ));
+        say(&format!("would have the server write {}", kept_files(version)));
         say(&format!("would commit that, and tag it v{version}; packages: {}", package::folder().display()));
         return Ok(());
     }
@@ -100,13 +102,21 @@ fn write(version: &str, dry: bool) -> Result<(), String> {
     }
     // The lock file has the versions of the workspace's own crates.
     run(&mut cargo(&["update", "--quiet", "--workspace", "--offline"]))?;
-    run(&mut command(
-        "git",
-        &["commit", "--quiet", "-m", &format!("Version {version}"), "Cargo.toml", "Cargo.lock", "CHANGELOG.md"],
-    ))?;
+    let files = kept_files(version);
+    run(&mut cargo(&["build", "--quiet", "--release", "-p", "varve-server"]))?;
+    run(cargo(&["test", "--quiet", "-p", "varve-tests", "--test", "releases"]).env("VARVE_RECORD", version))?;
+    run(&mut command("git", &["add", &files]))?;
+    let message = format!("Version {version}");
+    let paths = ["Cargo.toml", "Cargo.lock", "CHANGELOG.md", &files];
+    run(command("git", &["commit", "--quiet", "-m", &message]).args(paths))?;
     run(&mut command("git", &["tag", "--annotate", "-m", &format!("Varve {version}"), &format!("v{version}")]))?;
     say(&format!("committed and tagged v{version}; the packages of the tag: cargo xtask package"));
     Ok(())
+}
+
+/// The folder of the files that this version's server writes: later ones have to read them.
+fn kept_files(version: &str) -> String {
+    format!("tests/data/releases/{version}")
 }
 
 fn read(path: &str) -> Result<String, String> {

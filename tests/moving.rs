@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use varve_testkit::server::{free_port, peer_binary, target_dir, varve_binary, workspace};
+use varve_testkit::server::{free_port, peer_binary, target_dir, valkey_binary, varve_binary, workspace};
 
 /// The two services and the folder of this test.
 struct Services {
@@ -23,6 +23,11 @@ const NAMES: [&str; 2] = ["redis-server", "varve-server"];
 
 impl Services {
     fn new(name: &str, append: bool) -> Services {
+        Services::with_old(name, append, &peer_binary())
+    }
+
+    /// The server that data sets come from is this program.
+    fn with_old(name: &str, append: bool, old: &Path) -> Services {
         let root = std::env::temp_dir().join(format!("varve-moving-{name}-{}", std::process::id()));
         let ports = [free_port().expect("a port"), free_port().expect("a port")];
         let services = Services { root, ports };
@@ -37,7 +42,7 @@ impl Services {
             );
             fs::write(dir.join("conf"), conf).expect("a file");
         }
-        services.write_tools();
+        services.write_tools(old);
         services
     }
 
@@ -46,17 +51,17 @@ impl Services {
     }
 
     /// The test's own tools, which come before the machine's.
-    fn write_tools(&self) {
+    fn write_tools(&self, old: &Path) {
         let bin = self.root.join("bin");
         fs::create_dir_all(&bin).expect("a folder");
-        let (peer, ours) = (peer_binary(), varve_binary());
+        let ours = varve_binary();
         let root = self.root.display();
         let systemctl = format!(
             "#!/bin/sh\nset -e\ncase \"$2\" in redis-server) program={}; port={};; *) program={}; port={};; esac\n\
              if [ \"$1\" = start ]; then\n  $program {root}/$2/conf\n  \
              for i in $(seq 600); do redis-cli -p $port PING 2>/dev/null | grep -q PONG && exit 0; sleep 0.1; done; exit 1\n\
              fi\npid=$(cat {root}/$2/pid)\nkill $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.05; done\n",
-            peer.display(),
+            old.display(),
             self.ports[0],
             ours.display(),
             self.ports[1]
@@ -169,6 +174,50 @@ fn a_data_set_moves_by_its_file_and_back() {
     let before = services.digest("6380");
     assert_eq!(follow(&services, &blocks[2]), "10");
     assert_eq!(services.digest("6379"), before);
+    services.stop(NAMES[0]);
+}
+
+/// The data set of a server that goes on serving is followed, taken over, and given back.
+fn a_data_set_moves_without_a_stop(services: &Services) {
+    NAMES.iter().for_each(|name| services.start(name));
+    services.fill("6379");
+    let before = services.digest("6379");
+    let (there, back) = (&blocks()["follow"], &blocks()["back"]);
+    assert_eq!((there.len(), back.len()), (1, 1));
+    let said = follow(services, &there[0]);
+    assert!(said.contains("role:master") && said.contains("connected_slaves:1"), "{said}");
+    assert_eq!(services.digest("6380"), before);
+    services.run("redis-cli -p 6380 SET more 1");
+    let before = services.digest("6380");
+    follow(services, &back[0]);
+    assert_eq!(services.digest("6379"), before);
+    assert!(services.run("redis-cli -p 6379 ROLE").starts_with("master"));
+    NAMES.iter().for_each(|name| services.stop(name));
+}
+
+#[test]
+fn issue_19_a_data_set_moves_by_replication_and_back() {
+    a_data_set_moves_without_a_stop(&Services::new("follow", false));
+}
+
+#[test]
+fn issue_19_a_data_set_of_valkey_moves_and_back() {
+    let Some(valkey) = valkey_binary() else {
+        println!("skipped: there is no valkey-server");
+        return;
+    };
+    let services = Services::with_old("valkey", false, &valkey);
+    a_data_set_moves_without_a_stop(&services);
+    drop(services);
+    let services = Services::with_old("valkey-file", false, &valkey);
+    services.start(NAMES[0]);
+    services.fill("6379");
+    let before = services.digest("6379");
+    let blocks = &blocks()[""];
+    assert_eq!(follow(&services, &blocks[1]), "9");
+    assert_eq!(services.digest("6380"), before);
+    services.run("redis-cli -p 6380 SET more 1");
+    assert_eq!(follow(&services, &blocks[2]), "10");
     services.stop(NAMES[0]);
 }
 

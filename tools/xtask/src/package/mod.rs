@@ -13,6 +13,7 @@
 
 mod deb;
 pub(crate) mod trial;
+mod upgrades;
 
 use crate::shell::{Tally, cargo, command, output, run, say, target_dir, workspace};
 use std::fs;

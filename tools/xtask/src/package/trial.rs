@@ -4,12 +4,13 @@
 //! .test-tools/debian-root.tar --> a root folder --> dpkg -i --> ExecStart as the unit's user, READY=1, a key, the end, the key again
 //!                                               --> dpkg --purge: nothing is left but the data and their owner
 //!                                               --> without data: nothing is left
+//!                                               --> the service through removals and upgrades (upgrades.rs)
 //!                                               --> FROM, COPY, RUN, USER, ENTRYPOINT of the image, as process 1
 //! ```
 //! A chroot stands for the machine, so no service manager runs there; its part (folders, user, socket of notifications) is done
 //! here. It needs root, as building such a folder does.
 
-use super::{VERSION, deb, folder, read};
+use super::{VERSION, deb, folder, read, upgrades};
 use crate::lanes;
 use crate::shell::{Tally, command, output, run, say, step, target_dir, tools_dir, workspace};
 use std::collections::BTreeSet;
@@ -46,15 +47,16 @@ fn try_all() -> Result<(), String> {
     documents()?;
     unit(&root)?;
     let fresh = root.paths()?;
-    root.install()?;
+    root.install(&deb::path(&folder())?)?;
     installed(&root)?;
     serve(&root)?;
     removed(&root, &fresh)?;
+    upgrades::run_all(&root)?;
     image(&root)
 }
 
 /// A folder that is a machine's root.
-struct Root(PathBuf);
+pub(super) struct Root(PathBuf);
 
 impl Drop for Root {
     fn drop(&mut self) {
@@ -84,7 +86,7 @@ impl Root {
         Ok(root)
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    pub(super) fn at(&self, path: &str) -> PathBuf {
         self.0.join(path.trim_start_matches('/'))
     }
 
@@ -99,12 +101,13 @@ impl Root {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Result<(), String> {
+    pub(super) fn run(&self, words: &[&str]) -> Result<(), String> {
         run(&mut self.command(words))
     }
 
-    fn install(&self) -> Result<(), String> {
-        fs::copy(deb::path(&folder())?, self.at("/tmp/varve.deb")).map_err(|error| error.to_string())?;
+    /// Installs this package.
+    pub(super) fn install(&self, package: &Path) -> Result<(), String> {
+        fs::copy(package, self.at("/tmp/varve.deb")).map_err(|error| error.to_string())?;
         self.run(&["dpkg", "-i", "/tmp/varve.deb"])?;
         fs::remove_file(self.at("/tmp/varve.deb")).map_err(|error| error.to_string())
     }
@@ -133,7 +136,7 @@ impl Root {
     }
 }
 
-fn expect(what: &str, holds: bool) -> Result<(), String> {
+pub(super) fn expect(what: &str, holds: bool) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("not so: {what}")) }
 }
 
@@ -285,7 +288,7 @@ fn removed(root: &Root, fresh: &BTreeSet<String>) -> Result<(), String> {
     expect(&format!("the data alone is left: {left:?}"), left == ["./var/lib/varve", "./var/lib/varve/dump.rdb"])?;
     expect("the data has its owner", root.has_user()?)?;
     fs::remove_file(root.at("/var/lib/varve/dump.rdb")).map_err(|error| error.to_string())?;
-    root.install()?;
+    root.install(&deb::path(&folder())?)?;
     root.run(&["dpkg", "--purge", "varve"])?;
     let left: Vec<String> = root.paths()?.difference(fresh).cloned().collect();
     expect(&format!("nothing is left: {left:?}"), left.is_empty())?;

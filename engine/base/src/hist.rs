@@ -16,7 +16,8 @@
 //! touches (and a load for the greatest value), so each worker has one and INFO adds them up without asking anybody.
 //!
 //! Readings taken while others record are not one instant: counts may be a few behind each other, none is ever lost. The sum
-//! is not kept: the mean is computed from the buckets, which is as exact as the percentiles are.
+//! is not kept: the mean is computed from the buckets, which is as exact as the percentiles are. No bucket is looked at behind
+//! that of the greatest value: most durations are short, and a scrape of metrics reads hundreds of histograms.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,25 +82,33 @@ impl Hist {
 
     /// Adds what was recorded up to about now to `counts`: merges the workers' histograms.
     pub fn read_into(&self, counts: &mut Counts) {
-        for (sum, cell) in counts.buckets.iter_mut().zip(self.buckets.iter()) {
+        let max_ns = self.max_ns.load(Ordering::Relaxed);
+        let used = ..bucket(max_ns) + 1;
+        for (sum, cell) in counts.buckets[used].iter_mut().zip(&self.buckets[used]) {
             *sum += cell.load(Ordering::Relaxed);
         }
-        counts.max_ns = counts.max_ns.max(self.max_ns.load(Ordering::Relaxed));
+        counts.max_ns = counts.max_ns.max(max_ns);
     }
 
     /// Starts again from nothing. What others record meanwhile counts before or after, but once.
     pub fn reset(&self) {
+        // The greatest value goes first: a bucket that is filled behind it and stays would not be looked at.
+        self.max_ns.store(0, Ordering::Relaxed);
         for cell in self.buckets.iter() {
             cell.swap(0, Ordering::Relaxed);
         }
-        self.max_ns.store(0, Ordering::Relaxed);
     }
 }
 
 impl Counts {
+    /// The buckets up to that of the greatest duration: all others are 0.
+    fn used(&self) -> &[u64] {
+        &self.buckets[..bucket(self.max_ns) + 1]
+    }
+
     /// Number of durations.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
+        self.used().iter().sum()
     }
 
     /// The greatest duration in nanoseconds, exact; 0 if there is none.
@@ -109,7 +118,7 @@ impl Counts {
 
     /// The mean in nanoseconds, from the middles of the buckets; 0 if there is none.
     pub fn mean_ns(&self) -> f64 {
-        let sum: f64 = self.buckets.iter().enumerate().map(|(i, &n)| middle(i) * n as f64).sum();
+        let sum: f64 = self.used().iter().enumerate().map(|(i, &n)| middle(i) * n as f64).sum();
         sum / self.count().max(1) as f64
     }
 
@@ -126,7 +135,7 @@ impl Counts {
         }
         let wanted = ((percent / 100.0 * count as f64).ceil() as u64).clamp(1, count);
         let mut seen = 0;
-        for (i, &n) in self.buckets.iter().enumerate() {
+        for (i, &n) in self.used().iter().enumerate() {
             seen += n;
             if seen >= wanted {
                 return if i == BUCKETS - 1 { self.max_ns } else { (first(i + 1) - 1).min(self.max_ns) };
@@ -138,16 +147,16 @@ impl Counts {
     /// Number of durations below `ns`, exact where that is a power of two (or another first value of a bucket), else of
     /// those below its bucket.
     pub fn below_ns(&self, ns: u64) -> u64 {
-        self.buckets[..bucket(ns)].iter().sum()
+        self.used().iter().take(bucket(ns)).sum()
     }
 
     /// [`Counts::below_ns`] of several limits, which ascend, by one pass over the buckets.
     pub fn below_each_ns<const N: usize>(&self, limits_ns: [u64; N]) -> [u64; N] {
         debug_assert!(limits_ns.is_sorted(), "limits ascend");
-        let (mut at, mut below) = (0, 0);
+        let (used, mut at, mut below) = (self.used(), 0, 0);
         limits_ns.map(|limit| {
-            let to = bucket(limit);
-            below += self.buckets[at..to].iter().sum::<u64>();
+            let to = bucket(limit).min(used.len());
+            below += used[at..to].iter().sum::<u64>();
             at = to;
             below
         })
@@ -155,7 +164,7 @@ impl Counts {
 
     /// Adds another reading to this one.
     pub fn merge(&mut self, other: &Counts) {
-        for (sum, n) in self.buckets.iter_mut().zip(other.buckets.iter()) {
+        for (sum, n) in self.buckets.iter_mut().zip(other.used()) {
             *sum += n;
         }
         self.max_ns = self.max_ns.max(other.max_ns);

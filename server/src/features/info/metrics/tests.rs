@@ -123,3 +123,22 @@ fn a_name_stands_for_one_figure() {
         assert!(seen.insert(name), "{name} is there twice");
     }
 }
+
+#[test]
+fn figures_are_written_as_rust_writes_them() {
+    let written = |value: f64| {
+        let mut text = String::new();
+        super::text::Number::put(value, &mut text);
+        text
+    };
+    for value in
+        [0.0, 1.0, -7.0, 0.5, 1e-9, 12_345.678, 9_007_199_254_740_992.0, 1e18, 3.5e300, f64::MAX, f64::INFINITY]
+    {
+        assert_eq!(written(value), value.to_string());
+    }
+    assert_eq!((written(-0.0), written(f64::NAN)), ("0".to_owned(), "NaN".to_owned()));
+    let mut text = String::new();
+    super::text::Number::put(&u64::MAX, &mut text);
+    super::text::Number::put(-5_i32, &mut text);
+    assert_eq!(text, format!("{}-5", u64::MAX));
+}

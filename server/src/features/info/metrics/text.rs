@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use varve_base::hist::Counts;
 use varve_commands::segments::class_name;
@@ -31,8 +32,10 @@ const LIMITS: usize = 15;
 
 /// All metrics as they are now.
 pub(super) fn all(state: &ServerState) -> String {
+    // Room for as much as last time: a text that grows is copied again and again.
+    static LAST: AtomicUsize = AtomicUsize::new(32 << 10);
     let facts = facts(state);
-    let mut text = Text(String::with_capacity(32 << 10));
+    let mut text = Text(String::with_capacity(LAST.load(Ordering::Relaxed) + 4096));
     fields(&facts, &mut text);
     instance(state, &facts, &mut text);
     replication(&facts, &mut text);
@@ -41,6 +44,7 @@ pub(super) fn all(state: &ServerState) -> String {
     commands(&facts, &mut text);
     latencies(state, &facts, &mut text);
     store(&facts, &mut text);
+    LAST.store(text.0.len(), Ordering::Relaxed);
     text.0
 }
 
@@ -52,7 +56,7 @@ impl Text {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    pub(super) fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    pub(super) fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Number) {
         self.0.push_str(name);
         for (at, (label, content)) in labels.iter().enumerate() {
             self.0.push(if at == 0 { '{' } else { ',' });
@@ -62,10 +66,12 @@ impl Text {
         if !labels.is_empty() {
             self.0.push('}');
         }
-        let _ = writeln!(self.0, " {value}");
+        self.0.push(' ');
+        value.put(&mut self.0);
+        self.0.push('\n');
     }
 
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+    fn single(&mut self, name: &str, kind: &str, help: &str, value: impl Number) {
         self.family(name, kind, help);
         self.line(name, &[], value);
     }
@@ -81,11 +87,46 @@ impl Text {
         let count = counts.count();
         let below = limits.texts.iter().map(String::as_str).zip(counts.below_each_ns(limits.ns));
         for (limit, within) in below.chain([("+Inf", count)]) {
-            [&begin, limit, "\"} "].iter().for_each(|part| self.0.push_str(part));
-            let _ = writeln!(self.0, "{within}");
+            let mut digits = itoa::Buffer::new();
+            [&begin, limit, "\"} ", digits.format(within), "\n"].iter().for_each(|part| self.0.push_str(part));
         }
         self.line(&format!("{name}_sum"), labels, sum);
         self.line(&format!("{name}_count"), labels, count);
+    }
+}
+
+/// A figure that can be written. Most are whole, and thousands of them are written at a scrape: not by way of `Display`, which
+/// took a sixth of the time.
+pub(super) trait Number {
+    /// Appends it to a text.
+    fn put(self, text: &mut String);
+}
+
+macro_rules! whole_numbers {
+    ($($ty:ty)*) => {$(
+        impl Number for $ty {
+            fn put(self, text: &mut String) {
+                text.push_str(itoa::Buffer::new().format(self));
+            }
+        }
+    )*};
+}
+whole_numbers!(u32 i32 u64 i64 usize);
+
+impl Number for f64 {
+    fn put(self, text: &mut String) {
+        // All whole numbers up to here are numbers of this kind.
+        const WHOLE_MAX: f64 = (1_u64 << f64::MANTISSA_DIGITS) as f64;
+        if self.fract() == 0.0 && self.abs() <= WHOLE_MAX {
+            return (self as i64).put(text);
+        }
+        let _ = write!(text, "{self}");
+    }
+}
+
+impl<T: Number + Copy> Number for &T {
+    fn put(self, text: &mut String) {
+        (*self).put(text);
     }
 }
 
@@ -105,7 +146,7 @@ impl Limits {
 
 /// A label's content: backslashes, quotes and ends of lines are escaped.
 fn escaped(content: &str) -> Cow<'_, str> {
-    if !content.contains(['\\', '"', '\n']) {
+    if !content.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
         return Cow::Borrowed(content);
     }
     Cow::Owned(content.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))

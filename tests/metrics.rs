@@ -162,6 +162,36 @@ fn issue_19_a_server_that_loads_is_alive_and_not_ready() {
     until("it is ready", || get(port, "/readyz").1 == "ok\n");
 }
 
+/// Waits for a sync, for a client that does not read, and for a shard that a script holds.
+#[test]
+fn issue_19_waits_are_measured_by_what_they_are_for() {
+    let port = free_port().expect("a free port");
+    let lines = ["io-threads 2", "appendonly yes", "appendfsync always", &format!("metrics-port {port}")];
+    let server = lines.iter().fold(Launch::varve(), |launch, line| launch.config(*line)).start().expect("a server");
+    let waited = |what: &str| value(&get(port, "/metrics").1, &format!("varve_wait_seconds_count{{for=\"{what}\"}}"));
+    assert_eq!(["shards", "gate", "sync", "socket"].map(waited), [0.0; 4]);
+    let mut client = server.client();
+    let large = vec![b'x'; 8 << 20];
+    let _ = client.call(&[b"SET", b"large".as_slice(), &large]);
+    until("a reply has waited for the sync", || waited("sync") >= 1.0);
+    (0..8).for_each(|_| client.queue(&["GET", "large"]));
+    client.flush().expect("it is sent");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(waited("socket"), 0.0, "it waits still");
+    (0..8).for_each(|_| assert_eq!(client.read().expect("a reply").bytes().map(<[u8]>::len), Some(large.len())));
+    until("the client has read", || waited("socket") >= 1.0);
+    let mut others: Vec<_> = (0..4).map(|_| server.client()).collect();
+    until("somebody has met the key of a script", || {
+        client.queue(&["EVAL", "redis.call('GET', KEYS[1]) for n = 1, 10000000 do end", "1", "a"]);
+        client.flush().expect("it is sent");
+        others.iter_mut().for_each(|other| drop(other.cmd("SET a 1")));
+        let _ = client.read();
+        waited("gate") + waited("shards") >= 1.0
+    });
+    let text = client.cmd("INFO background").text();
+    assert!(["wait_sync:count=", "wait_socket:count="].iter().all(|field| text.contains(field)), "{text}");
+}
+
 /// The mean of the times that are left, as keys are looked at in turn.
 #[test]
 fn issue_19_the_mean_time_to_live_is_known_by_database() {

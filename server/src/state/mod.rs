@@ -28,7 +28,7 @@ mod worker_handle;
 pub(crate) use load::Load;
 pub(crate) use now::Now;
 pub(crate) use rates::RatesNow;
-pub(crate) use worker_handle::{WorkerHandle, WorkerStats};
+pub(crate) use worker_handle::{WaitTimes, WaitsOn, WorkerHandle, WorkerStats};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -12,6 +12,7 @@ use crate::features::clients::state::on_show::OnShow;
 use crate::features::clients::state::weights::Weights;
 use crate::system::sys;
 use varve_base::counter::Counter;
+use varve_base::hist::Hist;
 
 /// The counters of a worker. Their cache lines are its own: it writes some of them with every visit.
 #[derive(Debug, Default)]
@@ -49,6 +50,38 @@ pub(crate) struct WorkerStats {
     pub(crate) output_limit_closed: Counter,
     /// Connections closed because all together took too much.
     pub(crate) evicted: Counter,
+    /// How long connections have waited.
+    pub(crate) waits: WaitTimes,
+}
+
+/// The things that a connection waits for while others hold them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WaitsOn {
+    /// A shard: another worker runs a command on it.
+    Shards,
+    /// The gate: another worker is alone behind it, or wants to be.
+    Gate,
+    /// The sync of the append-only file, behind which its replies leave.
+    Sync,
+    /// Its client, which does not read what is sent.
+    Socket,
+}
+
+impl WaitsOn {
+    /// All of them, with the words that figures have for them.
+    pub(crate) const ALL: [(WaitsOn, &str); 4] =
+        [(WaitsOn::Shards, "shards"), (WaitsOn::Gate, "gate"), (WaitsOn::Sync, "sync"), (WaitsOn::Socket, "socket")];
+}
+
+/// How long connections have waited, by what for.
+#[derive(Debug, Default)]
+pub(crate) struct WaitTimes([Hist; WaitsOn::ALL.len()]);
+
+impl WaitTimes {
+    /// The durations of the waits for this.
+    pub(crate) fn of(&self, on: WaitsOn) -> &Hist {
+        &self.0[on as usize]
+    }
 }
 
 /// How others reach a worker. It begins on a cache line of its own, since the handles lie side by side.

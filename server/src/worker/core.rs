@@ -18,6 +18,7 @@ use super::replicas::Following;
 use super::resting::Resting;
 use super::scripts::ScriptAtRest;
 use super::settling::Settling;
+use super::waits::Waits;
 use crate::config::{Config, ShutdownOptions};
 use crate::errors;
 use crate::features::clients::blocked::BlockedClients;
@@ -40,7 +41,7 @@ use crate::net::conn::WaitReasons;
 use crate::net::conns::Conns;
 use crate::net::links::Links;
 use crate::state::mail::{AloneWork, Message};
-use crate::state::{Now, ServerState, WorkerHandle, WorkerStats};
+use crate::state::{Now, ServerState, WaitsOn, WorkerHandle, WorkerStats};
 
 /// See the module's text.
 pub(super) struct Core {
@@ -80,6 +81,8 @@ pub(super) struct Core {
     /// Runs its share of the commands of a file that is being loaded, or of a primary's stream.
     /// With it, whether the commands are a primary's.
     lane: Option<(bool, Box<Lane>)>,
+    /// The connections that wait for what others hold.
+    pub(super) waits: Waits,
     /// Turns in a row that ended because a shard was busy.
     pub(super) busy: u32,
     /// The script that rests.
@@ -119,6 +122,7 @@ impl Core {
             settling: Settling::default(),
             questions: Questions::default(),
             lane: None,
+            waits: Waits::default(),
             busy: 0,
             script: None,
             state,
@@ -157,6 +161,7 @@ impl Core {
     /// Closes a connection at once; output that is unsent is lost.
     pub(super) fn close(&mut self, id: ConnId) {
         self.forget_replica(id);
+        self.forget_waits(id);
         let conn = &mut self.conns[id];
         let who = conn.who();
         conn.session_mut().leave_transaction(&mut self.store);
@@ -296,7 +301,8 @@ impl Core {
     /// Lets those go on whose replies waited for the append-only file.
     #[inline]
     pub(super) fn release_filed(&mut self) {
-        self.filed.release(&mut self.conns, &self.state.persist().aof);
+        let times = self.state.workers()[self.index].stats().waits.of(WaitsOn::Sync);
+        self.filed.release(&mut self.conns, &self.state.persist().aof, times);
     }
 
     /// The worker is about to wait: false if replies may leave meanwhile. From then on the file's thread wakes it.

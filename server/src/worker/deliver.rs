@@ -195,8 +195,8 @@ impl Core {
             self.close(who.conn);
             return false;
         }
+        self.balance(who.conn);
         let conn = &mut self.conns[who.conn];
-        conn.balance();
         let goes_on = waited && !conn.waits(WaitReasons::OUTPUT);
         if goes_on || conn.is_done() || (!conn.output().is_empty() && conn.may_write()) {
             self.conns.enqueue(who.conn);

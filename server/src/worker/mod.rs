@@ -31,6 +31,7 @@ mod sums;
 mod tick;
 mod transaction;
 mod users;
+mod waits;
 
 #[cfg(test)]
 mod tests;

@@ -163,11 +163,12 @@ impl Worker {
             Stop::Paused => core.hold_back(id),
             _ => {}
         }
+        core.note_visit(id, matches!(stop, Stop::Busy));
         core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), core.index);
         let over_output = core.over_output(id) || core.over_stranger_limit(id);
         let over_query = core.over_query_limit(id);
+        core.balance(id);
         let conn = &mut core.conns[id];
-        conn.balance();
         let closes = conn.session().ends_after_reply() || matches!(stop, Stop::Close);
         if closes && !conn.waits(WaitReasons::QUESTION) {
             conn.wait(WaitReasons::CLOSING);
@@ -243,7 +244,7 @@ impl Core {
             if !output.is_empty() || self.state.outputs_kept() {
                 self.conns[id].keep_output(output);
             }
-            self.conns[id].balance();
+            self.balance(id);
         }
         Ok(())
     }

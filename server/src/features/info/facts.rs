@@ -11,6 +11,7 @@ use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
 use crate::features::replication::state::ReplicationFacts;
+use crate::state::WaitsOn;
 
 /// All that the sections are written from.
 #[derive(Clone, Debug, Default)]
@@ -169,6 +170,8 @@ pub(crate) struct BackgroundFacts {
     pub(crate) holds: Counts,
     /// By how much expired keys are late.
     pub(crate) expiry_lag: Counts,
+    /// How long connections have waited, in the order of [`WaitsOn::ALL`].
+    pub(crate) waits: [Counts; WaitsOn::ALL.len()],
     pub(crate) log: LogStats,
     /// The index of all shards, and of the one that is fullest.
     pub(crate) index: IndexLoad,

@@ -21,13 +21,16 @@ use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
 use crate::features::pubsub::state::Kind;
-use crate::state::{Now, ServerState};
+use crate::state::{Now, ServerState, WaitsOn};
 use crate::system::memory::{resident_bytes, system_memory_bytes};
 use crate::system::sys::{Whose, cpu_time};
 
 /// Starts the counts that INFO shows from zero.
 pub(super) fn reset(state: &ServerState) {
-    state.workers().iter().for_each(|worker| worker.commands().reset());
+    for worker in state.workers() {
+        worker.commands().reset();
+        WaitsOn::ALL.iter().for_each(|(on, _)| worker.stats().waits.of(*on).reset());
+    }
     state.store().reset_measures();
     about().reset(counted(state), state.store().used_memory());
 }
@@ -184,6 +187,11 @@ fn background(state: &ServerState) -> BackgroundFacts {
         rounds: store.rounds.read(),
         holds,
         expiry_lag: store.expiry_lag.read(),
+        waits: WaitsOn::ALL.map(|(on, _)| {
+            let mut counts = Counts::default();
+            state.workers().iter().for_each(|worker| worker.stats().waits.of(on).read_into(&mut counts));
+            counts
+        }),
         log: store.log().stats(),
         index,
         fullest_index: store.index_loads().max_by_key(IndexLoad::percent).unwrap_or_default(),

@@ -11,6 +11,7 @@ use super::{Lines, human};
 use crate::features::acl::state::log::Reason;
 use crate::features::replication::state::replica::{Address, LinkFacts, LinkStage};
 use crate::features::replication::state::replicas::{ReplicaNow, Stage};
+use crate::state::WaitsOn;
 use crate::system::version;
 
 pub(super) fn server(facts: &Facts, out: &mut Lines) {
@@ -379,12 +380,13 @@ pub(super) fn background(facts: &Facts, out: &mut Lines) {
         ("lock_holds", &background.holds),
         ("expiry_lag", &background.expiry_lag),
     ];
-    for (name, counts) in times {
+    let waits = WaitsOn::ALL.iter().zip(&background.waits).map(|((_, word), counts)| (format!("wait_{word}"), counts));
+    for (name, counts) in times.into_iter().map(|(name, counts)| (name.to_owned(), counts)).chain(waits) {
         let us = |ns: u64| ns as f64 / 1000.0;
         let [p50, p99, p9999] = [50.0, 99.0, 99.99].map(|percent| us(counts.percentile_ns(percent)));
         let (count, max) = (counts.count(), us(counts.max_ns()));
         let text = format!("count={count},p50_us={p50:.3},p99_us={p99:.3},p99.99_us={p9999:.3},max_us={max:.3}");
-        out.put(name, text);
+        out.put(&name, text);
     }
     let (log, cost) = (&background.log, &background.cost);
     let states = [

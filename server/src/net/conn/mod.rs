@@ -405,11 +405,13 @@ impl Conn {
         self.waits.lift(reason)
     }
 
-    /// Has the connection wait as its unsent output asks.
-    pub(crate) fn balance(&mut self) {
+    /// Has the connection wait as its unsent output asks; whether it waits now, if that has changed.
+    pub(crate) fn balance(&mut self) -> Option<bool> {
         let unsent = self.output.len();
-        let waits = self.waits(WaitReasons::OUTPUT);
-        self.waits.set(WaitReasons::OUTPUT, unsent > PAUSE_BYTES || (waits && unsent > PAUSE_BYTES / 2));
+        let waited = self.waits(WaitReasons::OUTPUT);
+        let waits = unsent > PAUSE_BYTES || (waited && unsent > PAUSE_BYTES / 2);
+        self.waits.set(WaitReasons::OUTPUT, waits);
+        (waits != waited).then_some(waits)
     }
 
     /// True if nothing more comes of it, but for output that is unsent: it closes, or the client has closed its side and

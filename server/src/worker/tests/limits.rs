@@ -98,10 +98,11 @@ fn clients_that_do_not_read_share_what_the_machine_has() {
             client
         })
         .collect();
-    wait_until("those that are too much are closed", || weight() <= ROOM);
+    // On a busy machine the last ones have not been served yet.
+    let evicted = || state.total(|stats| &stats.evicted);
+    wait_until("those that are too much are closed", || evicted() > 0 && weight() <= ROOM);
     assert!(most < 2 * ROOM, "{most} bytes");
     // The others get their replies as there is room.
-    assert!(state.total(|stats| &stats.evicted) > 0, "not all have room");
     assert!(state.connections() <= clients.len() as u64, "and those are closed");
     control.ask(&["PING"], "+PONG\r\n");
 }

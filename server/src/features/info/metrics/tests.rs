@@ -138,7 +138,7 @@ fn figures_are_written_as_rust_writes_them() {
     }
     assert_eq!((written(-0.0), written(f64::NAN)), ("0".to_owned(), "NaN".to_owned()));
     let mut text = String::new();
-    super::text::Number::put(&u64::MAX, &mut text);
+    super::text::Number::put(u64::MAX, &mut text);
     super::text::Number::put(-5_i32, &mut text);
     assert_eq!(text, format!("{}-5", u64::MAX));
 }

@@ -22,7 +22,7 @@ use super::super::facts::{CommandFacts, Facts};
 use super::super::{facts, render};
 use super::names::{Kind, NAMES};
 use super::replication::replication;
-use crate::state::ServerState;
+use crate::state::{ServerState, WaitsOn};
 
 /// The type of the text, as HTTP names it.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -328,6 +328,16 @@ fn store(facts: &Facts, text: &mut Text) {
     let limits = Limits::new(1e9);
     for (name, help, counts) in times {
         text.family(name, "histogram", help);
-        text.histogram(name, &[], counts, &limits, counts.mean_ns() * counts.count() as f64 / 1e9);
+        text.histogram(name, &[], counts, &limits, sum_s(counts));
     }
+    const WAITS: &str = "varve_wait_seconds";
+    text.family(WAITS, "histogram", "How long connections waited for what others hold, or for their clients to read.");
+    for ((_, word), counts) in WaitsOn::ALL.iter().zip(&background.waits) {
+        text.histogram(WAITS, &[("for", word)], counts, &limits, sum_s(counts));
+    }
+}
+
+/// The sum of the durations, about, in seconds.
+fn sum_s(counts: &Counts) -> f64 {
+    counts.mean_ns() * counts.count() as f64 / 1e9
 }

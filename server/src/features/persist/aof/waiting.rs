@@ -8,6 +8,9 @@
 //! The replies of a connection that only reads shards whose effects are synced do not wait.
 
 use std::collections::BinaryHeap;
+use std::time::Instant;
+
+use varve_base::hist::Hist;
 
 use super::super::state::aof::Aof;
 use crate::features::pubsub::state::ConnRef;
@@ -25,6 +28,7 @@ struct Waiting {
     /// Its first bytes that wait do so for this position, or for a greater one since.
     until: u64,
     who: ConnRef,
+    since: Instant,
 }
 
 impl Ord for Waiting {
@@ -45,22 +49,24 @@ impl WaitingForFile {
     #[inline]
     pub(crate) fn stand_by(&mut self, conn: &mut Conn, aof: &Aof, from: u64, until: u64) {
         if until > aof.journal().synced() && conn.hold_output(from, until) {
-            self.heap.push(Waiting { until, who: conn.who() });
+            self.heap.push(Waiting { until, who: conn.who(), since: Instant::now() });
         }
     }
 
-    /// Lets the connections go on whose replies may leave.
+    /// Lets the connections go on whose replies may leave, and notes how long they have waited.
     #[inline]
-    pub(crate) fn release(&mut self, conns: &mut Conns, aof: &Aof) {
+    pub(crate) fn release(&mut self, conns: &mut Conns, aof: &Aof, times: &Hist) {
         if self.heap.is_empty() {
             return;
         }
         let synced = aof.journal().synced();
         while self.heap.peek().is_some_and(|waiting| waiting.until <= synced) {
-            let Some(Waiting { who, .. }) = self.heap.pop() else { return };
+            let Some(Waiting { who, since, .. }) = self.heap.pop() else { return };
             let Some(conn) = conns.get_mut(who) else { continue };
+            let now = Instant::now();
+            times.record(now - since);
             if let Some(until) = conn.let_output_go(synced) {
-                self.heap.push(Waiting { until, who });
+                self.heap.push(Waiting { until, who, since: now });
             }
             conns.enqueue(who.conn);
         }

@@ -1,7 +1,7 @@
 //! Where connections are: how workers note their own connections and those of others.
 
 /// Number of a connection within its worker. It is used again after the connection has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ConnId(pub(crate) usize);
 
 /// A connection as others note it: the client's id, which is never used again, shows whether the number has changed hands.

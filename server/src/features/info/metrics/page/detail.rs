@@ -10,7 +10,7 @@ use varve_exec::stats::CommandLog;
 use super::super::access::Viewer;
 use super::replication;
 use crate::features::info::facts;
-use crate::state::ServerState;
+use crate::state::{ServerState, WaitsOn};
 
 /// Upper limits of the columns of the latency map in nanoseconds: 1 us, and each twice the one before, to 1 s.
 const LIMITS_NS: [u64; 21] = {
@@ -35,6 +35,13 @@ pub(super) fn detail(state: &ServerState, viewer: Viewer) -> Value {
     let rows: HashMap<&str, &Command> = state.commands().each().map(|row| (row.full_name, row)).collect();
     let durations = |name: &str| rows.get(name).and_then(|row| state.call_durations(row));
     let background = &facts.background;
+    let held = [
+        wait("shards held for commands", &background.holds),
+        wait("turns of background work", &background.slices),
+        wait("delay of expiry", &background.expiry_lag),
+    ];
+    let waited = WaitsOn::ALL.iter().zip(&background.waits);
+    let waited = waited.map(|((_, word), counts)| wait(&format!("connections that waited: {word}"), counts));
     json!({
         "limits_us": LIMITS_NS.map(|limit| limit / 1000),
         "commands": commands.iter().map(|command| json!({
@@ -43,11 +50,7 @@ pub(super) fn detail(state: &ServerState, viewer: Viewer) -> Value {
             "within": durations(&command.name).map(|counts| within(&counts)),
         })).collect::<Vec<_>>(),
         "slow": slow(state, viewer),
-        "waits": [
-            wait("shards held for commands", &background.holds),
-            wait("turns of background work", &background.slices),
-            wait("delay of expiry", &background.expiry_lag),
-        ],
+        "waits": held.into_iter().chain(waited).collect::<Vec<_>>(),
         "databases": facts.databases.iter().map(|database| json!({
             "number": database.number, "keys": database.keys, "volatile_keys": database.volatile_keys,
         })).collect::<Vec<_>>(),

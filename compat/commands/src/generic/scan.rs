@@ -17,6 +17,10 @@ use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[SCAN, KEYS];
 
+/// Elements that one call looks at, whatever its COUNT, and what stands in one leaf or bucket with the last one: COUNT is a hint,
+/// and the shard is held for the whole call, some hundred microseconds.
+const PAGE_MAX: usize = 4096;
+
 /// The command that scans: each one of the family takes options of its own beside MATCH and COUNT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -33,7 +37,7 @@ pub(crate) enum Family {
 /// The options of a command of the SCAN family.
 pub(crate) struct Options<'a> {
     pattern: Option<&'a [u8]>,
-    /// How many elements a call should look at.
+    /// How many elements a call should look at, at most [`PAGE_MAX`].
     pub(crate) count: usize,
     ty: Option<&'a [u8]>,
     /// Only names are wanted: fields without values, members without scores.
@@ -54,7 +58,8 @@ impl<'a> Options<'a> {
             at += 1;
             if is(word, "COUNT") {
                 let count = integer(value)?;
-                options.count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::SYNTAX)?;
+                let count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::SYNTAX)?;
+                options.count = count.min(PAGE_MAX);
             } else if is(word, "MATCH") {
                 options.pattern = Some(value).filter(|pattern| *pattern != b"*");
             } else if family == Family::Keys && is(word, "TYPE") {

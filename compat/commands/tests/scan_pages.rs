@@ -1,0 +1,57 @@
+//! No COUNT makes one call of the SCAN family walk over all of a large collection, or over all keys.
+
+mod common;
+
+use std::collections::HashSet;
+
+use common::Server;
+use varve_protocol::Resp;
+
+/// Elements of each collection, and keys beside them.
+const LEN: usize = 20_000;
+/// Names that one call may tell: the page, and the other elements of the last leaf or bucket.
+const PAGE_MAX: usize = 4096 + 256;
+
+fn run(server: &mut Server, line: &str) -> Vec<u8> {
+    server.run(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
+}
+
+/// The names that a whole walk tells, and the number of names of its largest page.
+fn walk(server: &mut Server, command: &str, options: &str) -> (HashSet<String>, usize) {
+    let (mut cursor, mut names, mut largest) = ("0".to_string(), HashSet::new(), 0);
+    loop {
+        let reply =
+            String::from_utf8(run(server, &format!("{command} {cursor} COUNT 1000000000{options}"))).expect("text");
+        cursor = reply.lines().nth(2).expect("a cursor").to_string();
+        let page: Vec<&str> = reply.lines().filter(|line| line.starts_with("name:")).collect();
+        largest = largest.max(page.len());
+        names.extend(page.into_iter().map(str::to_string));
+        if cursor == "0" {
+            return (names, largest);
+        }
+    }
+}
+
+#[test]
+fn issue_11_no_count_holds_a_shard_for_a_whole_walk() {
+    let mut server = Server::new(Resp::V2);
+    for n in 0..LEN {
+        for line in [
+            format!("SET name:{n} v"),
+            format!("SADD s name:{n}"),
+            format!("HSET h name:{n} v"),
+            format!("ZADD z {n} name:{n}"),
+        ] {
+            run(&mut server, &line);
+        }
+    }
+    for (command, options) in
+        [("SCAN", ""), ("SSCAN s", ""), ("HSCAN h", ""), ("HSCAN h", " NOVALUES"), ("ZSCAN z", "")]
+    {
+        let (names, largest) = walk(&mut server, command, options);
+        assert_eq!(names.len(), LEN, "{command} tells each");
+        assert!((2048..=PAGE_MAX).contains(&largest), "{command}: {largest} names in one call");
+    }
+    let (none, _) = walk(&mut server, "SSCAN s", " MATCH none:*");
+    assert!(none.is_empty(), "a page may tell nothing, and the walk goes on");
+}

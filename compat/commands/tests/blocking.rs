@@ -146,6 +146,24 @@ fn a_push_serves_a_move_whose_destination_somebody_waits_for() {
     }
 }
 
+/// A client that has waited for a stream is given all that came at once.
+#[test]
+fn issue_11_a_reader_that_has_waited_is_given_all_that_came() {
+    for line in ["XREAD BLOCK 0 STREAMS t 0", "XREADGROUP GROUP g c BLOCK 0 STREAMS t >"] {
+        let mut bench = Bench::new(2);
+        bench.run(1, "XGROUP CREATE from g 0 MKSTREAM", "+OK\r\n");
+        for n in 1001..=2500 {
+            bench.run(1, &format!("XADD from 1-{n} f {n}"), &format!("$6\r\n1-{n}\r\n"));
+        }
+        bench.run(1, "XGROUP CREATE t g 0 MKSTREAM", "+OK\r\n");
+        bench.block(0, line);
+        bench.run(1, "RENAME from t", "+OK\r\n");
+        let entry = |n: u32| format!("*2\r\n$6\r\n1-{n}\r\n*2\r\n$1\r\nf\r\n$4\r\n{n}\r\n");
+        let reply = "*1\r\n*2\r\n$1\r\nt\r\n*1500\r\n".to_string() + &(1001..=2500).map(entry).collect::<String>();
+        bench.expect_served(&[(0, &reply)]);
+    }
+}
+
 /// Has the last worker hold `d`'s shard, finds `RPUSH k v` put back for that, and looks at what there is meanwhile.
 fn refuse_push(bench: &mut Bench, look: impl FnOnce(&mut Bench)) {
     let store = Arc::clone(&bench.store);

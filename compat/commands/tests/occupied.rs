@@ -19,7 +19,8 @@ fn run(server: &mut Server, line: &str) -> Vec<u8> {
     server.run(&words(line))
 }
 
-/// A list of which every third element is `x`, a set, a hash and a sorted set.
+/// A list of which every third element is `x`, a set, a hash, a sorted set, and a stream with a group that was given nothing and one
+/// that was given all.
 fn filled() -> Server {
     let mut server = Server::new(Resp::V2);
     server.shorten_nodes(false);
@@ -30,9 +31,13 @@ fn filled() -> Server {
             format!("SADD s member:{n}"),
             format!("HSET h field:{n} {n}"),
             format!("ZADD z {} member:{n}", n % 100),
+            format!("XADD t 1-{} field {n}", n + 1),
         ] {
             run(&mut server, &line);
         }
+    }
+    for line in ["XGROUP CREATE t new 0", "XGROUP CREATE t given 0", "XREADGROUP GROUP given c STREAMS t >"] {
+        run(&mut server, line);
     }
     server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
     server
@@ -63,6 +68,9 @@ fn cases() -> Vec<(String, &'static str, &'static str, &'static str)> {
         (format!("SADD s{}", names("member")), "s", "SCARD s", "SREM s member:1"),
         (format!("SREM s{}", names("member")), "s", "SISMEMBER s y", "SPOP s"),
         (format!("SREM none{}", names("member")), "none", "SCARD none", "SADD none y"),
+        ("XREADGROUP GROUP new c STREAMS t >".to_string(), "t", "XLEN t", "XACK t given 1-1"),
+        ("XREADGROUP GROUP new c COUNT 900 NOACK STREAMS t >".to_string(), "t", "XLEN t", "XDEL t 1-1"),
+        ("XAUTOCLAIM t given d 0 - COUNT 2500".to_string(), "t", "XLEN t", "XACK t given 1-1"),
         (format!("SADD none{}", names("member")), "none", "EXISTS none", "DEL none"),
         (format!("HSET h{pairs}"), "h", "HLEN h", "HDEL h field:1"),
         (format!("HMSET h{pairs}"), "h", "HGETALL h", "HINCRBY h field:1 1"),

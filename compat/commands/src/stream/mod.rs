@@ -5,15 +5,19 @@
 //!  add     XADD                             edit   XTRIM XSETID
 //!  delete  XDEL XDELEX XACKDEL              references   KEEPREF DELREF ACKED
 //!  range   XLEN XRANGE XREVRANGE            info   XINFO
-//!  read    XREAD XREADGROUP                 group  XGROUP
+//!  read    XREAD XREADGROUP                 giving XREADGROUP of many entries
+//!  consumer  entries that a consumer reads at once
+//!  group   XGROUP                           searching  XAUTOCLAIM and XPENDING of many entries
 //!  pending XACK XPENDING XCLAIM XAUTOCLAIM  claim  what these and CLAIM do to an entry
 //!  nack    XNACK                            idempotence  XCFGSET XIDMPRECORD, and IDMP of XADD
 //! ```
 
 mod add;
 mod claim;
+mod consumer;
 mod delete;
 mod edit;
+mod giving;
 mod group;
 mod id;
 mod idempotence;
@@ -23,6 +27,7 @@ mod pending;
 mod range;
 mod read;
 mod references;
+mod searching;
 mod trim;
 
 use varve_catalog::KeyFlags;
@@ -49,6 +54,14 @@ pub(crate) const ROWS: &[FileRows] = &[
 const READS: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 const UPDATES: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
 const DELETES: KeyFlags = KeyFlags::RW.and(KeyFlags::DELETE);
+
+/// Begins the part of a reply that has one stream of several; its entries follow.
+fn begin_stream(out: &mut Reply, key: &[u8]) {
+    if !out.is_resp3() {
+        out.array(2);
+    }
+    out.bulk(key);
+}
 
 /// Answers an entry: its ID, its fields and values.
 fn reply_entry(out: &mut Reply, entry: StreamEntry<'_>) {

@@ -2,24 +2,19 @@
 
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group as CommandGroup, KeySpec, Row, arg, block, key, word};
 use varve_exec::notify::{Again, Class, Effect};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Occupied, WhileOccupied};
 use varve_protocol::{Args, Reply};
-use varve_store::{PendingEntry, PendingFilter, StreamGroup, StreamId, StreamReader};
+use varve_store::{PendingEntry, PendingFilter, StreamGroup, StreamId};
 
 use super::claim::Claim;
 use super::group::no_group;
 use super::id::{parse_end, parse_strict};
-use super::nack::NOBODY;
+use super::searching::{Listing, RestOfClaiming, RestOfListing, Search, claims_of_a_part, shown_in_a_part};
 use super::{DELETES, READS, UPDATES, id_text};
 use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[XACK, XPENDING, XCLAIM, XAUTOCLAIM];
-
-/// Entries that one XAUTOCLAIM looks at for each that it may claim, where some may be gone from the stream.
-const LOOKS: u64 = 10;
-/// Entries that one XAUTOCLAIM claims at most, and that one XPENDING replies: a shard is not held for more.
-const CLAIMS_MAX: u64 = 4096;
 
 /// The greatest COUNT that redis-server takes.
 const COUNT_MAX: u64 = i64::MAX as u64 / 16;
@@ -88,31 +83,33 @@ impl<'a> Range<'a> {
         Ok(Some(Range { low, high, idle_ms, count, consumer: args.opt(at + 3) }))
     }
 
-    fn reply(&self, group: &StreamGroup, now_ms: i64, out: &mut Reply) {
+    /// The listing of it; `None` if the group does not know the consumer.
+    fn listing(&self, group: &StreamGroup, now_ms: i64) -> Option<Listing> {
         let mut filter = PendingFilter::ALL;
         if self.idle_ms != 0 {
             filter.until_ms = now_ms.saturating_sub(self.idle_ms);
         }
         if let Some(name) = self.consumer {
-            let Some(consumer) = group.consumer(name) else { return out.array(0) };
-            filter.consumer = Some(consumer.number());
+            filter.consumer = Some(group.consumer(name)?.number());
         }
-        let (head, mut shown, most) = (out.defer(), 0, self.count.min(CLAIMS_MAX));
-        group.scan(self.low, filter, |entry| {
-            if entry.id > self.high || shown == most {
-                return false;
-            }
-            out.array(4);
-            out.bulk(&id_text(entry.id));
-            let name = group.name(entry.consumer);
-            out.bulk(name);
-            let is_free = name == NOBODY && entry.time_ms == 0;
-            out.integer(if is_free { -1 } else { now_ms.saturating_sub(entry.time_ms).max(0) });
-            out.integer(entry.count as i64);
-            shown += 1;
-            shown < most
-        });
-        out.end_array(head, shown as usize);
+        Some(Listing { from: self.low, high: self.high, filter, left: self.count, now_ms, shown: 0 })
+    }
+
+    /// Replies with the entries, at most `most`; if there may be more, nothing is replied, and they go on with a copy of the group.
+    fn reply(&self, group: &StreamGroup, (now_ms, most): (i64, u64), out: &mut Reply) -> Option<RestOfListing> {
+        let Some(mut listing) = self.listing(group, now_ms) else {
+            out.array(0);
+            return None;
+        };
+        let (reply, head) = (out.mark(), out.defer());
+        let entries = out.mark();
+        if listing.some(group, most, out) {
+            let entries = out.split_off(entries);
+            out.truncate(reply);
+            return Some(RestOfListing { group: group.clone(), listing, entries });
+        }
+        out.end_array(head, listing.shown);
+        None
     }
 }
 
@@ -120,16 +117,22 @@ impl<'a> Range<'a> {
 fn xpending(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let range = Range::parse(ctx.args)?;
     let (key, name, now_ms) = (ctx.key(1), ctx.args.get(2), ctx.tx.now_ms());
+    let most = if ctx.session.takes_parts() { shown_in_a_part(&ctx.tx) } else { u64::MAX };
     let Ctx { tx, out, .. } = ctx;
     let found = tx.stream(&key, |stream| {
         let group = stream.group(name)?;
-        match &range {
-            Some(range) => range.reply(group, now_ms, out),
-            None => summary(group, out),
-        }
-        Some(())
+        Some(match &range {
+            Some(range) => range.reply(group, (now_ms, most), out),
+            None => {
+                summary(group, out);
+                None
+            }
+        })
     })?;
-    found.flatten().ok_or_else(|| no_group(key.bytes, name))
+    if let Some(rest) = found.flatten().ok_or_else(|| no_group(key.bytes, name))? {
+        ctx.go_on(Box::new(rest));
+    }
+    Ok(())
 }
 
 fn summary(group: &StreamGroup, out: &mut Reply) {
@@ -282,44 +285,6 @@ const XCLAIM: Command = Command::new(
         ]),
 );
 
-/// Whether every pending entry of a group from an ID on is in the stream for certain.
-fn has_all(stream: StreamReader<'_>, group: &StreamGroup, from: StreamId) -> bool {
-    let mut least = None;
-    group.scan_some(from, PendingFilter::ALL, 1, |entry| least = Some(entry.id));
-    let first = stream.first().map(|entry| entry.id);
-    least.is_none_or(|least| first.is_some_and(|first| first <= least) && stream.state().max_deleted < least)
-}
-
-/// The entries that an XAUTOCLAIM looks at, in order, and where the next one begins. Where an entry may be gone from the stream it
-/// looks at each, since these are dropped whatever their time; else at those that are idle, which are found at once.
-fn candidates(
-    stream: StreamReader<'_>,
-    group: &StreamGroup,
-    from: StreamId,
-    (until_ms, count): (i64, u64),
-) -> (Vec<PendingEntry>, Option<StreamId>) {
-    let (mut all, mut next, mut left) = (Vec::new(), None, count);
-    let mut filter = PendingFilter::ALL;
-    let mut looks = count.saturating_mul(LOOKS);
-    if has_all(stream, group, from) {
-        filter.until_ms = until_ms;
-        looks = u64::MAX;
-    }
-    group.scan(from, filter, |entry| {
-        if left == 0 || looks == 0 {
-            next = Some(entry.id);
-            return false;
-        }
-        looks -= 1;
-        if entry.time_ms <= until_ms || !stream.has(entry.id) {
-            left -= 1;
-            all.push(entry);
-        }
-        true
-    });
-    (all, next)
-}
-
 /// XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
 fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, args, now_ms) = (ctx.key(1), ctx.args, ctx.tx.now_ms());
@@ -328,15 +293,14 @@ fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let found = ctx.tx.stream(&key, |stream| stream.group(name).is_some());
     let min_idle_ms = integer(args.get(4)).map_err(|_| errors::AUTOCLAIM_MIN_IDLE)?.max(0);
     let from = parse_end(args.get(5), true)?;
-    let mut claim = Claim::new(args.get(2), args.get(3), now_ms);
-    let (mut count, mut at) = (100, 6);
+    let (mut count, mut at, mut just_id) = (100, 6, false);
     while at < args.len() {
         if is(args.get(at), "COUNT") && at + 1 < args.len() {
             let value = integer(args.get(at + 1)).map_err(|_| errors::COUNT_TOO_SMALL)?;
             count = u64::try_from(value).ok().filter(|n| (1..=COUNT_MAX).contains(n)).ok_or(errors::COUNT_TOO_SMALL)?;
             at += 1;
         } else if is(args.get(at), "JUSTID") {
-            claim.just_id = true;
+            just_id = true;
         } else {
             return Err(CommandError::SYNTAX);
         }
@@ -345,28 +309,19 @@ fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if found? != Some(true) {
         return Err(no_group(key.bytes, name));
     }
-    let Ctx { tx, out, .. } = ctx;
-    let (limits, mut entries, mut gone) = ((now_ms - min_idle_ms, count.min(CLAIMS_MAX)), out.like(), Vec::new());
-    let next = tx.stream_mut(&key, |stream| {
-        let reader = stream.read();
-        let (found, next) = candidates(reader, reader.group(name)?, from, limits);
-        for pending in found {
-            if stream.read().has(pending.id) {
-                claim.take(stream, Some(pending), pending.id, &mut entries);
-            } else {
-                claim.drop(stream, pending);
-                gone.push(pending.id);
-            }
+    let mut search = Search::new(from, (now_ms - min_idle_ms, just_id), count, ctx.out);
+    let names = (name, args.get(3));
+    let most = if ctx.session.takes_parts() { claims_of_a_part(&ctx.tx) } else { u64::MAX };
+    if search.some(&mut ctx.tx, &key, names, most) {
+        if let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) {
+            let (group, consumer) = (names.0.into(), names.1.into());
+            let work = RestOfClaiming { name: key.bytes.into(), group, consumer, search };
+            ctx.go_on_behind(Box::new(WhileOccupied { occupied, work }));
+            return Ok(());
         }
-        next
-    })?;
-    out.array(3);
-    out.bulk(&id_text(next.flatten().unwrap_or(StreamId::MIN)));
-    out.array(claim.shown);
-    out.append(entries);
-    out.array(gone.len());
-    gone.iter().for_each(|id| out.bulk(&id_text(*id)));
-    claim.report(&mut ctx.tx, &key, false);
+        search.some(&mut ctx.tx, &key, names, u64::MAX);
+    }
+    search.reply(ctx.out);
     Ok(())
 }
 

@@ -5,8 +5,9 @@
 //!   XREADGROUP   > : what the group was not given; pending for the consumer      waits: Wants::Group, in order
 //!                ID: what is pending for the consumer                            never waits
 //! ```
-//! A client that has waited is given at most [`WAITED_ENTRIES`] entries, and a consumer [`GIVEN_ENTRIES`] at once: both come
-//! again for the rest, and a shard is not held for it.
+//! Without COUNT all entries are answered that there are, however many. XREAD replies with many in parts, of one instant; a
+//! consumer is given many part by part, while the key is occupied (`giving`). Several streams of one XREADGROUP, CLAIM, and what
+//! a client is served that has waited, are read in one hold of the shards.
 //!
 //! By CLAIM a consumer is first given what others have had pending for long, the oldest delivery first. A client that waits is
 //! told that its time is up when an entry becomes as old as that, and asks again.
@@ -17,26 +18,19 @@ use varve_catalog::{
     Acl, ArgKind, Argument, Begin, Find, Flags, Group as CommandGroup, KeySpec, KeysOption, Row, arg, block, key, word,
 };
 use varve_exec::blocking::{Resume, Wish, block as wait};
-use varve_exec::notify::{Again, Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Session};
 use varve_protocol::{Args, Reply};
-use varve_store::{
-    EntryReader, Key, PendingEntry, PendingFilter, StreamEntry, StreamId, StreamReader, Tx, Wants, WrongType,
-};
+use varve_store::{EntryReader, Key, StreamId, StreamReader, Tx, Wants, WrongType};
 
-use super::claim::{Claim, DELIVERIES_MAX, report_consumer};
-use super::group::{Claimed, claim_words, set_id_words};
+use super::consumer::{Consumer, From, give, read_some};
+use super::giving::{Given, entries_of_a_part, give_on};
 use super::id::parse_strict;
-use super::{READS, id_text, reply_entry, reply_entry_with_times};
+use super::{READS, begin_stream, reply_entry};
 use crate::errors;
 use crate::grammar::{integer, is};
 
 pub(super) const ROWS: FileRows = &[XREAD, XREADGROUP];
 
-/// Entries that a client is given that has waited.
-const WAITED_ENTRIES: u64 = 1000;
-/// Entries that a consumer is given of a stream, or of what is pending for it, at once.
-const GIVEN_ENTRIES: u64 = 4096;
 /// A client that waits by CLAIM does so for at least this number of milliseconds.
 const CLAIM_WAIT_MIN_MS: i64 = 100;
 
@@ -51,15 +45,6 @@ struct Request<'a> {
     claim_ms: Option<i64>,
     /// The arguments that are keys; their IDs follow.
     keys: Range<usize>,
-}
-
-/// Where the entries of one stream begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
-    /// Behind this ID.
-    Behind(StreamId),
-    /// Behind what the group was given.
-    Given,
 }
 
 impl<'a> Request<'a> {
@@ -110,9 +95,9 @@ impl<'a> Request<'a> {
         Err(CommandError::SYNTAX)
     }
 
-    /// The number of entries to give, at most this many.
-    fn count(&self, most: u64) -> u64 {
-        if self.count == 0 { most } else { self.count.min(most) }
+    /// The greatest number of entries to answer of each stream.
+    fn most(&self) -> u64 {
+        if self.count == 0 { u64::MAX } else { self.count }
     }
 
     /// Where the entries of the stream at each key begin. All keys are looked at before anything is replied.
@@ -148,13 +133,6 @@ fn end_streams(out: &mut Reply, head: varve_protocol::Deferred, count: usize) {
     if out.is_resp3() { out.end_map(head, count) } else { out.end_array(head, count) }
 }
 
-fn begin_stream(out: &mut Reply, key: &[u8]) {
-    if !out.is_resp3() {
-        out.array(2);
-    }
-    out.bulk(key);
-}
-
 /// Replies with the entries behind an ID, at most `count`.
 fn reply_behind(out: &mut Reply, stream: StreamReader<'_>, behind: StreamId, count: u64) {
     let (head, mut shown) = (out.defer(), 0);
@@ -176,7 +154,7 @@ fn has_behind(stream: StreamReader<'_>, behind: StreamId) -> bool {
 fn xread(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let request = Request::parse(ctx.args, ctx.session, false)?;
     let begins = request.begins(ctx)?;
-    let count = request.count(u64::MAX);
+    let count = request.most();
     let mut found = Vec::new();
     for (at, begin) in request.keys.clone().zip(&begins) {
         let From::Behind(behind) = *begin else { unreachable!("no group is given anything") };
@@ -259,7 +237,7 @@ fn nothing(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, begins: &[From]) -> Cmd
         Some(group) => Wants::Group(group.group.clone()),
         None => Wants::Entries(ids.clone()),
     };
-    let count = request.count(WAITED_ENTRIES);
+    let count = request.most();
     let wish = Wish { wants, keys: request.keys.clone(), target: None, timeout_ms };
     wait(ctx, &wish, Box::new(Waited { keys: request.keys.clone(), ids, count, group }));
     Ok(())
@@ -312,7 +290,9 @@ impl Resume for Waited {
         match &self.group {
             Some(Membership { group, consumer, noack, claim_ms }) => {
                 let consumer = Consumer { group, consumer, noack: *noack, claim_ms: *claim_ms };
-                give(tx, key, &consumer, self.count, out)?;
+                let entries = out.defer();
+                let shown = give(tx, key, &consumer, self.count, out)?;
+                out.end_array(entries, shown as usize);
             }
             None => {
                 let at = self.keys.clone().position(|at| args.get(at) == key.bytes).expect("one of its keys");
@@ -394,46 +374,35 @@ impl Ongoing for RestOfStreams {
     }
 }
 
-/// A consumer that reads.
-struct Consumer<'a> {
-    group: &'a [u8],
-    consumer: &'a [u8],
-    noack: bool,
-    claim_ms: Option<i64>,
-}
-
 /// XREADGROUP GROUP group consumer [COUNT count] [BLOCK milliseconds] [CLAIM min-idle-time] [NOACK] STREAMS key [key ...] id [id ...]
 fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let request = Request::parse(ctx.args, ctx.session, true)?;
     let begins = request.begins(ctx)?;
     let (group, consumer) = request.group.expect("the grammar asks for it");
     let consumer = Consumer { group, consumer, noack: request.noack, claim_ms: request.claim_ms };
-    let count = request.count(GIVEN_ENTRIES);
+    let count = request.most();
+    let reply = ctx.out.mark();
     let (head, mut streams) = (ctx.out.defer(), 0);
     for (at, begin) in request.keys.clone().zip(&begins) {
         let key = ctx.key(at);
-        let Ctx { tx, out, .. } = ctx;
         match begin {
-            From::Behind(behind) => {
-                begin_stream(out, key.bytes);
-                tx.stream(&key, |_| ())?;
-                reply_pending(tx, &key, &consumer, (*behind, count), out)?;
-            }
-            From::Given => {
-                let until_ms = consumer.claim_ms.map(|ms| tx.now_ms().saturating_sub(ms));
-                let has_more = tx.stream(&key, |stream| {
-                    stream.group(group).is_some_and(|group| {
-                        let has_old = until_ms.is_some_and(|until_ms| !group.oldest(until_ms, 1).is_empty());
-                        has_old || has_behind(stream, group.last())
-                    })
-                })?;
-                if has_more != Some(true) {
-                    continue;
-                }
-                begin_stream(out, key.bytes);
-                give(tx, &key, &consumer, count, out)?;
-            }
+            From::Behind(_) => _ = ctx.tx.stream(&key, |_| ())?,
+            From::Given if !has_more(&mut ctx.tx, &key, &consumer)? => continue,
+            From::Given => {}
         }
+        begin_stream(ctx.out, key.bytes);
+        let (shown, entries, mut from) = (ctx.out.defer(), ctx.out.mark(), *begin);
+        let goes_on = request.keys.len() == 1 && consumer.claim_ms.is_none() && ctx.session.takes_parts();
+        let most = if goes_on { count.min(entries_of_a_part(&ctx.tx)) } else { count };
+        let mut read = read_some(&mut ctx.tx, &key, &consumer, &mut from, most, ctx.out)?;
+        if read == most && count > most {
+            let left = count - read;
+            if give_on(ctx, &key, &consumer, Given { from, read, left }, (reply, entries)) {
+                return Ok(());
+            }
+            read += read_some(&mut ctx.tx, &key, &consumer, &mut from, left, ctx.out)?;
+        }
+        ctx.out.end_array(shown, read as usize);
         streams += 1;
     }
     if streams == 0 {
@@ -441,6 +410,18 @@ fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     end_streams(ctx.out, head, streams);
     Ok(())
+}
+
+/// Whether a consumer would be given something of a stream. It counts as a lookup of the key.
+fn has_more(tx: &mut Tx<'_>, key: &Key<'_>, consumer: &Consumer<'_>) -> CmdResult<bool> {
+    let until_ms = consumer.claim_ms.map(|ms| tx.now_ms().saturating_sub(ms));
+    let found = tx.stream(key, |stream| {
+        stream.group(consumer.group).is_some_and(|group| {
+            let has_old = until_ms.is_some_and(|until_ms| !group.oldest(until_ms, 1).is_empty());
+            has_old || has_behind(stream, group.last())
+        })
+    })?;
+    Ok(found == Some(true))
 }
 
 const XREADGROUP: Command = Command::new(
@@ -463,126 +444,3 @@ const XREADGROUP: Command = Command::new(
             STREAMS,
         ]),
 );
-
-/// Makes entries the consumer's that were delivered for long, and replies with them; their number. Those that the stream does
-/// not have any more are pending no more.
-fn claim(tx: &mut Tx<'_>, key: &Key<'_>, consumer: &Consumer<'_>, count: u64, out: &mut Reply) -> CmdResult<u64> {
-    let (Some(claim_ms), now_ms) = (consumer.claim_ms, tx.now_ms()) else { return Ok(0) };
-    let mut claim = Claim::new(consumer.group, consumer.consumer, now_ms);
-    claim.with_times = true;
-    let claimed = tx.stream_mut(key, |stream| {
-        let group = stream.read().group(consumer.group)?;
-        let old = group.oldest(now_ms.saturating_sub(claim_ms), count);
-        for pending in &old {
-            if stream.read().has(pending.id) {
-                claim.take(stream, Some(*pending), pending.id, out);
-            } else {
-                claim.drop(stream, *pending);
-            }
-        }
-        Some(old.len())
-    })?;
-    if claimed.flatten().is_some_and(|count| count > 0) {
-        claim.report(tx, key, false);
-    }
-    Ok(claim.shown as u64)
-}
-
-/// Gives a consumer of a group that is there at most `count` entries that it may claim, or that the group was not given, and
-/// replies with them.
-fn give(tx: &mut Tx<'_>, key: &Key<'_>, consumer: &Consumer<'_>, count: u64, out: &mut Reply) -> CmdResult {
-    let head = out.defer();
-    let claimed = claim(tx, key, consumer, count, out)?;
-    let Consumer { group, consumer, noack, claim_ms } = *consumer;
-    let (now_ms, keeps) = (tx.now_ms(), tx.has_journal() && !noack);
-    let mut given = Vec::new();
-    let done = tx.stream_mut(key, |stream| {
-        let is_new = stream.change_group(group, |group| group.meet(consumer, now_ms, true));
-        let number = stream.read().group(group).and_then(|group| group.consumer(consumer)).map(|own| own.number());
-        let mut shown = claimed as usize;
-        let to = (number.filter(|_| !noack), now_ms);
-        stream.deliver(group, to, count - claimed, |entry: StreamEntry<'_>| {
-            if keeps {
-                given.push(entry.id);
-            }
-            match claim_ms {
-                Some(_) => reply_entry_with_times(out, entry, 0, 0),
-                None => reply_entry(out, entry),
-            }
-            shown += 1;
-        });
-        out.end_array(head, shown);
-        let last = stream.read().group(group).map(|group| (group.last(), group.read()));
-        (is_new == Some(true), shown as u64 > claimed, last)
-    })?;
-    let Some((is_new, gave, Some((last, read)))) = done else { unreachable!("the caller has found the group") };
-    report_consumer(tx, key, (group, consumer), is_new, noack || !gave);
-    if !gave {
-        tx.did_nothing(key);
-        return Ok(());
-    }
-    if noack {
-        let words = |words: &mut Words<'_>| set_id_words(words, key.bytes, group, last, read);
-        tx.did(key, Effect::quiet(Class::Stream, 1, Again::Words(&words)));
-        return Ok(());
-    }
-    let words = |words: &mut Words<'_>| {
-        for (at, id) in given.iter().enumerate() {
-            if at > 0 {
-                words.next_effect();
-            }
-            let claimed = Claimed { consumer, id: *id, time_ms: now_ms, count: 1, last: *id };
-            claim_words(words, key.bytes, group, &claimed);
-        }
-    };
-    tx.did(key, Effect::quiet(Class::Stream, 1, Again::Words(&words)));
-    Ok(())
-}
-
-/// Replies with entries that are pending for a consumer, which has them delivered once more. Those that the stream does not
-/// have any more are replied without fields.
-fn reply_pending(
-    tx: &mut Tx<'_>,
-    key: &Key<'_>,
-    consumer: &Consumer<'_>,
-    (behind, count): (StreamId, u64),
-    out: &mut Reply,
-) -> CmdResult {
-    let Consumer { group: name, consumer, noack, .. } = *consumer;
-    let now_ms = tx.now_ms();
-    let is_new = tx.stream_mut(key, |stream| {
-        let is_new = stream.change_group(name, |group| group.meet(consumer, now_ms, true));
-        let mut own: Vec<PendingEntry> = Vec::new();
-        if let Some(group) = stream.read().group(name)
-            && let (Some(consumer), Some(from)) = (group.consumer(consumer), behind.next())
-        {
-            let filter = PendingFilter { consumer: Some(consumer.number()), ..PendingFilter::ALL };
-            group.scan_some(from, filter, count.min(consumer.pending), |entry| own.push(entry));
-        }
-        out.array(own.len());
-        let reader = stream.read();
-        own.retain(|pending| {
-            let is_there = reader.get(pending.id).map(|entry| reply_entry(out, entry)).is_some();
-            if !is_there {
-                out.array(2);
-                out.bulk(&id_text(pending.id));
-                out.null_array();
-            }
-            is_there
-        });
-        stream.change_group(name, |group| {
-            for pending in own {
-                group.set_pending(PendingEntry {
-                    time_ms: now_ms,
-                    count: (pending.count + 1).min(DELIVERIES_MAX),
-                    ..pending
-                });
-            }
-        });
-        is_new == Some(true)
-    })?;
-    report_consumer(tx, key, (name, consumer), is_new == Some(true), noack);
-    // The new delivery is not written to files, as by redis-server.
-    tx.did(key, Effect::quiet(Class::Stream, 1, Again::Covered));
-    Ok(())
-}

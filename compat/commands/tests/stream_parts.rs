@@ -1,0 +1,117 @@
+//! Streams' commands without a COUNT, or with a great one, answer all there is: part by part, and whole where a command is not to
+//! be parted.
+
+mod common;
+
+use common::Server;
+use varve_protocol::Resp;
+
+/// Entries of the stream, more than any one hold of a shard gives.
+const LEN: usize = 10_000;
+
+fn run(server: &mut Server, line: &str) -> Vec<u8> {
+    server.run(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>())
+}
+
+/// A stream of [`LEN`] entries, and a group that was given none of them.
+fn filled() -> Server {
+    let mut server = Server::new(Resp::V2);
+    for n in 1..=LEN {
+        run(&mut server, &format!("XADD t 1-{n} f {n}"));
+    }
+    run(&mut server, "XGROUP CREATE t g 0");
+    server
+}
+
+/// The reply of XREADGROUP with the entries of one stream that have these numbers.
+fn entries(numbers: std::ops::RangeInclusive<usize>) -> Vec<u8> {
+    let mut text = format!("*1\r\n*2\r\n$1\r\nt\r\n*{}\r\n", numbers.clone().count());
+    for n in numbers {
+        let (id, value) = (format!("1-{n}"), n.to_string());
+        let (id_len, len) = (id.len(), value.len());
+        text += &format!("*2\r\n${id_len}\r\n{id}\r\n*2\r\n$1\r\nf\r\n${len}\r\n{value}\r\n");
+    }
+    text.into_bytes()
+}
+
+fn pending(server: &mut Server) -> usize {
+    let reply = String::from_utf8(run(server, "XPENDING t g")).expect("text");
+    reply.lines().nth(1).and_then(|line| line.strip_prefix(':')).expect("a number").parse().expect("a number")
+}
+
+#[test]
+fn issue_11_a_consumer_is_given_all_that_there_is() {
+    let mut server = filled();
+    assert!(run(&mut server, "XREADGROUP GROUP g c COUNT 6000 STREAMS t >") == entries(1..=6000));
+    assert_eq!(pending(&mut server), 6000);
+    assert!(run(&mut server, "XREADGROUP GROUP g c STREAMS t >") == entries(6001..=LEN));
+    assert_eq!(pending(&mut server), LEN);
+    assert_eq!(run(&mut server, "XREADGROUP GROUP g c STREAMS t >"), b"*-1\r\n");
+    assert!(run(&mut server, "XREADGROUP GROUP g c STREAMS t 0") == entries(1..=LEN), "all that is pending");
+    assert!(run(&mut server, "XREADGROUP GROUP g c COUNT 5000 STREAMS t 1-9") == entries(10..=5009));
+    assert_eq!(run(&mut server, "XREADGROUP GROUP g d STREAMS t 0"), b"*1\r\n*2\r\n$1\r\nt\r\n*0\r\n");
+    run(&mut server, "DEBUG VERIFY");
+}
+
+/// A part may end exactly at the last entry.
+#[test]
+fn issue_11_the_last_part_may_be_empty() {
+    let mut server = filled();
+    for count in [512, 1024, LEN - 1536] {
+        let reply = run(&mut server, &format!("XREADGROUP GROUP g c COUNT {count} STREAMS t >"));
+        assert!(reply.windows(4).filter(|part| part == b"*2\r\n").count() > count, "{count} entries");
+    }
+    run(&mut server, "XTRIM t MAXLEN 512");
+    run(&mut server, "XGROUP SETID t g 0");
+    let reply = run(&mut server, "XREADGROUP GROUP g c STREAMS t >");
+    assert!(reply == entries(LEN - 511..=LEN), "one part's entries and no more");
+}
+
+#[test]
+fn issue_11_commands_that_are_not_parted_answer_all_as_well() {
+    let mut server = filled();
+    run(&mut server, "XGROUP CREATE t h 0");
+    run(&mut server, "XADD u 1-1 a b");
+    run(&mut server, "XGROUP CREATE u g 0");
+    run(&mut server, "MULTI");
+    run(&mut server, "XREADGROUP GROUP h c STREAMS t >");
+    let reply = run(&mut server, "EXEC");
+    assert!(reply == [b"*1\r\n".to_vec(), entries(1..=LEN)].concat(), "in EXEC");
+    let reply = String::from_utf8(run(&mut server, "XREADGROUP GROUP g c STREAMS t u > >")).expect("text");
+    assert!(reply.starts_with("*2\r\n") && reply.contains(&format!("*{LEN}\r\n")), "of two streams");
+    assert_eq!(pending(&mut server), LEN);
+    server.advance(100);
+    // Claims alone are cut, and the next call goes on with the oldest that are left.
+    for claimed in [4096, 4096, LEN - 8192] {
+        server.advance(10);
+        let reply = String::from_utf8(run(&mut server, "XREADGROUP GROUP g d CLAIM 60 STREAMS t >")).expect("text");
+        assert!(reply.contains(&format!("\r\nt\r\n*{claimed}\r\n")), "{claimed} are claimed");
+    }
+}
+
+#[test]
+fn issue_11_pending_entries_are_listed_and_claimed_whatever_their_number() {
+    let mut server = filled();
+    run(&mut server, "XREADGROUP GROUP g c STREAMS t >");
+    for (range, from, to) in [("- + 100000", 1, LEN), ("- + 7000", 1, 7000), ("1-11 1-9000 10000", 11, 9000)] {
+        let mut expected = format!("*{}\r\n", to + 1 - from);
+        for n in from..=to {
+            expected += &format!("*4\r\n${}\r\n1-{n}\r\n$1\r\nc\r\n:0\r\n:1\r\n", 2 + n.to_string().len());
+        }
+        assert!(run(&mut server, &format!("XPENDING t g {range}")) == expected.as_bytes(), "{range}");
+    }
+    run(&mut server, "XDEL t 1-7 1-5000");
+    let ids = |numbers: std::ops::RangeInclusive<usize>| {
+        let there: Vec<usize> = numbers.filter(|n| ![7, 5000].contains(n)).collect();
+        let bulk = |n: &usize| format!("${}\r\n1-{n}\r\n", 2 + n.to_string().len());
+        format!("*{}\r\n", there.len()) + &there.iter().map(bulk).collect::<String>()
+    };
+    let reply = run(&mut server, "XAUTOCLAIM t g d 0 - COUNT 6000 JUSTID");
+    let gone = "*2\r\n$3\r\n1-7\r\n$6\r\n1-5000\r\n";
+    let expected = format!("*3\r\n$6\r\n1-6001\r\n{}{gone}", ids(1..=6000));
+    assert!(reply == expected.as_bytes(), "the first 6000");
+    let reply = run(&mut server, "XAUTOCLAIM t g d 0 1-6001 COUNT 100000 JUSTID");
+    assert!(reply == format!("*3\r\n$3\r\n0-0\r\n{}*0\r\n", ids(6001..=LEN)).as_bytes(), "the rest");
+    assert_eq!(pending(&mut server), LEN - 2);
+    run(&mut server, "DEBUG VERIFY");
+}

@@ -110,6 +110,8 @@ fn run(
     }
     watchdog::follow_config(&running.state);
     let state = Arc::clone(&running.state);
+    // Each request goes to another worker: one of them may be in a command that does not return.
+    let mut asked_workers = (0..state.workers().len()).cycle();
     let shutdown = move |asked| {
         let name = match asked {
             Asked::Term => "SIGTERM",
@@ -118,7 +120,8 @@ fn run(
         tracing::warn!("Received {name} scheduling shutdown...");
         let config = state.config().snapshot();
         let options = if asked == Asked::Term { config.save.on_term } else { config.save.on_interrupt };
-        state.workers()[0].send(Message::Shutdown(options));
+        let worker = asked_workers.next().expect("there are workers");
+        state.workers()[worker].send(Message::Shutdown(options));
     };
     let (leaving, left) = (pid_file.clone(), Arc::clone(&running.state));
     let leave = move || {

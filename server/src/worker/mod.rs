@@ -143,11 +143,41 @@ impl Running {
         let _ = self.accepts.try_send(());
     }
 
-    /// Waits until all threads have ended.
-    pub(crate) fn join(self) {
-        for thread in self.threads {
-            thread.join().expect("a thread ends by returning");
+    /// Waits until the server is to end, then for the end of all threads, [`LEAVE_MAX`] at most: a command that does not return
+    /// keeps no server.
+    pub(crate) fn join(mut self) {
+        // It ends with the stop, whatever the workers do.
+        let acceptor = self.threads.pop().expect("it was begun last");
+        acceptor.join().expect("a thread ends by returning");
+        for name in join_within(self.threads, LEAVE_MAX) {
+            let seconds = LEAVE_MAX.as_secs();
+            tracing::warn!("The thread {name} has not ended {seconds} s after the stop: the server ends without it.");
         }
+    }
+}
+
+/// For how long threads are waited for that are to end. The last save is done by then: a worker ends with its turn.
+const LEAVE_MAX: Duration = Duration::from_secs(10);
+/// The interval between two looks at whether they have ended.
+const LEAVE_LOOK: Duration = Duration::from_millis(1);
+
+/// Waits until all threads have ended, but no longer than this; the names of those that have not.
+///
+/// # Panics
+/// If a thread has ended by a panic.
+fn join_within(mut threads: Vec<JoinHandle<()>>, most: Duration) -> Vec<String> {
+    let until = Instant::now() + most;
+    loop {
+        let (ended, left) = threads.into_iter().partition::<Vec<_>, _>(JoinHandle::is_finished);
+        ended.into_iter().for_each(|thread| thread.join().expect("a thread ends by returning"));
+        threads = left;
+        if threads.is_empty() || Instant::now() >= until {
+            return threads
+                .iter()
+                .map(|thread| thread.thread().name().unwrap_or("without a name").to_owned())
+                .collect();
+        }
+        std::thread::sleep(LEAVE_LOOK);
     }
 }
 

@@ -23,3 +23,17 @@ fn issue_13_a_command_that_waited_for_the_last_save_is_not_answered() {
         assert!(reply.is_empty(), "{command:?}: {}", String::from_utf8_lossy(&reply));
     }
 }
+
+/// A thread that does not return is waited for no longer than allowed, and named; those that return are joined.
+#[test]
+fn issue_11_a_thread_that_does_not_return_is_left_behind() {
+    let (go, stays) = std::sync::mpsc::channel::<()>();
+    let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    let quick = named("quick").spawn(|| ()).expect("a thread");
+    let stuck = named("stuck").spawn(move || _ = stays.recv()).expect("a thread");
+    wait_until("the quick one has ended", || quick.is_finished());
+    assert_eq!(super::super::join_within(vec![stuck, quick], Duration::ZERO), ["stuck"]);
+    drop(go);
+    let ends = named("ends").spawn(|| ()).expect("a thread");
+    assert!(super::super::join_within(vec![ends], Duration::from_secs(600)).is_empty(), "it has ended");
+}

@@ -15,7 +15,10 @@
 //! the modes' meaning for reads (`varve_exec::tracking`), delivery (worker/deliver.rs).
 
 pub(crate) mod invalidation_barrier;
+mod prefixes;
 pub(crate) mod state;
+
+use std::collections::BTreeSet;
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, one_of, word};
 use varve_commands::grammar::integer;
@@ -117,20 +120,13 @@ fn check(ctx: &ServerCtx<'_>, wanted: &Tracking, prefixes: &[&[u8]]) -> CmdResul
     }
 }
 
-/// Prefixes of one connection may not overlap: a change under two of them would be told twice.
+/// Prefixes of one connection may not overlap.
 fn check_prefixes(ctx: &ServerCtx<'_>, prefixes: &[&[u8]]) -> CmdResult {
-    let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
-    let present = ctx.conn.subscriptions().map(|subscriptions| subscriptions.of(Kind::Prefix));
-    for (nth, prefix) in prefixes.iter().enumerate() {
-        let mut known = present.into_iter().flatten();
-        if let Some(other) = known.find(|other| overlap(prefix, other)) {
-            return Err(errors::prefix_overlap(prefix, "an existing", other));
-        }
-        if let Some(other) = prefixes[nth + 1..].iter().find(|other| overlap(prefix, other)) {
-            return Err(errors::prefix_overlap(prefix, "another provided", other));
-        }
-    }
-    Ok(())
+    let none = BTreeSet::new();
+    let present = ctx.conn.subscriptions().map_or(&none, |subscriptions| subscriptions.of(Kind::Prefix));
+    let Some(overlap) = prefixes::first_overlap(prefixes, present) else { return Ok(()) };
+    let which = if overlap.is_present { "an existing" } else { "another provided" };
+    Err(errors::prefix_overlap(overlap.new, which, overlap.other))
 }
 
 fn enable(ctx: &mut ServerCtx<'_>, wanted: Tracking, mut prefixes: Vec<&[u8]>) {

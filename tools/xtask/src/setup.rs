@@ -45,6 +45,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("prometheus-redis-exporter", "prometheus-redis-exporter"),
     ("chromium", "chromium"),
     ("mmdebstrap", "mmdebstrap"),
+    ("buildah", "buildah"),
     ("objcopy", "binutils"),
     ("groff", "groff-base"),
     ("faketime", "faketime"),

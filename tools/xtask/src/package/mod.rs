@@ -12,6 +12,7 @@
 //! Function names stay in the programs: the report of a crash shows them.
 
 mod deb;
+mod image;
 pub(crate) mod trial;
 mod upgrades;
 

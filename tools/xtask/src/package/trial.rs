@@ -5,12 +5,12 @@
 //!                                               --> dpkg --purge: nothing is left but the data and their owner
 //!                                               --> without data: nothing is left
 //!                                               --> the service through removals and upgrades (upgrades.rs)
-//!                                               --> FROM, COPY, RUN, USER, ENTRYPOINT of the image, as process 1
+//!                                               --> the image (image.rs)
 //! ```
 //! A chroot stands for the machine, so no service manager runs there; its part (folders, user, socket of notifications) is done
 //! here. It needs root, as building such a folder does.
 
-use super::{VERSION, deb, folder, read, upgrades};
+use super::{VERSION, deb, folder, image, read, upgrades};
 use crate::lanes;
 use crate::shell::{Tally, command, output, run, say, step, target_dir, tools_dir, workspace};
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// How long a server may take to say that it is ready, and to end.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// Packages of the root beside those that Debian always has.
 const INCLUDED: &str = "passwd";
 const UNIT: &str = "usr/lib/systemd/system/varve-server.service";
@@ -32,6 +32,11 @@ const UNIT: &str = "usr/lib/systemd/system/varve-server.service";
 pub(crate) fn run_all() -> Tally {
     let made = step("packages are made", || Tally::one("packages", programs().and_then(|folder| super::make(&folder))));
     made.and(|| step("packages in a fresh Debian", || Tally::one("packages in a fresh Debian", try_all())))
+}
+
+/// A fresh Debian as one file.
+pub(super) fn archive() -> PathBuf {
+    tools_dir().join("debian-root.tar")
 }
 
 fn programs() -> Result<PathBuf, String> {
@@ -52,7 +57,7 @@ fn try_all() -> Result<(), String> {
     serve(&root)?;
     removed(&root, &fresh)?;
     upgrades::run_all(&root)?;
-    image(&root)
+    image::run_all(&root)
 }
 
 /// A folder that is a machine's root.
@@ -68,7 +73,7 @@ impl Drop for Root {
 impl Root {
     /// A fresh Debian of the release that this machine has, made once.
     fn new() -> Result<Root, String> {
-        let archive = tools_dir().join("debian-root.tar");
+        let archive = archive();
         if !archive.exists() {
             fs::create_dir_all(tools_dir()).map_err(|error| error.to_string())?;
             let about = read(Path::new("/etc/os-release"))?;
@@ -189,9 +194,15 @@ fn installed(root: &Root) -> Result<(), String> {
     expect("there is a user", root.has_user()?)
 }
 
+/// A port on which nobody listens at this moment.
+pub(super) fn free_port() -> Result<u16, String> {
+    let bound = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    Ok(bound.map_err(|error| error.to_string())?.port())
+}
+
 /// A server in the root; it is killed if the trial ends early.
-struct Server {
-    child: Child,
+pub(super) struct Server {
+    pub(super) child: Child,
     notes: UnixDatagram,
     port: u16,
 }
@@ -206,11 +217,13 @@ impl Drop for Server {
 impl Server {
     /// Runs a command line in the root as a user, with the file systems of a machine, behind a command of the shell. `outer`:
     /// words before it, as for a name space of its own.
-    fn start(root: &Root, user: &str, (before, line): (&str, &str), outer: &[&str]) -> Result<Server, String> {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|socket| socket.local_addr())
-            .map_err(|error| error.to_string())?
-            .port();
+    pub(super) fn start(
+        root: &Root,
+        user: &str,
+        (before, line): (&str, &str),
+        outer: &[&str],
+    ) -> Result<Server, String> {
+        let port = free_port()?;
         let socket = root.at("/run/notify");
         let _ = fs::remove_file(&socket);
         let notes = UnixDatagram::bind(&socket).map_err(|error| format!("{}: {error}", socket.display()))?;
@@ -239,13 +252,13 @@ impl Server {
         }
     }
 
-    fn ask(&self, words: &[&str]) -> Result<String, String> {
+    pub(super) fn ask(&self, words: &[&str]) -> Result<String, String> {
         let port = self.port.to_string();
         Ok(output(command("redis-cli", &["-p", &port]).args(words))?.trim().to_owned())
     }
 
     /// Ends the process of this number, which is the server, by the signal that a service manager sends.
-    fn end(mut self, pid: u32) -> Result<(), String> {
+    pub(super) fn end(mut self, pid: u32) -> Result<(), String> {
         run(&mut command("kill", &["-TERM", &pid.to_string()]))?;
         self.await_note("STOPPING=1")?;
         let status = self.child.wait().map_err(|error| error.to_string())?;
@@ -293,78 +306,4 @@ fn removed(root: &Root, fresh: &BTreeSet<String>) -> Result<(), String> {
     let left: Vec<String> = root.paths()?.difference(fresh).cloned().collect();
     expect(&format!("nothing is left: {left:?}"), left.is_empty())?;
     expect("no user is left", !root.has_user()?)
-}
-
-/// The image that the Containerfile's steps make of the root.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Image {
-    copies: Vec<(String, String)>,
-    commands: Vec<String>,
-    user: String,
-    entry: Vec<String>,
-}
-
-impl Image {
-    fn of(text: &str) -> Image {
-        let mut image = Image::default();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            match line.split_once(' ') {
-                Some(("COPY", paths)) => {
-                    let (from, to) = paths.split_once(' ').unwrap_or_default();
-                    image.copies.push((from.into(), to.into()));
-                }
-                Some(("RUN", words)) => image.commands.push(words.into()),
-                Some(("USER", user)) => image.user = user.into(),
-                Some(("ENTRYPOINT", list)) => {
-                    let words = list.trim_matches(['[', ']']).split(", ");
-                    image.entry = words.map(|word| word.trim_matches('"').to_owned()).collect();
-                }
-                _ => {}
-            }
-        }
-        image
-    }
-}
-
-/// The image's server as process 1, not root, ended by the signal that a container's manager sends.
-fn image(root: &Root) -> Result<(), String> {
-    let from = folder().join("container");
-    let image = Image::of(&read(&from.join("Containerfile"))?);
-    for (path, to) in &image.copies {
-        super::copy(&from.join(path), &root.at(to))?;
-    }
-    image.commands.iter().try_for_each(|command| root.run(&["sh", "-c", command]))?;
-    let line = image.entry.join(" ");
-    let outer = ["--pid", "--fork", "--kill-child"];
-    for expected in ["", "kept"] {
-        let server = Server::start(root, &image.user, ("true", &line), &outer)?;
-        expect(
-            "the server is process 1",
-            server.ask(&["INFO", "server"])?.lines().any(|line| line.trim() == "process_id:1"),
-        )?;
-        expect("the key is there", server.ask(&["GET", "key"])? == expected)?;
-        server.ask(&["SET", "key", "kept"])?;
-        let children = format!("/proc/{0}/task/{0}/children", server.child.id());
-        let pid = read(Path::new(&children))?.trim().parse().map_err(|_| "a name space without a process")?;
-        server.end(pid)?;
-    }
-    expect("the data is in the volume", root.at("/data/dump.rdb").exists())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Image;
-
-    #[test]
-    fn the_steps_of_an_image_are_read() {
-        let image =
-            Image::of("# a\nFROM x\nCOPY a /b/a\nRUN one && two\nUSER u\nENTRYPOINT [\"/b/a\", \"conf\"]\nCMD []\n");
-        let expected = Image {
-            copies: vec![("a".into(), "/b/a".into())],
-            commands: vec!["one && two".into()],
-            user: "u".into(),
-            entry: vec!["/b/a".into(), "conf".into()],
-        };
-        assert_eq!(image, expected);
-    }
 }

@@ -4,8 +4,8 @@
 //!   install     enabled, runs          remove, install     the same
 //!   upgrade     started anew           disabled by hand, then any of these     disabled, does not run
 //! ```
-//! No service manager runs in the trial's root. A stand-in for `systemctl` notes what Debian's helpers ask of it: which links
-//! there are is the helpers' own work.
+//! No service manager runs in the trial's root. A stand-in for `systemctl` notes what Debian's helpers ask of it, and makes the
+//! link when they ask for it; whether they ask is their own work.
 
 use super::trial::{Root, expect};
 use super::{deb, folder, read};
@@ -25,6 +25,8 @@ const NEWER: &str = "99.0.0";
 const STAND_IN: &str = "#!/bin/sh
 echo \"$*\" >> /tmp/service-calls
 case \"$*\" in
+*preset*) mkdir -p /etc/systemd/system/multi-user.target.wants
+  ln -sf /usr/lib/systemd/system/varve-server.service /etc/systemd/system/multi-user.target.wants/;;
 *is-enabled*) if [ -L /etc/systemd/system/multi-user.target.wants/varve-server.service ]; then echo enabled; else echo disabled; exit 1; fi;;
 *is-active*) [ -e /tmp/service-runs ];;
 *stop*) rm -f /tmp/service-runs;;
@@ -57,7 +59,7 @@ pub(super) fn run_all(root: &Root) -> Result<(), String> {
         root.install(&newer)?;
         is_so(root, is_enabled, &format!("{word}, upgraded"))?;
         let asked = read(&root.at(CALLS))?;
-        let restarts = asked.lines().any(|call| call.starts_with("restart"));
+        let restarts = asked.lines().any(|call| call.contains("restart "));
         expect(&format!("{word}, upgraded: started anew if it may run: {asked}"), restarts == is_enabled)?;
         root.run(&["dpkg", "--purge", "varve"])
     });

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use varve_store::ZRanges;
 
 use super::cell::{Cell, Point};
+use super::peer_order;
 use super::query::{Order, Query};
 use super::shape::{Shape, Window};
 
@@ -72,6 +73,8 @@ pub(super) struct Found {
 pub(super) struct Harvest {
     bytes: Vec<u8>,
     found: Vec<Found>,
+    /// Some were left out that are not wanted.
+    is_thinned: bool,
 }
 
 impl Harvest {
@@ -112,6 +115,7 @@ impl Harvest {
         if order == Order::Found || count > THINNED_MAX || self.found.len() < 2 * count + THINNED_MAX {
             return;
         }
+        self.is_thinned = true;
         self.found.select_nth_unstable_by(count, |a, b| order.of(a, b));
         self.found.truncate(count);
         self.found.sort_unstable_by_key(|found| found.start);
@@ -128,10 +132,13 @@ impl Harvest {
         self.bytes.capacity() + self.found.capacity() * size_of::<Found>()
     }
 
-    /// Sorts, and keeps the first `count`. Members at the same distance stay in the order in which they were found.
-    fn arrange(&mut self, order: Order, count: usize) {
+    /// Sorts, and keeps the first `count`. Members at the same distance stay in the order in which they were found; if only
+    /// some of them are kept, and not very many were found, redis-server keeps the same ones.
+    pub(super) fn arrange(&mut self, order: Order, count: usize) {
         let compare = |a: &Found, b: &Found| order.of(a, b);
-        if order != Order::Found {
+        if self.has_peer_order(order, count) {
+            peer_order::sort_first(&mut self.found, count, &|a, b| order.near(a, b));
+        } else if order != Order::Found {
             if count < self.found.len() {
                 self.found.select_nth_unstable_by(count, compare);
                 self.found.truncate(count);
@@ -139,6 +146,12 @@ impl Harvest {
             self.found.sort_unstable_by(compare);
         }
         self.found.truncate(count);
+    }
+
+    /// True if the first `count` are not all, and those that redis-server keeps.
+    pub(super) fn has_peer_order(&self, order: Order, count: usize) -> bool {
+        let len = self.found.len();
+        order != Order::Found && count < len && len <= peer_order::LONGEST && !self.is_thinned
     }
 
     /// Adds a member behind those that were found before.
@@ -150,11 +163,15 @@ impl Harvest {
 }
 
 impl Order {
-    /// The order of two members.
+    /// The order of two members; of those at the same distance the one that was found first is first.
     fn of(self, a: &Found, b: &Found) -> Ordering {
+        self.near(a, b).then(a.start.cmp(&b.start))
+    }
+
+    /// The order of two members by their distance alone.
+    fn near(self, a: &Found, b: &Found) -> Ordering {
         let near = a.metres.partial_cmp(&b.metres).unwrap_or(Ordering::Equal);
-        let near = if self == Order::Farthest { near.reverse() } else { near };
-        near.then(a.start.cmp(&b.start))
+        if self == Order::Farthest { near.reverse() } else { near }
     }
 }
 

@@ -12,6 +12,7 @@
 mod cell;
 mod find;
 mod members;
+mod peer_order;
 mod query;
 mod search;
 mod search_parts;

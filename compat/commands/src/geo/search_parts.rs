@@ -138,8 +138,12 @@ impl LongSearch {
     /// Puts the members in order, some more.
     fn arrange(&mut self, out: &mut Reply) {
         let LongSearch { harvest, order, query, .. } = self;
-        let numbered = order.len();
-        if numbered < harvest.len() {
+        let (numbered, wanted) = (order.len(), query.count.unwrap_or(usize::MAX));
+        if harvest.has_peer_order(query.order, wanted) {
+            harvest.arrange(query.order, wanted);
+            query.order = Order::Found;
+            self.begin_reply(out);
+        } else if numbered < harvest.len() {
             (numbered..harvest.len().min(numbered + NUMBERED)).for_each(|number| order.push(number));
         } else if order.step(|a, b| harvest.compare((a, b), query.order)) {
             self.begin_reply(out);

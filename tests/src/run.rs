@@ -5,6 +5,7 @@ use crate::compare::{self, Rule};
 use crate::generate::{Generator, Kind, Step};
 use crate::spell::{self, Arg};
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use std::io;
 use varve_testkit::{Client, RespValue, Server};
 
@@ -16,6 +17,8 @@ const MEMORY: usize = 20_000;
 const SHOWN: usize = 25;
 /// Of those, shown whatever they are on.
 const JUST_BEFORE: usize = 2;
+/// Databases of each server.
+const DATABASES: u64 = 16;
 /// Bytes up to which our collections beyond the settings stay in their key's object: none, few, some, the default.
 const SMALL_BYTES: [&str; 4] = ["8192", "0", "150", "700"];
 /// Commands that change more than the keys in their arguments: shown with any mismatch.
@@ -261,7 +264,9 @@ impl<'s> Pair<'s> {
 
     /// A minimal log: what was asked, what both said, and the last commands that touched the same keys.
     fn log(&self, index: u64, step: &Step, rule: Rule, ours: &str, theirs: &str) -> String {
-        let keys: BTreeSet<&Arg> = step.args.iter().skip(1).filter(|arg| is_key(arg)).collect();
+        let differing = if is_digest(&step.args) { self.differing_keys() } else { Vec::new() };
+        let named = step.args.iter().skip(1).filter(|arg| is_key(arg));
+        let keys: BTreeSet<&Arg> = named.chain(differing.iter().map(|key| &key.name)).collect();
         let related = |args: &[Arg]| {
             let name = args[0].to_ascii_lowercase();
             args.iter().skip(1).any(|arg| keys.contains(arg)) || FAR_REACHING.iter().any(|far| far.as_bytes() == name)
@@ -276,14 +281,63 @@ impl<'s> Pair<'s> {
             .map(|(_, (i, step, reply))| format!("  {i}: {} -> {reply:?}", line(&step.args)))
             .collect();
         let before: Vec<&str> = lines.iter().rev().map(String::as_str).collect();
+        let differing: String = differing.iter().map(|key| format!("  {key}\n")).collect();
         format!(
-            "MISMATCH seed {} resp {} index {index} ({rule:?})\n  {}\n  varve: {ours}\n  peer:  {theirs}\nbefore it, on these keys:\n{}",
+            "MISMATCH seed {} resp {} index {index} ({rule:?})\n  {}\n  varve: {ours}\n  peer:  {theirs}\n{differing}before it, on these keys:\n{}",
             self.plan.seed,
             self.plan.resp,
             in_full(&step.args),
             before.join("\n")
         )
     }
+
+    /// The keys whose digests differ now, at most [`SHOWN`] of them. Connections of its own ask: replies may be on their way
+    /// on those of the run. A server that does not answer any more has no such keys.
+    fn differing_keys(&self) -> Vec<Differing> {
+        let (mut ours, mut theirs) = (self.ours.client(), self.theirs.client());
+        let mut found = Vec::new();
+        for database in 0..DATABASES {
+            let mut names = BTreeSet::new();
+            for client in [&mut ours, &mut theirs] {
+                let _ = client.call(&["SELECT", &database.to_string()]);
+                let all = client.call(&["KEYS", "*"]).ok();
+                let all = all.as_ref().and_then(RespValue::elements).unwrap_or_default();
+                names.extend(all.iter().filter_map(RespValue::bytes).map(<[u8]>::to_vec));
+            }
+            for name in names {
+                let [ours, theirs] = [&mut ours, &mut theirs].map(|client| {
+                    let what: [&[&[u8]]; 3] =
+                        [&[b"DEBUG", b"DIGEST-VALUE", &name], &[b"TYPE", &name], &[b"PTTL", &name]];
+                    what.map(|words| show(&client.call(words)))
+                });
+                if ours[0] != theirs[0] {
+                    found.push(Differing { database, name, ours: ours.join(" "), theirs: theirs.join(" ") });
+                }
+            }
+        }
+        found.truncate(SHOWN);
+        found
+    }
+}
+
+/// A key that the two servers do not agree about, with its digest, type and milliseconds to live on each.
+struct Differing {
+    database: u64,
+    name: Arg,
+    ours: String,
+    theirs: String,
+}
+
+impl fmt::Display for Differing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, Differing { database, ours, theirs, .. }) = (self.name.escape_ascii(), self);
+        write!(f, "database {database}, {name}: varve {ours}; peer {theirs}")
+    }
+}
+
+/// `DEBUG DIGEST`: a mismatch of its reply is one of some keys.
+fn is_digest(args: &[Arg]) -> bool {
+    matches!(args, [debug, digest] if debug.eq_ignore_ascii_case(b"debug") && digest.eq_ignore_ascii_case(b"digest"))
 }
 
 /// SCAN or one of its kin until the cursor is 0: the keys, members or pairs, each once, sorted. An error reply is the

@@ -2,7 +2,7 @@
 
 use crate::harness::cargo_test;
 use crate::peer::{self, Choice, Over};
-use crate::shell::{Tally, cargo, command, run, server_binary, step, target_dir, workspace};
+use crate::shell::{Tally, build_programs, cargo, command, program, run, server_binary, step, target_dir, workspace};
 use crate::{lanes, licences, loops, package, redispy, setup, tidy};
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -61,7 +61,7 @@ fn portable_search() -> Tally {
 
 /// The server that the end-to-end tests run.
 pub(crate) fn server_build() -> Tally {
-    Tally::one("release build", run(&mut cargo(&["build", "--quiet", "--release", "-p", "varve-server"])))
+    Tally::one("release build", run(&mut build_programs(&["varve-server"])))
 }
 
 /// Every benchmark's body once: `cargo test --benches` runs criterion's benches in its test mode.
@@ -132,7 +132,7 @@ fn quick_benches() -> Tally {
     let mut tally = Tally::default();
     for name in QUICK_BENCHES {
         let args = [name.to_string(), "--quick".into()];
-        tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", "varve-bench", &args)));
+        tally.add(step(&format!("bench {name}, quick"), || tool("varve-bench", &args)));
     }
     tally.add(step("the report of a tiny run", report));
     tally
@@ -143,7 +143,7 @@ fn report() -> Tally {
     let folder = target_dir().join("bench/tiny");
     let args = ["all", "--tiny", "--again", "--into", &folder.to_string_lossy()].map(String::from);
     let look = ["look".to_owned(), folder.join("report.html").to_string_lossy().into_owned()];
-    tool("varve-bench", "varve-bench", &args).and(|| tool("varve-bench", "varve-bench", &look))
+    tool("varve-bench", &args).and(|| tool("varve-bench", &look))
 }
 
 /// One of [`SANITIZED`].
@@ -202,30 +202,25 @@ pub(crate) fn docs() -> Tally {
 }
 
 /// A program of the workspace with arguments of its own, in release.
-pub(crate) fn tool(package: &str, binary: &str, args: &[String]) -> Tally {
-    let built = if std::env::var_os("VARVE_SERVER").is_none() {
-        run(&mut cargo(&["build", "--quiet", "--release", "-p", "varve-server"]))
-    } else {
-        Ok(())
-    };
-    Tally::one(
-        binary,
-        built.and_then(|()| {
-            let mut program = cargo(&["run", "--quiet", "--release", "-p", package, "--bin", binary, "--"]);
-            program.args(args).env("VARVE_SERVER", server_binary());
-            run(&mut program)
-        }),
-    )
+pub(crate) fn tool(name: &str, args: &[String]) -> Tally {
+    let ran = with_server(name).and_then(|()| {
+        let mut tool = command(&program(name).to_string_lossy(), args);
+        run(tool.env("VARVE_SERVER", server_binary()))
+    });
+    Tally::one(name, ran)
+}
+
+/// Builds a program, and the server where no other one is named.
+fn with_server(name: &str) -> Result<(), String> {
+    let server = std::env::var_os("VARVE_SERVER").is_none().then_some("varve-server");
+    run(&mut build_programs(&server.into_iter().chain([name]).collect::<Vec<_>>()))
 }
 
 /// An experiment in the place of this process, so that ^C reaches it alone and it can write its report. Returns only where
 /// it cannot be started.
 pub(crate) fn bench(args: &[String]) -> Tally {
-    let build = |package: &str| run(&mut cargo(&["build", "--quiet", "--release", "-p", package]));
-    let server = if std::env::var_os("VARVE_SERVER").is_none() { build("varve-server") } else { Ok(()) };
-    let program = target_dir().join("release/varve-bench");
-    let replaced = server.and_then(|()| build("varve-bench")).and_then(|()| {
-        let mut bench = command(&program.to_string_lossy(), args);
+    let replaced = with_server("varve-bench").and_then(|()| {
+        let mut bench = command(&program("varve-bench").to_string_lossy(), args);
         Err(bench.env("VARVE_SERVER", server_binary()).exec().to_string())
     });
     Tally::one("varve-bench", replaced)
@@ -242,7 +237,7 @@ pub(crate) fn soak(minutes: u64) -> Tally {
     let end = Instant::now() + Duration::from_secs(minutes * 60);
     let mut tally = Tally::default();
     while tally.failed == 0 && Instant::now() < end {
-        tally.add(tool("varve-tests", "varve-diff", &["--commands".into(), "1000000".into()]));
+        tally.add(tool("varve-diff", &["--commands".into(), "1000000".into()]));
         if tally.failed == 0 {
             let mut storm = cargo(&["test", "--release", "-p", "varve-tests", "--test", "storm"]);
             storm.env("VARVE_STRESS_SECONDS", "300").env("VARVE_SERVER", server_binary());

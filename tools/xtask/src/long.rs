@@ -52,10 +52,10 @@ fn differential() -> Tally {
     let mut tally = Tally::default();
     for resp in ["2", "3"] {
         let args = ["--commands", "2000000", "--resp", resp].map(String::from);
-        tally.add(all::tool("varve-tests", "varve-diff", &args));
+        tally.add(all::tool("varve-diff", &args));
     }
     let newer = ["--commands", "500000", "--newer"].map(String::from);
-    tally.add(all::tool("varve-tests", "varve-diff", &newer));
+    tally.add(all::tool("varve-diff", &newer));
     tally
 }
 

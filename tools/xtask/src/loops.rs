@@ -13,7 +13,7 @@
 //!
 //! A count that fell is told, not refused: recording anew (`cargo xtask loops --record`) keeps what was won.
 
-use crate::shell::{Tally, cargo, command, output, run, say, target_dir, workspace};
+use crate::shell::{Tally, build_programs, command, output, program, run, say, target_dir, workspace};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ fn counted(record: bool) -> Result<Tally, String> {
 
 /// Builds the loops as anybody would who sets nothing.
 fn build() -> Result<(), String> {
-    let mut build = cargo(&["build", "--quiet", "--release", "-p", "varve-loops"]);
+    let mut build = build_programs(&["varve-loops"]);
     ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"]
         .iter()
         .for_each(|name| _ = build.env_remove(name));
@@ -90,7 +90,7 @@ fn count(name: &str) -> Result<f64, String> {
     let profile = dir.join(format!("{name}.callgrind"));
     let mut valgrind = command("valgrind", &["--tool=callgrind", "--quiet", TOGGLE]);
     valgrind.arg(format!("--callgrind-out-file={}", profile.display()));
-    valgrind.arg(target_dir().join("release/varve-loops")).arg(name);
+    valgrind.arg(program("varve-loops")).arg(name);
     // The environment lies on the stack and moves addresses; it may also hold settings of the C library and of valgrind.
     valgrind.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     let said = output(&mut valgrind)?;

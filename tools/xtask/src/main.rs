@@ -146,7 +146,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(&workspace()),
         Task::Test { diff_commands, stress_seconds } => all::test(diff_commands, stress_seconds),
         Task::Docs => all::docs(),
-        Task::Diff { args } => all::tool("varve-tests", "varve-diff", &args),
+        Task::Diff { args } => all::tool("varve-diff", &args),
         Task::Release { version, dry_run } => release::run_all(&version, dry_run),
         Task::Package => package::all(),
         Task::Peer { units, no_skips, tls } => {

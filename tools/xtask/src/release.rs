@@ -8,7 +8,7 @@
 //! Nothing is sent anywhere: pushing the commit and the tag is left to a person, as are the tests before (CONTRIBUTING.md).
 
 use crate::package;
-use crate::shell::{Tally, cargo, command, output, run, say, step, workspace};
+use crate::shell::{Tally, build_programs, cargo, command, output, run, say, step, workspace};
 use std::fs;
 
 const OPEN: &str = "## Unreleased";
@@ -103,7 +103,7 @@ fn write(version: &str, dry: bool) -> Result<(), String> {
     // The lock file has the versions of the workspace's own crates.
     run(&mut cargo(&["update", "--quiet", "--workspace", "--offline"]))?;
     let files = kept_files(version);
-    run(&mut cargo(&["build", "--quiet", "--release", "-p", "varve-server"]))?;
+    run(&mut build_programs(&["varve-server"]))?;
     run(cargo(&["test", "--quiet", "-p", "varve-tests", "--test", "releases"]).env("VARVE_RECORD", version))?;
     run(&mut command("git", &["add", &files]))?;
     let message = format!("Version {version}");

@@ -73,7 +73,7 @@ pub(crate) fn target_dir() -> PathBuf {
 
 /// The server under test: VARVE_SERVER, else what `cargo build --release` builds.
 pub(crate) fn server_binary() -> PathBuf {
-    std::env::var_os("VARVE_SERVER").map_or_else(|| target_dir().join("release/varve-server"), PathBuf::from)
+    std::env::var_os("VARVE_SERVER").map_or_else(|| program("varve-server"), PathBuf::from)
 }
 
 /// A command in the workspace's root.
@@ -86,6 +86,19 @@ pub(crate) fn command<A: AsRef<OsStr>>(program: &str, args: &[A]) -> Command {
 /// Cargo, the one that runs this.
 pub(crate) fn cargo(args: &[&str]) -> Command {
     command(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()), args)
+}
+
+/// The command that builds these programs in release, for [`target_dir`]. Features of dependencies are those of the whole
+/// workspace, whichever programs are asked for: with `-p` each choice has features of its own, and what differs at the bottom
+/// (`digest`, `serde`, `mio`) has all crates above built once more.
+pub(crate) fn build_programs(names: &[&str]) -> Command {
+    let programs = names.iter().flat_map(|name| ["--bin", *name]);
+    cargo(&["build", "--quiet", "--release", "--workspace"].into_iter().chain(programs).collect::<Vec<_>>())
+}
+
+/// One of the workspace's programs as [`build_programs`] builds it.
+pub(crate) fn program(name: &str) -> PathBuf {
+    target_dir().join("release").join(name)
 }
 
 /// Runs a command with its output shown.

@@ -16,7 +16,7 @@ mod image;
 pub(crate) mod trial;
 mod upgrades;
 
-use crate::shell::{Tally, cargo, command, output, run, say, target_dir, workspace};
+use crate::shell::{Tally, build_programs, cargo, command, output, run, say, target_dir, workspace};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -37,14 +37,8 @@ pub(crate) fn all() -> Tally {
 
 /// Builds the programs and makes the packages of them.
 fn build() -> Result<(), String> {
-    run(release_build().env("VARVE_GIT_SHA", commit()))?;
+    run(build_programs(&PROGRAMS).env("VARVE_GIT_SHA", commit()))?;
     make(&target_dir().join("release"))
-}
-
-/// Builds the programs as they are given out.
-fn release_build() -> std::process::Command {
-    let packages = PROGRAMS.iter().flat_map(|name| ["-p", *name]);
-    cargo(&["build", "--quiet", "--release"].into_iter().chain(packages).collect::<Vec<_>>())
 }
 
 /// Makes the packages of the programs in this folder.

@@ -43,7 +43,7 @@ fn programs() -> Result<PathBuf, String> {
     if let Some(folder) = std::env::var_os("VARVE_PROGRAMS") {
         return Ok(folder.into());
     }
-    run(&mut super::release_build())?;
+    run(&mut crate::shell::build_programs(&super::PROGRAMS))?;
     Ok(target_dir().join("release"))
 }
 

@@ -12,6 +12,7 @@
 //! they belong to their worker, and what needs all of them is a question (worker/ask_all_workers.rs).
 
 pub(crate) mod ask_all_workers;
+pub(crate) mod awaited;
 pub(crate) mod command;
 pub(crate) mod copies;
 pub(crate) mod ctx;

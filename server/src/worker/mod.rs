@@ -424,7 +424,7 @@ impl Worker {
                     self.sum_clients();
                 }
                 Message::Stream => self.core.feed_replicas(),
-                Message::Copied { client } => self.core.end_wait_for_copies(client),
+                Message::Copied { client } => self.core.look_for_copies(client),
                 // Looked for in each turn: it has only to wake.
                 Message::Load => {}
                 Message::Alone(work) => self.core.alone(work),

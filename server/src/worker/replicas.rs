@@ -10,7 +10,6 @@
 use std::io;
 use std::sync::Arc;
 
-use varve_exec::Awaited;
 use varve_protocol::Reply;
 use varve_store::EffectSink;
 
@@ -21,6 +20,7 @@ use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::features::replication::primary::{self, send};
 use crate::features::replication::state::replicas::Stage;
 use crate::features::replication::state::waiters::Waiter;
+use crate::state::awaited;
 
 /// Bytes of an error that the log shows.
 const ERROR_BYTES_SHOWN: usize = 256;
@@ -55,21 +55,19 @@ impl Core {
         self.state.replication().held_for(&following.shared, self.state.persist().aof.journal().end()) as usize
     }
 
-    /// A connection waits for copies from now on. They may have come about meanwhile.
+    /// There may be the copies that a connection waits for: replies if so. Else it waits for them.
     #[cold]
-    pub(super) fn await_copies(&mut self, id: ConnId, awaited: Awaited) {
-        let client = self.conns[id].session().id();
-        self.state.replication().waiters().add(Waiter { worker: self.index, client, awaited });
-        self.end_wait_for_copies(client);
-    }
-
-    /// There may be the copies that a connection waits for: replies if so.
-    pub(super) fn end_wait_for_copies(&mut self, client: u64) {
+    pub(super) fn look_for_copies(&mut self, client: u64) {
         let Some(awaited) = self.blocked.awaited(client) else { return };
-        if primary::wait::is_reached(&self.state, awaited) {
-            let state = Arc::clone(&self.state);
-            self.unblock(client, |_, out| primary::wait::reply(&state, awaited, out));
+        if !awaited::is_reached(&self.state, awaited) {
+            self.state.replication().waiters().add(Waiter { worker: self.index, client, awaited });
+            // They may have come about before anybody knew of it.
+            if !awaited::is_reached(&self.state, awaited) {
+                return;
+            }
         }
+        let state = Arc::clone(&self.state);
+        self.unblock(client, |_, out| primary::wait::reply(&state, awaited, out));
     }
 
     /// Looks at a replica, once a second: one that waits for its data set is kept in touch with. False if it has been silent

@@ -171,10 +171,10 @@ impl Core {
             TurnState::Busy => Stop::Busy,
             TurnState::Paused => Stop::Paused,
             TurnState::Blocked(blocked) => {
-                let awaited = blocked.awaited();
+                let waits_for_copies = blocked.awaited().is_some();
                 self.blocked.block(&mut self.conns[id], blocked, self.state.workers()[self.index].stats());
-                if let Some(awaited) = awaited {
-                    self.await_copies(id, awaited);
+                if waits_for_copies {
+                    self.look_for_copies(self.conns[id].session().id());
                 }
                 Stop::Waits
             }

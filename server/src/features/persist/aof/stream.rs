@@ -13,13 +13,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use varve_aof::StreamPlace;
-use varve_exec::Awaited;
 use varve_exec::journal::{Chunk, Cut, Reached, Taken};
 use varve_store::{EffectSink, StoreWorker};
 
 use super::thread::REST;
-use crate::state::ServerState;
 use crate::state::mail::Message;
+use crate::state::{ServerState, awaited};
 use crate::system::{error_text, random};
 
 /// How long the thread waits for something to take.
@@ -189,11 +188,7 @@ pub(super) fn feed(state: &ServerState, taken: &Taken) {
 /// The file is synced further: clients that wait for it are looked at.
 pub(super) fn note_synced(state: &ServerState) {
     state.replication().replica().note_synced();
-    let synced = state.persist().aof.journal().synced();
-    let is_filed = |awaited: Awaited| awaited.files == Some(true) && awaited.position <= synced;
-    for waiter in state.replication().waiters().reached(is_filed) {
-        state.workers()[waiter.worker].send(Message::Copied { client: waiter.client });
-    }
+    awaited::look(state);
 }
 
 /// Has the workers that have replicas look what there is for these.

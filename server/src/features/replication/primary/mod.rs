@@ -38,6 +38,7 @@ use crate::errors;
 use crate::features::persist::aof::stream::{self, NoStream};
 use crate::features::persist::filtered;
 use crate::net::stream::Ends;
+use crate::state::awaited;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 use crate::state::mail::Message;
@@ -308,6 +309,6 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, at: usize) {
     }
     // It may be one more that follows closely.
     ctx.state.replication().replicas().count_good(ctx.now.steady_ms, ctx.config.replication.lag_ms());
-    wait::wake(ctx.state);
+    awaited::look(ctx.state);
     ctx.state.replication().watchers().wake();
 }

@@ -5,7 +5,8 @@
 //!   WAITAOF    the same of files: of this server's once it is synced, of replicas' once they say so (ACK .. FACK ..)
 //! ```
 //! A client waits for all that was written when it asks, not for its own writes alone, of which nobody keeps count: what
-//! others write behind does not matter. Not here: connections that stand still (`clients/blocked.rs`).
+//! others write behind does not matter. Not here: connections that stand still (`clients/blocked.rs`),
+//! and whether there are as many copies (`state/awaited.rs`).
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg};
@@ -14,12 +15,10 @@ use varve_exec::{Awaited, Blocked, CmdResult, CommandError};
 use varve_protocol::Reply;
 use varve_store::EffectSink;
 
-use crate::config::Fsync;
 use crate::errors;
-use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
-use crate::state::mail::Message;
+use crate::state::{ServerState, awaited};
 
 /// The commands of this part.
 pub(in super::super) const ROWS: ServerRows = &[WAIT, WAITAOF];
@@ -79,7 +78,7 @@ fn await_copies(ctx: &mut ServerCtx<'_>, replicas: u64, files: Option<bool>, tim
     let timeout_ms = u64::try_from(timeout_ms).map_err(|_| CommandError::TIMEOUT_NEGATIVE)?;
     let journal = ctx.state.persist().aof.journal();
     let awaited = Awaited { replicas, files, position: journal.end() };
-    if ctx.conn.session().is_in_exec() || is_reached(ctx.state, awaited) {
+    if ctx.conn.session().is_in_exec() || awaited::is_reached(ctx.state, awaited) {
         reply(ctx.state, awaited, ctx.out);
         return Ok(After::Done);
     }
@@ -90,37 +89,12 @@ fn await_copies(ctx: &mut ServerCtx<'_>, replicas: u64, files: Option<bool>, tim
     Ok(After::Block(Blocked::for_copies(row, timeout_ms, awaited)))
 }
 
-/// Replicas that have what is awaited.
-fn replicas(state: &ServerState, awaited: Awaited) -> u64 {
-    let offset = state.replication().ids().offset(awaited.position);
-    state.replication().replicas().acked(offset, awaited.files.is_some()) as u64
-}
-
-/// True if this server's append-only file has what is awaited.
-fn is_filed(state: &ServerState, awaited: Awaited) -> bool {
-    let append = &state.config().snapshot().append;
-    // Where nobody syncs, nothing is known to be on disk.
-    append.on && append.fsync != Fsync::No && state.persist().aof.journal().synced() >= awaited.position
-}
-
-/// True if there are as many copies as are awaited.
-pub(crate) fn is_reached(state: &ServerState, awaited: Awaited) -> bool {
-    replicas(state, awaited) >= awaited.replicas && (awaited.files != Some(true) || is_filed(state, awaited))
-}
-
 /// Replies how many copies there are.
 pub(crate) fn reply(state: &ServerState, awaited: Awaited, out: &mut Reply) {
-    let replicas = replicas(state, awaited) as i64;
+    let replicas = awaited::replicas(state, awaited) as i64;
     if awaited.files.is_some() {
         out.array(2);
-        out.integer(i64::from(is_filed(state, awaited)));
+        out.integer(i64::from(awaited::is_filed(state, awaited)));
     }
     out.integer(replicas);
-}
-
-/// More copies may be there: clients that waited for them are looked at.
-pub(super) fn wake(state: &ServerState) {
-    for waiter in state.replication().waiters().reached(|awaited| is_reached(state, awaited)) {
-        state.workers()[waiter.worker].send(Message::Copied { client: waiter.client });
-    }
 }

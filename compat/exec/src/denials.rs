@@ -35,7 +35,7 @@ pub struct DeniedRequest {
     pub object: Vec<u8>,
 }
 
-/// Bytes of a key or a channel that are remembered.
+/// Bytes of a client's text that a log keeps: of an argument, a key, a channel, a client's name.
 const OBJECT_BYTES_MAX: usize = 128;
 /// Denials that are remembered until they are taken: more than a turn has, so that only a long transaction loses some.
 const DENIALS_MAX: usize = 128;
@@ -73,7 +73,7 @@ impl Denials {
     }
 }
 
-/// A name of the client's as a log keeps it: the first 128 bytes, and the number of those that are missing.
+/// A text of the client's as a log keeps it, which no limit on memory counts: the first 128 bytes, and the number of those that are missing.
 pub fn shown(name: &[u8]) -> Vec<u8> {
     match name.len().checked_sub(OBJECT_BYTES_MAX) {
         None | Some(0) => name.to_vec(),

@@ -16,14 +16,13 @@ use varve_base::hist::Hist;
 use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, Mark, Reply};
 
+use crate::denials;
 use crate::errors::CommandError;
 use crate::hot_keys::HotKeys;
 use crate::monitor;
 
 /// Most arguments that a slow-log entry keeps.
 const SLOW_ARGS_MAX: usize = 32;
-/// Most bytes of an argument that a slow-log entry keeps.
-const SLOW_ARG_BYTES_MAX: usize = 128;
 /// Slow-log thresholds below this time every command by itself, in microseconds.
 const TIME_EACH_BELOW_MICROS: i64 = 1000;
 /// Bytes among which the code of an error ends, and the space behind it.
@@ -414,19 +413,10 @@ fn request_bytes(args: Args<'_>) -> usize {
 /// without what is secret.
 fn logged_command(log: CommandLog, d: &Row, args: Args<'_>, at_s: i64, amount: u64) -> LoggedCommand {
     let shown = if args.len() > SLOW_ARGS_MAX { SLOW_ARGS_MAX - 1 } else { args.len() };
-    let show = |arg: Option<&[u8]>| arg.map_or_else(|| monitor::REDACTED.to_vec(), cut);
+    let show = |arg: Option<&[u8]>| arg.map_or_else(|| monitor::REDACTED.to_vec(), denials::shown);
     let mut kept: Vec<Vec<u8>> = d.shown(args).take(shown).map(show).collect();
     if shown < args.len() {
         kept.push(format!("... ({} more arguments)", args.len() - shown).into_bytes());
     }
     LoggedCommand { log, at_s, amount, args: kept }
-}
-
-fn cut(arg: &[u8]) -> Vec<u8> {
-    if arg.len() <= SLOW_ARG_BYTES_MAX {
-        return arg.to_vec();
-    }
-    let mut kept = arg[..SLOW_ARG_BYTES_MAX].to_vec();
-    kept.extend_from_slice(format!("... ({} more bytes)", arg.len() - SLOW_ARG_BYTES_MAX).as_bytes());
-    kept
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use varve_exec::batch::{PreparsedTurn, Turn, TurnState};
 use varve_exec::checks::Denied;
+use varve_exec::denials;
 use varve_exec::monitor::Seen;
 use varve_exec::pause::Pause;
 use varve_exec::stats::LoggedCommand;
@@ -238,7 +239,7 @@ impl Core {
         let conn = &self.conns[id];
         let mut logs = self.state.command_logs();
         for command in slow {
-            let (peer, name) = (conn.socket().ends().peer(), conn.session().name().to_vec());
+            let (peer, name) = (conn.socket().ends().peer(), denials::shown(conn.session().name()));
             let len_max = self.config.command_log_len_max[command.log as usize];
             logs.of(command.log).add(Entry { id: 0, command, peer, name }, len_max as usize);
         }

@@ -92,3 +92,18 @@ fn no_log_has_the_password_of_a_command_that_is_asked_about() {
         assert!(shown.iter().any(|line| line.starts_with(start)), "{shown:?}");
     }
 }
+
+/// An entry is kept behind its client: a name of a megabyte in each of them would be memory that no limit counts.
+#[test]
+fn issue_11_a_long_name_is_cut_in_the_log() {
+    let server = Server::start(1, "slowlog-log-slower-than 0\n");
+    let mut client = server.connect();
+    client.ask(&["CLIENT", "SETNAME", &"n".repeat(1 << 20)], "+OK\r\n");
+    client.ask(&["ECHO", "x"], "$1\r\nx\r\n");
+    client.ask(&["CLIENT", "SETNAME", "short"], "+OK\r\n");
+    client.ask(&["ECHO", "y"], "$1\r\ny\r\n");
+    let mut logs = server.state().command_logs();
+    let names: Vec<_> = logs.of(CommandLog::Slow).iter().map(|entry| entry.name.clone()).collect();
+    assert!(names.iter().all(|name| name.len() < 200), "{:?}", names.iter().map(Vec::len).collect::<Vec<_>>());
+    assert!(names.iter().any(|name| name.ends_with(b"... (1048448 more bytes)")) && names.contains(&b"short".to_vec()));
+}

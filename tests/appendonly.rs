@@ -70,6 +70,33 @@ fn each_server_loads_the_other_ones_folder() {
     }
 }
 
+/// `appenddirname` and `appendfilename` name the folder and the beginning of each file's name, as in redis-server.
+#[test]
+fn issue_13_folder_and_files_have_the_names_that_are_set() {
+    let folder = Folder::new("names");
+    let named =
+        |launch: Launch| folder.start(launch.config("appenddirname parts").config("appendfilename effects.log"));
+    let mut known = None;
+    for launch in [Launch::varve(), Launch::peer(), Launch::varve()] {
+        let server = named(launch);
+        if let Some(known) = &known {
+            assert_eq!(*known, digest(&server));
+        }
+        server.client().cmd("RPUSH list a b c");
+        let files: Vec<String> = fs::read_dir(folder.0.join("parts"))
+            .expect("the folder that was named")
+            .map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        assert!(files.iter().all(|name| name.starts_with("effects.log.")), "{files:?}");
+        assert!(files.iter().any(|name| name == "effects.log.manifest"), "{files:?}");
+        assert!(!folder.0.join("appendonlydir").exists());
+        known = Some(digest(&server));
+    }
+    let refused = Launch::varve().config("appendfilename a/b").start();
+    let error = refused.expect_err("a path is no name").to_string();
+    assert!(error.contains("appendfilename can't be a path, just a filename"), "{error}");
+}
+
 #[test]
 fn a_torn_end_is_cut_off_and_damage_is_refused() {
     let folder = Folder::new("torn");

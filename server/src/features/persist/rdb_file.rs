@@ -327,7 +327,10 @@ mod tests {
     }
 
     fn entries(from: usize, count: usize) -> RdbBuffer {
-        let mut buffer = RdbBuffer::new(true);
+        entries_in(RdbBuffer::new(true), from, count)
+    }
+
+    fn entries_in(mut buffer: RdbBuffer, from: usize, count: usize) -> RdbBuffer {
         for n in from..from + count {
             buffer.begin(Kind::String, format!("key {n}").as_bytes(), None, None);
             buffer.string(&[b'v'; 300]);
@@ -453,5 +456,33 @@ mod tests {
             assert!(contents(&disk, "/d/dump.rdb").expect("it is there") == OLD);
             assert_eq!(contents(&disk, &temp("")), None);
         }
+    }
+
+    /// `rdb-save-incremental-fsync`, and `aof-rewrite-incremental-fsync` of a base: the disk is not given all of a file at its
+    /// end, where a sync of gigabytes would hold up those of the append-only file.
+    #[test]
+    fn issue_13_a_file_is_synced_as_it_grows_if_that_is_wanted() {
+        let syncs = |syncs_as_it_grows: bool| {
+            let (disk, place) = disk();
+            let calls = Arc::new(AtomicU64::new(0));
+            let count = Arc::clone(&calls);
+            disk.set_fault(move |_, call| {
+                count.fetch_add(u64::from(call == Call::Sync), Relaxed);
+                None
+            });
+            let save = Config::default().save;
+            let mut file = SaveFile::create(place, &save, syncs_as_it_grows).expect("no fault");
+            file.begin(format::VERSION, &mut RdbBuffer::new(false)).expect("no fault");
+            for part in 0..40 {
+                file.put(&mut entries_in(RdbBuffer::new(false), part * 1000, 1000), false).expect("no fault");
+            }
+            let bytes = 40 * 1000 * 300;
+            let early = calls.load(Relaxed);
+            file.keep().expect("no fault");
+            (early, calls.load(Relaxed) - early, bytes / SYNC_BYTES)
+        };
+        let (early, at_end, spans) = syncs(true);
+        assert!((spans..=spans + 1).contains(&early) && at_end == 1, "{early} syncs of {spans}, {at_end}");
+        assert_eq!(syncs(false), (0, 1, spans));
     }
 }

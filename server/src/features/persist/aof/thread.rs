@@ -495,4 +495,37 @@ mod tests {
         assert_eq!(names(Fsync::EverySecond, false, true), ["aof-write", "aof-write-alone"]);
         assert!(names(Fsync::No, false, false).is_empty(), "nothing was written");
     }
+
+    /// `no-appendfsync-on-rewrite`: while something is being saved nothing is synced, and replies leave all the same.
+    #[test]
+    fn issue_13_no_sync_beside_a_save_if_that_is_wanted() {
+        let (_poll, aof, store) = kept();
+        let disk = FailingDisk::default();
+        let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+        let writer = Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk");
+        let (mut now, mut worker) = (Instant::now(), store.worker(0));
+        let mut keeper = Keeper::new(&aof, writer, now);
+        let syncs = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = Arc::clone(&syncs);
+        disk.set_fault(move |_, call| {
+            count.fetch_add(usize::from(call == Call::Sync), Ordering::Relaxed);
+            None
+        });
+        let mut write = |fsync: Fsync, is_saving: bool| {
+            let mut config = Config::default();
+            (config.append.fsync, config.append.no_sync_while_saving) = (fsync, true);
+            worker.did_whole();
+            worker.end_command(0, &|words| _ = words.add(b"FLUSHALL"));
+            keeper.take(Duration::ZERO, |_| {});
+            now += SECOND;
+            let before = syncs.load(Ordering::Relaxed);
+            keeper.turn(Syncing::of(&config, is_saving), now).expect("a healthy disk");
+            (syncs.load(Ordering::Relaxed) - before, aof.journal().synced() == aof.journal().end())
+        };
+        for fsync in [Fsync::Always, Fsync::EverySecond] {
+            assert_eq!(write(fsync, false), (1, true), "{fsync:?}: nothing is being saved");
+            assert_eq!(write(fsync, true), (0, true), "{fsync:?}: a save is under way");
+            assert_eq!(write(fsync, false), (1, true), "{fsync:?}: the save has ended");
+        }
+    }
 }

@@ -15,7 +15,7 @@ use super::closure::{OWN, closure};
 use super::lists;
 use super::push::push_list;
 use super::settled;
-use super::write::{Writer, error_of};
+use super::write::{Levels, Writer, error_of};
 
 /// The upvalue of `enter` behind those that set globals: the table of chunks.
 const CHUNKS: c_int = OWN - 3;
@@ -36,6 +36,8 @@ struct Run<'r> {
     named: NamedGlobals,
     input: ScriptInput<'r>,
     out: &'r mut Reply,
+    /// Tables of the reply that are open.
+    levels: Levels,
     /// Its reply is written.
     replied: bool,
 }
@@ -66,7 +68,7 @@ impl Entry {
         out: &mut Reply,
     ) -> bool {
         let state = self.state;
-        let mut run = Run { shared, chunk, named, input, out, replied: false };
+        let mut run = Run { shared, chunk, named, input, out, levels: Levels::new(), replied: false };
         if !shared.settings.for_functions {
             shared.input.set((&raw const run.input).cast());
         }
@@ -108,7 +110,7 @@ unsafe extern "C-unwind" fn enter(state: *mut lua_State) -> c_int {
             });
             return 0;
         }
-        Writer { state, shared, out: run.out, meter: Meter::default() }.value(result, 0);
+        Writer { state, shared, out: run.out, levels: &mut run.levels, meter: Meter::default() }.reply();
         run.replied = true;
     }
     0

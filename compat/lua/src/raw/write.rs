@@ -3,6 +3,12 @@
 //! A table with one of the fields `err`, `ok`, `double`, `big_number`, `verbatim_string`, `map` or `set` is that kind of
 //! reply, the first of them in this order; any other is an array up to its first nil. Metamethods are not asked.
 //!
+//! ```text
+//!   Lua's stack   [table] [table] [map, key, value]  value  <- the value that is written next
+//!   levels         array   array   map                      one for each table that is open; nothing recurses
+//! ```
+//! Tables may lie as deep in each other as redis-server's stack of Lua goes: values that lie deeper are errors, in their places.
+//!
 //! All of it is raising: the frames own nothing.
 
 use crate::errors::{TOO_DEEP, without_last_line_ends};
@@ -10,17 +16,26 @@ use crate::shared::Shared;
 use crate::tick::{Meter, VALUE_UNITS};
 use mlua::ffi;
 use mlua::lua_State;
+use smallvec::SmallVec;
 use std::ffi::c_int;
-use varve_protocol::{Reply, Resp};
+use varve_protocol::{Deferred, Reply, Resp};
 
 use super::closure::{BIG_NUMBER, COUNTED, DOUBLE, ERR, FORMAT, MAP, OK, SET, STRING, VERBATIM};
 use super::stack::{make_room, push_field, spend, text};
 use super::{owns_nothing, settled};
 
-/// Tables within each other that a reply may have.
-const DEPTH_MAX: usize = 1000;
-/// Values that a level of a reply has on the stack: key, value, what is looked up, and one to ask the host.
-const LEVEL: c_int = 6;
+/// Values for which redis-server's stack has room while it writes a reply.
+const SLOTS_MAX: c_int = 8000;
+/// Values that redis-server has there before it writes: a handler of errors, and the script's value.
+const SLOTS_FIRST: c_int = 2;
+/// Values for which there is room above the one that is written: those of a pair, of a verbatim string, of a look at a field.
+const ROOM: c_int = 4;
+/// Open tables whose length is put before their values once these are written. Those that lie deeper are counted before, so
+/// that a long reply is not moved once for each of thousands of tables.
+const DEFERRED_MOST: usize = 8;
+
+/// The tables that are open, the outermost one first.
+pub(super) type Levels = SmallVec<[Level; 4]>;
 
 /// Writes one reply.
 pub(super) struct Writer<'w> {
@@ -28,7 +43,37 @@ pub(super) struct Writer<'w> {
     /// Its host is told of errors among the values.
     pub(super) shared: &'w Shared,
     pub(super) out: &'w mut Reply,
+    pub(super) levels: &'w mut Levels,
     pub(super) meter: Meter,
+}
+
+/// A table whose values are being written. It stands on Lua's stack; above it is the key that was written last, of a map and a set.
+pub(super) struct Level {
+    kind: Kind,
+    /// Its place on Lua's stack.
+    at: c_int,
+    head: Head,
+    /// Elements, pairs or members that are written.
+    len: usize,
+    /// Values that redis-server's stack has up to the table.
+    slots: c_int,
+    /// A pair's key is written, and its value is on top of the stack.
+    in_pair: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Array,
+    Map,
+    Set,
+}
+
+/// The length of a table.
+enum Head {
+    /// It is put here at the end.
+    Deferred(Deferred),
+    /// It is written.
+    Written(usize),
 }
 
 /// An error that a table stands for.
@@ -62,37 +107,56 @@ pub(super) unsafe fn error_of<'t>(state: *mut lua_State, at: c_int) -> Option<Ra
 }
 
 impl Writer<'_> {
-    /// Writes the value at `at`, an index from the bottom of the stack, `depth` tables deep. The stack is left as it was.
+    /// Writes the value on top of the stack, and takes it away. A reply over its ceiling is left in the middle.
     ///
     /// # Safety
     /// A function of `closure` runs. Each of the writer's functions takes this for granted.
-    pub(super) unsafe fn value(&mut self, at: c_int, depth: usize) {
+    pub(super) unsafe fn reply(&mut self) {
         const { owns_nothing::<Writer<'_>>() };
-        // A reply over its ceiling is an error in the end. A table that holds itself many times has no end of its own.
-        if self.out.is_overflown() {
-            return;
+        const { owns_nothing::<Level>() };
+        debug_assert!(self.levels.is_empty(), "one reply at a time");
+        // SAFETY: the caller's.
+        unsafe {
+            self.value(SLOTS_FIRST);
+            while let Some(level) = self.levels.pop() {
+                // A reply over its ceiling is an error in the end. A table that holds itself many times has no end of its own.
+                if self.out.is_overflown() {
+                    return;
+                }
+                match level.kind {
+                    Kind::Array => self.elements(level),
+                    Kind::Map | Kind::Set => self.pairs(level),
+                }
+            }
         }
+    }
+
+    /// Writes the value on top of the stack and takes it away; a table that has values of its own is opened, and stays.
+    ///
+    /// # Safety
+    /// The caller keeps what `reply` asks for.
+    unsafe fn value(&mut self, slots: c_int) {
         let state = self.state;
         // SAFETY: the caller's. Numbers are not converted in place: a key that is one is still the key.
         unsafe {
-            make_room(state, LEVEL);
+            if slots > SLOTS_MAX - ROOM {
+                self.error(Raised { text: TOO_DEEP, counted: false });
+                return ffi::lua_settop(state, -2);
+            }
+            make_room(state, ROOM);
             spend(state, &self.meter, VALUE_UNITS);
-            match ffi::lua_type(state, at) {
-                ffi::LUA_TSTRING => self.out.bulk(text(state, at)),
-                ffi::LUA_TNUMBER => self.out.integer(to_integer(ffi::lua_tonumber(state, at))),
-                ffi::LUA_TBOOLEAN => match (self.shared.resp.get(), ffi::lua_toboolean(state, at) != 0) {
+            match ffi::lua_type(state, -1) {
+                ffi::LUA_TSTRING => self.out.bulk(text(state, -1)),
+                ffi::LUA_TNUMBER => self.out.integer(to_integer(ffi::lua_tonumber(state, -1))),
+                ffi::LUA_TBOOLEAN => match (self.shared.resp.get(), ffi::lua_toboolean(state, -1) != 0) {
                     (Resp::V3, value) => self.out.boolean(value),
                     (Resp::V2, true) => self.out.integer(1),
                     (Resp::V2, false) => self.out.null(),
                 },
-                ffi::LUA_TTABLE if depth >= DEPTH_MAX => self.error(Raised { text: TOO_DEEP, counted: false }),
-                ffi::LUA_TTABLE => {
-                    let top = ffi::lua_gettop(state);
-                    self.table(at, depth);
-                    ffi::lua_settop(state, top);
-                }
+                ffi::LUA_TTABLE => return self.table(slots),
                 _ => self.out.null(),
             }
+            ffi::lua_settop(state, -2);
         }
     }
 
@@ -105,43 +169,64 @@ impl Writer<'_> {
         });
     }
 
-    /// Writes a table. What it pushes stays on the stack.
+    /// Writes the table on top of the stack and takes it away, or opens it.
     ///
     /// # Safety
-    /// The caller keeps what `value` asks for.
-    unsafe fn table(&mut self, at: c_int, depth: usize) {
+    /// The caller keeps what `reply` asks for.
+    unsafe fn table(&mut self, slots: c_int) {
+        let state = self.state;
+        // SAFETY: the caller's. There is room for `ROOM` values.
+        unsafe {
+            let at = ffi::lua_gettop(state);
+            if self.simple(at) {
+                return ffi::lua_settop(state, at - 1);
+            }
+            for (name, kind) in [(MAP, Kind::Map), (SET, Kind::Set)] {
+                if push_field(state, at, name) == ffi::LUA_TTABLE {
+                    // It takes the place of the table that it is a field of.
+                    ffi::lua_replace(state, at);
+                    return self.open(kind, at, slots);
+                }
+                ffi::lua_settop(state, at);
+            }
+            self.open(Kind::Array, at, slots);
+        }
+    }
+
+    /// Writes the table at `at`, on top of the stack, if it stands for one value; true if it does. What it pushes stays on the stack
+    /// then.
+    ///
+    /// # Safety
+    /// The caller keeps what `reply` asks for.
+    unsafe fn simple(&mut self, at: c_int) -> bool {
         let state = self.state;
         // SAFETY: the caller's. Each text is used while it is on the stack.
         unsafe {
             if let Some(error) = error_of(state, at) {
-                return self.error(error);
+                self.error(error);
+                return true;
             }
             if push_field(state, at, OK) == ffi::LUA_TSTRING {
-                return self.status(before_zero(text(state, -1)));
+                self.status(before_zero(text(state, -1)));
+                return true;
             }
-            ffi::lua_settop(state, -2);
+            ffi::lua_settop(state, at);
             if push_field(state, at, DOUBLE) == ffi::LUA_TNUMBER {
-                return self.out.double(ffi::lua_tonumber(state, -1));
+                self.out.double(ffi::lua_tonumber(state, -1));
+                return true;
             }
-            ffi::lua_settop(state, -2);
+            ffi::lua_settop(state, at);
             if push_field(state, at, BIG_NUMBER) == ffi::LUA_TSTRING {
                 let digits = text(state, -1);
-                return settled(|| self.out.big_number(&one_line(digits)));
+                settled(|| self.out.big_number(&one_line(digits)));
+                return true;
             }
-            ffi::lua_settop(state, -2);
+            ffi::lua_settop(state, at);
             if push_field(state, at, VERBATIM) == ffi::LUA_TTABLE && self.verbatim() {
-                return;
+                return true;
             }
-            ffi::lua_settop(state, -2);
-            if push_field(state, at, MAP) == ffi::LUA_TTABLE {
-                return self.pairs(depth, true);
-            }
-            ffi::lua_settop(state, -2);
-            if push_field(state, at, SET) == ffi::LUA_TTABLE {
-                return self.pairs(depth, false);
-            }
-            ffi::lua_settop(state, -2);
-            self.array(at, depth);
+            ffi::lua_settop(state, at);
+            false
         }
     }
 
@@ -156,7 +241,7 @@ impl Writer<'_> {
     /// Writes the verbatim string of the table on top of the stack; false if it has not both parts. Leaves the table on top.
     ///
     /// # Safety
-    /// The caller keeps what `value` asks for.
+    /// The caller keeps what `reply` asks for.
     unsafe fn verbatim(&mut self) -> bool {
         let state = self.state;
         // SAFETY: the caller's. Both texts are on the stack.
@@ -173,48 +258,152 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the table on top of the stack as a map, or its keys as a set.
+    /// Begins the table at `at`, on top of the stack.
     ///
     /// # Safety
-    /// The caller keeps what `value` asks for.
-    unsafe fn pairs(&mut self, depth: usize, is_map: bool) {
-        let state = self.state;
-        let (from, mut len) = (self.out.defer(), 0);
-        // SAFETY: the caller's. The key is one of the table's own.
+    /// The caller keeps what `reply` asks for.
+    unsafe fn open(&mut self, kind: Kind, at: c_int, slots: c_int) {
+        // SAFETY: the caller's; there is room for a key.
         unsafe {
-            let table = ffi::lua_gettop(state);
-            ffi::lua_pushnil(state);
-            while ffi::lua_next(state, table) != 0 {
-                self.value(table + 1, depth + 1);
-                if is_map {
-                    self.value(table + 2, depth + 1);
+            let head = if self.levels.len() < DEFERRED_MOST {
+                Head::Deferred(self.out.defer())
+            } else {
+                let len = if kind == Kind::Array { self.count_elements(at) } else { self.count_pairs(at) };
+                match kind {
+                    Kind::Array => self.out.array(len),
+                    Kind::Map => self.out.map(len),
+                    Kind::Set => self.out.set(len),
                 }
-                ffi::lua_settop(state, table + 1);
-                len += 1;
+                Head::Written(len)
+            };
+            if kind != Kind::Array {
+                ffi::lua_pushnil(self.state);
             }
+            self.keep(Level { kind, at, head, len: 0, slots, in_pair: false });
         }
-        if is_map { self.out.end_map(from, len) } else { self.out.end_set(from, len) }
+    }
+
+    /// Goes on with this table later, when the one on top of the stack is written.
+    fn keep(&mut self, level: Level) {
+        settled(|| self.levels.push(level));
     }
 
     /// # Safety
-    /// The caller keeps what `value` asks for.
-    unsafe fn array(&mut self, at: c_int, depth: usize) {
-        let state = self.state;
-        let (from, mut len) = (self.out.defer(), 0);
-        // SAFETY: the caller's.
+    /// The caller keeps what `reply` asks for.
+    unsafe fn count_elements(&mut self, at: c_int) -> usize {
+        let (state, mut len) = (self.state, 0);
+        // SAFETY: the caller's; there is room for the element, and for asking the host.
         unsafe {
-            let element = ffi::lua_gettop(state) + 1;
             loop {
-                ffi::lua_rawgeti_(state, at, len + 1);
-                if ffi::lua_type(state, element) == ffi::LUA_TNIL {
-                    break;
+                ffi::lua_rawgeti_(state, at, c_int::try_from(len + 1).unwrap_or(c_int::MAX));
+                let ends = ffi::lua_type(state, -1) == ffi::LUA_TNIL;
+                ffi::lua_settop(state, at);
+                if ends {
+                    return len;
                 }
-                self.value(element, depth + 1);
-                ffi::lua_settop(state, element - 1);
                 len += 1;
+                spend(state, &self.meter, 1);
             }
         }
-        self.out.end_array(from, len as usize);
+    }
+
+    /// # Safety
+    /// The caller keeps what `reply` asks for.
+    unsafe fn count_pairs(&mut self, at: c_int) -> usize {
+        let (state, mut len) = (self.state, 0);
+        // SAFETY: the caller's; there is room for key and value, and for asking the host. The key is one of the table's own.
+        unsafe {
+            ffi::lua_pushnil(state);
+            while ffi::lua_next(state, at) != 0 {
+                ffi::lua_settop(state, at + 1);
+                len += 1;
+                spend(state, &self.meter, 1);
+            }
+        }
+        len
+    }
+
+    /// Writes elements of an array up to the next one that is a table, or to the end.
+    ///
+    /// # Safety
+    /// The caller keeps what `reply` asks for; the table is on top of the stack.
+    unsafe fn elements(&mut self, mut level: Level) {
+        let state = self.state;
+        // SAFETY: the caller's; there is room for the element.
+        unsafe {
+            loop {
+                ffi::lua_rawgeti_(state, level.at, c_int::try_from(level.len + 1).unwrap_or(c_int::MAX));
+                let kind = ffi::lua_type(state, -1);
+                let ends = match level.head {
+                    Head::Deferred(_) => kind == ffi::LUA_TNIL,
+                    Head::Written(len) => level.len == len,
+                };
+                if ends || self.out.is_overflown() {
+                    return self.end(level);
+                }
+                level.len += 1;
+                let slots = level.slots + 1;
+                if kind == ffi::LUA_TTABLE {
+                    self.keep(level);
+                    return self.value(slots);
+                }
+                self.value(slots);
+            }
+        }
+    }
+
+    /// Writes pairs of a map, or members of a set, up to the next table among their values, or to the end.
+    ///
+    /// # Safety
+    /// The caller keeps what `reply` asks for; the key that was written last, or nil, is on top of the stack, or the value of a pair.
+    unsafe fn pairs(&mut self, mut level: Level) {
+        let state = self.state;
+        // SAFETY: the caller's; there is room for key, value and the key once more. The key is one of the table's own.
+        unsafe {
+            loop {
+                if level.in_pair {
+                    level.in_pair = false;
+                } else {
+                    let is_written = matches!(level.head, Head::Written(len) if level.len == len);
+                    if is_written || self.out.is_overflown() || ffi::lua_next(state, level.at) == 0 {
+                        return self.end(level);
+                    }
+                    level.len += 1;
+                    level.in_pair = level.kind == Kind::Map;
+                    if !level.in_pair {
+                        ffi::lua_settop(state, level.at + 1);
+                    }
+                    ffi::lua_pushvalue(state, level.at + 1);
+                }
+                // Beside these, redis-server's stack has the table that the map is a field of.
+                let slots = level.slots + 1 + ffi::lua_gettop(state) - level.at;
+                if ffi::lua_type(state, -1) == ffi::LUA_TTABLE {
+                    self.keep(level);
+                    return self.value(slots);
+                }
+                self.value(slots);
+            }
+        }
+    }
+
+    /// Ends a table and takes it away, with all above it. One that a finalizer of the script's has made shorter since it was
+    /// counted has nulls at its end.
+    ///
+    /// # Safety
+    /// The caller keeps what `reply` asks for.
+    unsafe fn end(&mut self, level: Level) {
+        let Level { kind, at, head, len, .. } = level;
+        // SAFETY: the caller's.
+        unsafe { ffi::lua_settop(self.state, at - 1) }
+        match (head, kind) {
+            (Head::Deferred(from), Kind::Array) => self.out.end_array(from, len),
+            (Head::Deferred(from), Kind::Map) => self.out.end_map(from, len),
+            (Head::Deferred(from), Kind::Set) => self.out.end_set(from, len),
+            (Head::Written(counted), kind) => {
+                let values = if kind == Kind::Map { 2 } else { 1 };
+                (0..values * counted.saturating_sub(len)).for_each(|_| self.out.null());
+            }
+        }
     }
 }
 

@@ -34,8 +34,9 @@ fn pack(lua: &Lua, shared: &Shared, values: MultiValue) -> Result<Value> {
     if values.is_empty() {
         return Err(Checked { lua, values: &values, name: "pack" }.bad(0, PACK_NOTHING));
     }
-    let room = Unlimited::new(lua);
-    let mut output = Output { bytes: Vec::new(), room: &room, pace: Pace::new(lua, shared) };
+    let pace = Pace::new(lua, shared);
+    let room = pace.room();
+    let mut output = Output { bytes: Vec::new(), room: &room, pace };
     for value in &values {
         output.put(value, 0)?;
     }
@@ -178,8 +179,9 @@ fn unpack(lua: &Lua, shared: &Shared, values: &MultiValue, name: &str) -> Result
         return Err(Fault::text(lua, text));
     };
     let all = limit == 0 && offset == 0;
-    let room = Unlimited::new(lua);
-    let mut input = Input { lua, room: &room, pace: Pace::new(lua, shared), rest: input };
+    let pace = Pace::new(lua, shared);
+    let room = pace.room();
+    let mut input = Input { lua, room: &room, pace, rest: input };
     let mut found = MultiValue::new();
     while !input.rest.is_empty() && (all || (found.len() as i64) < limit) {
         match input.value(0) {

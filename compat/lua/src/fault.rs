@@ -76,6 +76,7 @@ impl Fault {
         }
         match innermost(error) {
             Error::MemoryError(_) => Fault::Fatal(NO_MEMORY.into()),
+            Error::RuntimeError(message) => Fault::Fatal(with_code(without_trace(message).as_bytes())),
             other => Fault::Fatal(with_code(other.to_string().as_bytes())),
         }
     }
@@ -88,6 +89,12 @@ impl Fault {
             Fault::Fatal(_) => Err(self.into()),
         }
     }
+}
+
+/// A message of the library for Lua without the frames that it lists behind. A finalizer of a script's raises where Lua happens to
+/// collect.
+pub(crate) fn without_trace(message: &str) -> &str {
+    message.split("\nstack traceback:").next().unwrap_or_default()
 }
 
 fn innermost(error: &Error) -> &Error {

@@ -1,7 +1,7 @@
 //! The Lua state itself, and what its functions share with it.
 
 use crate::errors::{COMPILING_LIBRARY, NO_FUNCTIONS, NO_MEMORY, REGISTERING, ScriptError};
-use crate::fault::{Fault, Place};
+use crate::fault::{Fault, Place, without_trace};
 use crate::host::Host;
 use crate::random::RandomNumbers;
 use crate::raw::{Entry, lists};
@@ -76,6 +76,7 @@ impl Inside {
     /// Compiles a script and keeps it.
     pub(crate) fn compile(&mut self, body: &[u8]) -> Result<LuaChunk> {
         self.tidy_up()?;
+        self.doors.show(&self.lua)?;
         let function = sandbox::compile(&self.lua, body, SCRIPT_NAME)?;
         self.keep(&function, NamedGlobals::in_text(body))
     }
@@ -91,7 +92,8 @@ impl Inside {
 
     /// Runs the code of a library, and keeps the functions that it registers.
     pub(crate) fn load(&mut self, code: &[u8], host: &mut dyn Host) -> Outcome<Vec<LibraryFunction>> {
-        let chunk = self.tidy_up().and_then(|()| sandbox::compile(&self.lua, code, LIBRARY_NAME));
+        let ready = self.tidy_up().and_then(|()| self.doors.show(&self.lua));
+        let chunk = ready.and_then(|()| sandbox::compile(&self.lua, code, LIBRARY_NAME));
         let chunk = chunk.and_then(|function| self.keep(&function, NamedGlobals::default()));
         let chunk = chunk.map_err(|error| compile_error(COMPILING_LIBRARY, &error))?;
         self.shared.registered.borrow_mut().clear();
@@ -160,6 +162,9 @@ impl Inside {
         self.shared.resp.set(Resp::V2);
         self.shared.json.take();
         self.shared.ended.replace(None);
+        if self.shared.settings.deprecated_api {
+            self.doors.show(&self.lua)?;
+        }
         self.shared.host.lend(host, || run(self))
     }
 
@@ -185,6 +190,7 @@ pub(crate) fn compile_error(kind: &[u8], error: &mlua::Error) -> ScriptError {
     let text = match error {
         mlua::Error::SyntaxError { message, .. } => message.clone(),
         mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
+        mlua::Error::RuntimeError(message) => without_trace(message).to_owned(),
         other => other.to_string(),
     };
     ScriptError::new([kind, text.as_bytes()].concat())

@@ -29,6 +29,7 @@
 mod closure;
 mod command;
 mod entry;
+mod environment;
 mod lists;
 mod push;
 mod stack;
@@ -36,6 +37,7 @@ mod write;
 
 pub(crate) use command::commands;
 pub(crate) use entry::Entry;
+pub(crate) use environment::set_environment;
 pub(crate) use lists::lists;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

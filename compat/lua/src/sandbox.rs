@@ -9,6 +9,7 @@
 use crate::errors::{UNKNOWN, with_code};
 use crate::fault::{Fault, PRELUDE, place, placed, without_prelude};
 use crate::patterns;
+use crate::raw::set_environment;
 use crate::shared::Shared;
 use crate::tick::tick;
 use mlua::chunk::ChunkMode;
@@ -31,7 +32,7 @@ pub(crate) struct Doors {
     pub(crate) loading: Function,
     /// Keeps a chunk under a number; nil forgets it.
     pub(crate) keep: Function,
-    /// Hides the libraries; gives what scripts see as `_G`.
+    /// Hides the libraries.
     seal: Function,
     /// Handles an error that nothing in the script has caught.
     pub(crate) ended: Function,
@@ -39,6 +40,8 @@ pub(crate) struct Doors {
     pub(crate) chunks: Table,
     /// The globals behind what scripts see.
     pub(crate) globals: Table,
+    /// What scripts see as `_G`.
+    seen: Table,
 }
 
 /// Loads the prelude into a new state, whose globals only have Lua's own libraries yet. `lists` makes KEYS and ARGV.
@@ -72,16 +75,28 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>, lists: Function) -> Result
     )?;
     native.raw_set("lists", lists)?;
     native.raw_set("compile", lua.create_function(compile_for_script)?)?;
-    let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).into_function()?;
-    let (seal, load, keep, loading, chunks) = prelude.call((&globals, native, Value::NULL))?;
-    Ok(Doors { load, loading, keep, seal, ended, chunks, globals })
+    if shared.settings.deprecated_api {
+        globals.raw_set("setfenv", set_environment(lua, shared, globals.raw_get("setfenv")?)?)?;
+    }
+    let (seen, about) = (lua.create_table()?, lua.create_table()?);
+    about.raw_set("__index", &globals)?;
+    seen.set_metatable(Some(about))?;
+    let prelude = lua.load(include_str!("sandbox/prelude.lua")).set_name(PRELUDE).set_environment(seen.clone());
+    let (seal, load, keep, loading, chunks) = prelude.into_function()?.call((&globals, native, Value::NULL, &seen))?;
+    Ok(Doors { load, loading, keep, seal, ended, chunks, globals, seen })
 }
 
 impl Doors {
     /// Hides the globals and these libraries, and makes the stand-in the globals of all code that is compiled from now on.
     pub(crate) fn seal(&self, lua: &Lua, libraries: Table, loading: Table) -> Result<()> {
-        let seen: Table = self.seal.call((libraries, loading))?;
-        lua.set_globals(seen)
+        self.seal.call::<()>((libraries, loading))?;
+        self.show(lua)
+    }
+
+    /// Makes `_G` the globals of all code that is compiled from now on: a script may have put a table of its own in its place, by
+    /// `setfenv(0, ..)`.
+    pub(crate) fn show(&self, lua: &Lua) -> Result<()> {
+        lua.set_globals(self.seen.clone())
     }
 }
 

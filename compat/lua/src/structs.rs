@@ -14,7 +14,6 @@ use crate::errors::{
 use crate::fault::Fault;
 use crate::shared::Shared;
 use crate::tick::Pace;
-use crate::values::Unlimited;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use std::rc::Rc;
 
@@ -135,7 +134,7 @@ fn pack(lua: &Lua, pace: &Pace<'_>, mut values: MultiValue) -> Result<MultiValue
     let args = Checked { lua, values: &values, name: "pack" };
     let text = args.text(1)?;
     let mut format = Format::new(&args, pace, text.as_ref());
-    let room = Unlimited::new(lua);
+    let room = pace.room();
     let mut out = Vec::new();
     let mut arg = 1;
     while let Some(item) = format.next(out.len())? {
@@ -192,7 +191,7 @@ fn unpack(lua: &Lua, pace: &Pace<'_>, values: MultiValue) -> Result<MultiValue> 
         0 => return Err(args.bad(3, OFFSET_LEAST)),
         from => usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX),
     };
-    let room = Unlimited::new(lua);
+    let room = pace.room();
     let mut found: Vec<Value> = Vec::new();
     let short = || args.bad(2, DATA_SHORT);
     while let Some(mut item) = format.next(at)? {

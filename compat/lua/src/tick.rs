@@ -11,6 +11,7 @@
 use crate::fault::Fault;
 use crate::host::Control;
 use crate::shared::Shared;
+use crate::values::Unlimited;
 use mlua::{HookTriggers, Lua, Result};
 use std::cell::Cell;
 
@@ -48,6 +49,11 @@ impl<'a> Pace<'a> {
     /// Work that begins.
     pub(crate) fn new(lua: &'a Lua, shared: &'a Shared) -> Pace<'a> {
         Pace { lua, shared, meter: Meter::default() }
+    }
+
+    /// Room for what this work makes.
+    pub(crate) fn room(&self) -> Unlimited<'a> {
+        Unlimited::new(self.lua, &self.shared.settings)
     }
 
     /// Counts units of work.

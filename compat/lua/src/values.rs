@@ -2,13 +2,15 @@
 
 use crate::errors::{NO_CODE, without_last_line_ends};
 use crate::fault::Fault;
+use crate::shared::Settings;
 use mlua::{Lua, Result};
 
 /// Bytes of Lua that a value in a table costs beside its text, roughly.
 pub(crate) const VALUE_BYTES: usize = 40;
 
 /// Keeps what Rust makes for a script within the memory of its state: Lua's own limit is off meanwhile, since each
-/// allocation would be a protected call otherwise.
+/// allocation would be a protected call otherwise. Where scripts have finalizers (`lua-enable-deprecated-api`) the calls stay
+/// protected: each allocation may collect, and a finalizer may raise.
 pub(crate) struct Unlimited<'a> {
     lua: &'a Lua,
     limit_bytes: usize,
@@ -16,9 +18,12 @@ pub(crate) struct Unlimited<'a> {
 
 impl<'a> Unlimited<'a> {
     /// Turns the limit off until this is dropped.
-    pub(crate) fn new(lua: &'a Lua) -> Unlimited<'a> {
-        // A state of ours always has an allocator that limits.
-        let limit_bytes = lua.set_memory_limit(0).unwrap_or(0);
+    pub(crate) fn new(lua: &'a Lua, settings: &Settings) -> Unlimited<'a> {
+        let limit_bytes = settings.memory_bytes_max;
+        if !settings.deprecated_api {
+            // A state of ours always has an allocator that limits.
+            let _ = lua.set_memory_limit(0);
+        }
         Unlimited { lua, limit_bytes }
     }
 

@@ -48,7 +48,7 @@ pub(super) fn decode(lua: &Lua, pace: &Pace<'_>, config: &Config, text: &[u8]) -
     if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
         return Err(Fault::text(lua, NOT_UTF_8));
     }
-    let room = Unlimited::new(lua);
+    let room = pace.room();
     let mut decoder = Decoder { lua, pace, config, room: &room, text, at: 0, token_at: 0, depth: 0 };
     let token = decoder.next()?;
     let value = decoder.value(token)?;

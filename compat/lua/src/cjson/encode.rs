@@ -10,7 +10,7 @@ use varve_base::number::push_f64_rounded;
 
 /// The JSON of a value, as a string of Lua's.
 pub(super) fn encode(lua: &Lua, pace: &Pace<'_>, config: &Config, value: &Value) -> Result<Value> {
-    let room = Unlimited::new(lua);
+    let room = pace.room();
     let mut encoder = Encoder { lua, pace, config, room: &room, out: Vec::new() };
     encoder.value(value, 0)?;
     room.admit(encoder.out.len())?;

@@ -8,16 +8,18 @@
 -- What C functions complain of here names this file as its place; `mended` (sandbox.rs) puts the script's place there.
 -- Names of local functions are those that their messages quote.
 
-local globals, native, null = ...
+-- The environment of all of it is `_G` as scripts see it: `getfenv(pcall)` shows no more than that.
+local globals, native, null, visible = ...
 
 local concat, error, next, rawequal, select, tostring, type, xpcall =
     table.concat, error, next, rawequal, select, tostring, type, xpcall
 local byte, find, gmatch, gsub, match, sub =
     string.byte, string.find, string.gmatch, string.gsub, string.match, string.sub
+local string = string
 local lower, reverse, upper = string.lower, string.reverse, string.upper
 local ceil, floor, max = math.ceil, math.floor, math.max
-local getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack =
-    getmetatable, setmetatable, pairs, rawget, rawset, tonumber, unpack
+local getmetatable, setmetatable, ipairs, pairs, rawget, rawset, tonumber, unpack =
+    getmetatable, setmetatable, ipairs, pairs, rawget, rawset, tonumber, unpack
 local call_protected, resume = pcall, coroutine.resume
 local insert, remove, sort, rep = table.insert, table.remove, table.sort, string.rep
 local opened, mended, ended, scan, tick = native.opened, native.mended, native.ended, native.scan, native.tick
@@ -39,10 +41,10 @@ local function refuse()
     error(READONLY, 2)
 end
 
--- A stand-in for `table`; `shown` is what getmetatable answers for it.
-local function stand_in(table, shown)
+-- A stand-in for `table`, or `proxy` made one; `shown` is what getmetatable answers for it.
+local function stand_in(table, shown, proxy)
     local about = { __index = table, __newindex = refuse, __metatable = shown or NONE }
-    local proxy = setmetatable({}, about)
+    proxy = setmetatable(proxy or {}, about)
     behind[proxy] = table
     return proxy, about
 end
@@ -677,11 +679,10 @@ local function seal(libraries, loading)
     of_strings.__metatable = stand_in({ __index = globals.string })
     local of_globals = { __index = missing }
     setmetatable(globals, of_globals)
-    seen, about_seen = stand_in(globals, (stand_in({ __index = missing })))
+    seen, about_seen = stand_in(globals, (stand_in({ __index = missing })), visible)
     globals._G = seen
     local redis = stand_in(setmetatable(loading, of_globals))
     globals_of_libraries = setmetatable({ redis = redis }, of_globals)
-    return seen
 end
 
 -- Runs -------------------------------------------------------------------------------------------------------------------

@@ -454,23 +454,47 @@ fn issue_15_flags_of_scripts_count_on_a_replica() {
         let [ours, theirs] = [0, 1].map(|at| {
             let mut client = servers[at].client();
             client.cmd(&format!("CONFIG SET replica-serve-stale-data {shows_stale} maxmemory {limit}"));
-            let replies: Vec<String> =
-                requests.iter().map(|words| format!("{words:?} {:?}", client.call(words).expect("a reply"))).collect();
-            replies
+            let mut ask = |words: &[&str]| format!("{words:?} {:?}", client.call(words).expect("a reply"));
+            let alone: Vec<String> = requests.iter().map(|words| ask(words)).collect();
+            let queued = requests.iter().flat_map(|words| [&["MULTI"][..], words, &["EXEC"]]).map(ask);
+            (alone, queued.collect::<Vec<_>>())
         });
         assert_eq!(ours, theirs, "{shows_stale}, {limit}");
+    };
+    // What is queued while all may run, and has its EXEC when something may not.
+    let queue = || {
+        let queued = |server: &Server, words: &[&str]| {
+            let mut client = server.client();
+            assert_eq!(client.cmd("MULTI").text(), "OK");
+            assert_eq!(client.call(words).expect("a reply").text(), "QUEUED");
+            client
+        };
+        servers.each_ref().map(|server| requests.iter().map(|words| queued(server, words)).collect::<Vec<_>>())
+    };
+    let end = |clients: [Vec<Client>; 2], what: &str| {
+        let [ours, theirs] = clients.map(|clients| {
+            let ends = clients.into_iter().zip(requests);
+            ends.map(|(mut client, words)| format!("{words:?} {:?}", client.cmd("EXEC"))).collect::<Vec<_>>()
+        });
+        assert_eq!(ours, theirs, "{what}");
     };
     for server in &servers {
         assert_eq!(server.client().call(&["FUNCTION", "LOAD", library]).expect("a reply").text(), "l");
     }
     answers("yes", "0");
+    let queued = queue();
     answers("yes", "1");
+    end(queued, "EXEC over the limit");
+    servers.iter().for_each(|server| assert_eq!(server.client().cmd("CONFIG SET maxmemory 0").text(), "OK"));
+    let (of_shown, of_hidden) = (queue(), queue());
     for server in &servers {
         server.client().cmd("CONFIG SET maxmemory 0");
         assert_eq!(server.client().cmd("REPLICAOF 127.0.0.1 1").text(), "OK");
     }
     answers("yes", "0");
+    end(of_shown, "EXEC on a replica");
     answers("no", "0");
+    end(of_hidden, "EXEC on a replica that hides its data");
     answers("no", "1");
 }
 

@@ -118,6 +118,15 @@ pub(crate) fn script_allowed(flags: Option<ScriptRules>, denied: Denied, out_of_
     if denied.hides_stale() && !flags.allow_stale { Err(CommandError::PRIMARY_DOWN) } else { Ok(()) }
 }
 
+/// Whether a script may be queued in a transaction that declares these flags, or declares none: then what it may do is seen when it
+/// runs.
+///
+/// # Errors
+/// The reason why not.
+pub(crate) fn flags_allowed(flags: Option<ScriptRules>, denied: Denied) -> CmdResult {
+    if flags.is_some() && denied != Denied::NONE { script_allowed(flags, denied, false) } else { Ok(()) }
+}
+
 /// The error of a command while a script of this kind has run for too long.
 pub fn busy(kind: ScriptKind) -> CommandError {
     match kind {
@@ -131,8 +140,14 @@ pub fn busy(kind: ScriptKind) -> CommandError {
 /// # Errors
 /// The reason why not.
 pub fn queued_allowed(session: &Session, denied: Denied) -> CmdResult {
-    let mut queued = session.multi().into_iter().flat_map(|multi| multi.commands());
-    if denied == Denied::NONE { Ok(()) } else { queued.try_for_each(|d| denied.check(d)) }
+    let mut queued = session.multi().into_iter().flat_map(|multi| &multi.queue);
+    if denied == Denied::NONE {
+        return Ok(());
+    }
+    queued.try_for_each(|queued| {
+        denied.check(queued.row)?;
+        flags_allowed(queued.rules, denied)
+    })
 }
 
 /// Whether the user of a session may run a request. Whoever runs one for a session asks this: the batch for its client, EXEC

@@ -18,17 +18,21 @@ use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, OwnedArgs};
 use varve_store::{StoreWorker, Tx, Watcher};
 
+use crate::script::ScriptRules;
+
 /// A command that waits for EXEC.
 #[derive(Clone, Debug)]
 pub struct Queued {
     /// The command's row.
     pub(crate) row: &'static Row,
+    /// The flags of the script that it runs, if that declares any.
+    pub(crate) rules: Option<ScriptRules>,
     args: OwnedArgs,
 }
 
 impl Queued {
     pub(crate) fn new(row: &'static Row, args: Args<'_>) -> Queued {
-        Queued { row, args: OwnedArgs::from(args) }
+        Queued { row, rules: None, args: OwnedArgs::from(args) }
     }
 
     /// The arguments; number 0 is the name as it was sent.
@@ -36,9 +40,9 @@ impl Queued {
         self.args.args()
     }
 
-    /// A copy of a command; None if the system refuses the memory.
-    fn try_new(row: &'static Row, args: Args<'_>) -> Option<Queued> {
-        Some(Queued { row, args: OwnedArgs::try_copy(args)? })
+    /// A copy of a command that runs a script with these flags; None if the system refuses the memory.
+    fn try_new(row: &'static Row, rules: Option<ScriptRules>, args: Args<'_>) -> Option<Queued> {
+        Some(Queued { row, rules, args: OwnedArgs::try_copy(args)? })
     }
 
     /// Bytes that it takes.
@@ -96,19 +100,20 @@ impl Multi {
         self.queue.len()
     }
 
-    /// The commands that wait, oldest first.
-    pub(crate) fn commands(&self) -> impl Iterator<Item = &'static Row> {
-        self.queue.iter().map(|queued| queued.row)
-    }
-
-    /// Takes a copy of a command, which needs this `reach`; gives the bytes that it takes. None, and nothing is done, if the system
-    /// refuses the memory.
-    pub(crate) fn push(&mut self, row: &'static Row, args: Args<'_>, reach: Reach) -> Option<usize> {
+    /// Takes a copy of a command, which needs this `reach` and runs a script with these flags; gives the bytes that it takes. None,
+    /// and nothing is done, if the system refuses the memory.
+    pub(crate) fn push(
+        &mut self,
+        row: &'static Row,
+        rules: Option<ScriptRules>,
+        args: Args<'_>,
+        reach: Reach,
+    ) -> Option<usize> {
         reserve(&mut self.queue, 1).ok()?;
-        let queued = Queued::try_new(row, args)?;
+        let queued = Queued::try_new(row, rules, args)?;
         let memory = queued.memory();
         self.reach = self.reach.max(reach);
-        if row.flags.has(Flags::DENYOOM) {
+        if rules.map_or(row.flags.has(Flags::DENYOOM), ScriptRules::may_need_memory) {
             let mut keys = 0;
             let _ = row.for_each_key(args, |_| keys += 1);
             self.admit_bytes += bytes_to_admit(args.bytes(), args.len(), keys);

@@ -69,6 +69,13 @@ pub struct ScriptRules {
     pub allow_stale: bool,
 }
 
+impl ScriptRules {
+    /// True for a script that does not begin while memory is at its limit.
+    pub(crate) fn may_need_memory(self) -> bool {
+        !self.no_writes && !self.allow_oom
+    }
+}
+
 /// A script as it is known before it runs.
 pub struct Beginning<'b> {
     /// The flags that it declares; None: what it may do is seen at each of its commands.

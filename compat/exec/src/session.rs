@@ -11,6 +11,7 @@ use varve_store::{Overdue, StoreWorker, Tx};
 
 use crate::multi::{Multi, Reach, Watching};
 use crate::ongoing::OngoingCommand;
+use crate::script::ScriptRules;
 use crate::tracking::Tracking;
 use crate::waiting::Blocked;
 
@@ -692,12 +693,18 @@ impl Session {
         self.multi = Some(Box::default());
     }
 
-    /// Queues a copy of a command, which needs this `reach`, between MULTI and EXEC; false, and nothing is done, if the system
-    /// refuses the memory.
-    pub(crate) fn queue(&mut self, row: &'static Row, args: Args<'_>, reach: Reach, changes: bool) -> bool {
+    /// Queues a copy of a command, which needs this `reach` and runs a script with these flags, between MULTI and EXEC; false, and
+    /// nothing is done, if the system refuses the memory.
+    pub(crate) fn queue(
+        &mut self,
+        row: &'static Row,
+        rules: Option<ScriptRules>,
+        args: Args<'_>,
+        reach: Reach,
+    ) -> bool {
         let Some(multi) = &mut self.multi else { return true };
-        let Some(bytes) = multi.push(row, args, reach) else { return false };
-        multi.changes |= changes;
+        let Some(bytes) = multi.push(row, rules, args, reach) else { return false };
+        multi.changes |= row.changes() && !rules.is_some_and(|rules| rules.no_writes);
         self.queued_bytes += bytes;
         true
     }

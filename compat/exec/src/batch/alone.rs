@@ -15,7 +15,7 @@ use crate::errors::CmdResult;
 use crate::invoke::{Observers, WideCall, invoke_on_shards, invoke_wide};
 use crate::last_command;
 use crate::pause::Pause;
-use crate::script::{KeeperCtx, ScriptKeeper};
+use crate::script::{KeeperCtx, ScriptKeeper, ScriptRules};
 use crate::session::Session;
 
 /// Where a command that names no keys runs.
@@ -106,11 +106,16 @@ impl Running<'_> {
     }
 
     /// True if the next request, of this command, runs a script that declares that it changes nothing.
-    pub(super) fn declares_no_writes(&mut self, d: &'static Command) -> bool {
-        let (Exec::Script(_, rules), Some(scripts)) = (d.exec, &mut self.batch.scripts) else { return false };
+    fn declares_no_writes(&mut self, d: &'static Command) -> bool {
+        self.rules_of(d).is_some_and(|rules| rules.no_writes)
+    }
+
+    /// The flags of the script that the next request, of this command, runs; None if it runs none, or one that declares none.
+    pub(super) fn rules_of(&mut self, d: &'static Command) -> Option<ScriptRules> {
+        let (Exec::Script(_, rules), Some(scripts)) = (d.exec, &mut self.batch.scripts) else { return None };
         let work = &self.batch.work;
         let args = work.args(&work.requests[self.next], self.input, self.outside);
-        rules(scripts.keeper(), args).is_some_and(|rules| rules.no_writes)
+        rules(scripts.keeper(), args)
     }
 
     /// The gate is shut: the request waits, unless a script has held it for too long.

@@ -38,7 +38,7 @@ use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::try_admit;
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
-use crate::script::KeeperCtx;
+use crate::script::{KeeperCtx, ScriptRules};
 use crate::session::Session;
 use crate::stats::SpikeEvent;
 use crate::{blocking, checks};
@@ -65,7 +65,8 @@ impl Running<'_> {
                 return self.unresolved(&unresolved);
             }
         };
-        match self.queueable(d) {
+        let rules = self.rules_of(d);
+        match self.queueable(d, rules) {
             None => return Some(Stop::Shut),
             Some(Ok(())) => {}
             Some(Err(refusal)) => {
@@ -73,9 +74,8 @@ impl Running<'_> {
                 return self.reject(d, refusal);
             }
         }
-        let changes = d.changes() && !self.declares_no_writes(d);
         let args = self.batch.args_of(self.next, self.input, self.outside);
-        if !self.session.queue(d, args, reach_of(d, args), changes) {
+        if !self.session.queue(d, rules, args, reach_of(d, args)) {
             self.spoil();
             return self.reject(d, CommandError::OUT_OF_MEMORY);
         }
@@ -95,15 +95,17 @@ impl Running<'_> {
         }
     }
 
-    /// Whether a command may be queued; None while the gate is shut. Any may need memory, for the queue itself.
-    fn queueable(&mut self, d: &Command) -> Option<CmdResult> {
+    /// Whether a command may be queued, which runs a script with these flags; None while the gate is shut. Any may need memory, for
+    /// the queue itself.
+    fn queueable(&mut self, d: &Command, rules: Option<ScriptRules>) -> Option<CmdResult> {
         if d.flags.has(Flags::NO_MULTI) {
             return Some(Err(CommandError::IN_TRANSACTION));
         }
         let request = &self.batch.work.requests[self.next];
         let args = self.batch.work.args(request, self.input, self.outside);
         let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
-        if let Err(refusal) = checks::admitted(d, args, self.session, denied, denials) {
+        let admitted = checks::admitted(d, args, self.session, denied, denials);
+        if let Err(refusal) = admitted.and_then(|()| checks::flags_allowed(rules, denied)) {
             return Some(Err(refusal));
         }
         let bytes = (request.end - request.start) as u64;

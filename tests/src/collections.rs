@@ -319,15 +319,19 @@ pub struct Types {
     alone: bool,
     /// Commands that are newer than 7.0.15, and nothing else.
     newer: bool,
+    /// Nine of ten commands run scripts.
+    scripts: bool,
 }
 
 const NAMES: [&str; 6] = ["lists", "hashes", "sets", "sorted", "geo", "streams"];
 
 impl Types {
     /// All of them, among all other commands.
-    pub const ALL: Types = Types { wanted: [true; 6], alone: false, newer: false };
+    pub const ALL: Types = Types { wanted: [true; 6], alone: false, newer: false, scripts: false };
+    /// Scripts, and a few of all other commands, so that there are values that they find.
+    pub const SCRIPTS: Types = Types { scripts: true, ..Types::ALL };
     /// Commands that are newer than 7.0.15, for a valkey-server as the peer.
-    pub const NEWER: Types = Types { wanted: [false; 6], alone: true, newer: true };
+    pub const NEWER: Types = Types { wanted: [false; 6], alone: true, newer: true, scripts: false };
 
     /// Those named, all if none is; with `alone` no other commands at all.
     #[must_use]
@@ -335,11 +339,15 @@ impl Types {
         let wanted = NAMES.map(|name| names.iter().any(|n| n == name));
         let none = !wanted.contains(&true);
         let wanted = if none { [true; 6] } else { wanted };
-        Types { wanted, alone: names.iter().any(|n| n == "alone"), newer: false }
+        Types { wanted, alone: names.iter().any(|n| n == "alone"), ..Types::ALL }
     }
 
     pub(crate) fn alone(self) -> bool {
         self.alone
+    }
+
+    pub(crate) fn are_scripts(self) -> bool {
+        self.scripts
     }
 
     /// A pick of these is a pick of types, sorted sets with the greatest weight.

@@ -108,6 +108,10 @@ impl Generator {
             let args = self.collection();
             return self.push(args, Kind::Call);
         }
+        if self.types.are_scripts() && !self.random.one_in(10) {
+            let args = self.script();
+            return self.push(args, Kind::Call);
+        }
         match self.random.below(2000) {
             0 => return self.push(words("quit"), Kind::Quit),
             1..=6 => return self.scan(),

@@ -28,6 +28,9 @@ struct Options {
     /// Commands that are newer than redis-server 7.0.15, to a valkey-server (VARVE_VALKEY, or what `cargo xtask setup` installs)
     #[arg(long)]
     newer: bool,
+    /// Nine of ten commands run scripts that are made at random
+    #[arg(long)]
+    scripts: bool,
     /// Compare the statistics after every command
     #[arg(long)]
     figures: bool,
@@ -46,7 +49,11 @@ fn main() -> ExitCode {
             commands: options.commands,
             seed,
             resp,
-            types: if options.newer { Types::NEWER } else { Types::named(&options.types) },
+            types: match (options.newer, options.scripts) {
+                (true, _) => Types::NEWER,
+                (_, true) => Types::SCRIPTS,
+                _ => Types::named(&options.types),
+            },
             figures: options.figures,
         };
         let start_both = || both(options.newer);

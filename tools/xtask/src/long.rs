@@ -19,6 +19,11 @@ const RUNS: &[Long] = &[
         about: "2 000 000 random commands beside redis-server in each protocol, 500 000 newer ones beside valkey-server",
         run: differential,
     },
+    Long {
+        name: "scripts",
+        about: "500 000 scripts made at random beside redis-server in each protocol",
+        run: scripts,
+    },
     Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
     Long { name: "chains", about: "50 rounds of chains of three servers, of which some are killed", run: chains },
@@ -57,6 +62,11 @@ fn differential() -> Tally {
     let newer = ["--commands", "500000", "--newer"].map(String::from);
     tally.add(all::tool("varve-diff", &newer));
     tally
+}
+
+fn scripts() -> Tally {
+    let args = ["--commands", "555000", "--scripts"].map(String::from);
+    all::tool("varve-tests", "varve-diff", &args)
 }
 
 /// The part of `test` that tries the packages, by itself.

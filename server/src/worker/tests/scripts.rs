@@ -220,6 +220,20 @@ fn the_only_worker_serves_others_beside_an_endless_script_and_takes_the_kill() {
     runner.ask(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "held"], "$1\r\n1\r\n");
 }
 
+/// One call of a library function, which compares the texts at each of millions of places.
+#[test]
+fn issue_15_a_search_in_a_long_text_rests_and_takes_the_kill() {
+    let server = Server::start(1, "");
+    let mut other = server.connect();
+    let texts = "local t, u = string.rep('a', 8000000), string.rep('a', 4000000) .. 'b' ";
+    for call in ["t:find(u, 1, true)", "t:find(u)", "t:match(u)", "t:gmatch(u)()", "t:gsub(u, '')", "t:find('.-.-b')"] {
+        let mut runner = start_endless(&server, &format!("{texts} pcall(function() {call} end) return 1"), &[]);
+        other.ask(&["PING"], "+PONG\r\n");
+        other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+        assert!(runner.line().starts_with("-ERR Script killed by user"), "{call}");
+    }
+}
+
 #[test]
 fn the_memory_of_scripts_is_a_setting() {
     let server = Server::start(1, "script-memory-limit 8mb");

@@ -91,14 +91,20 @@ fn is_same(pace: &Pace<'_>, one: &[u8], other: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
-/// The function `specials(pattern)`: how many of its letters are no plain text, and how many of them matching nests for.
+/// The function `specials(pattern)`: how many of its letters before the first zero are no plain text, and how many of them matching
+/// nests for.
 pub(crate) fn specials(lua: &Lua, shared: &Rc<Shared>, pattern: LuaString) -> Result<(usize, usize)> {
     let pace = Pace::new(lua, shared);
     let (mut letters, mut nested) = (0, 0);
     for piece in pattern.as_bytes().chunks(PIECE_BYTES) {
         pace.bytes(piece.len())?;
+        let end = piece.iter().position(|letter| *letter == 0);
+        let piece = &piece[..end.unwrap_or(piece.len())];
         letters += piece.iter().filter(|letter| b"^$*+?.([%-".contains(letter)).count();
         nested += piece.iter().filter(|letter| b"?*+()-".contains(letter)).count();
+        if end.is_some() {
+            break;
+        }
     }
     Ok((letters, nested))
 }

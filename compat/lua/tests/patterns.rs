@@ -59,7 +59,8 @@ end
 local long = string.rep('abc Def', 40000) .. 'x' .. string.rep('gh\0i', 20000)
 local half = string.rep('a', 120000) .. 'b\0c' .. string.rep('a', 20000)
 for _, text in ipairs({ 'c D', 'fx', 'xg', 'nosuch', '', 'h\0i', string.rep('a', 150) .. 'b', string.rep('a', 150) .. 'b\0c',
-    string.rep('z', 200000), string.rep('a', 200) .. 'q', 'b\0d', 'i', string.rep('c Defab', 30) }) do
+    string.rep('z', 200000), string.rep('a', 200) .. 'q', 'b\0d', 'i', string.rep('c Defab', 30),
+    'h\0i*', '\0*', 'nosuch\0%', 'c\0[', string.rep('a', 150) .. 'b\0[', string.rep('c Defab', 30) .. '\0*' }) do
     for _, subject in ipairs({ long, half, 'short a' }) do
         for _, init in ipairs({ 1, 5, 280000, -5, 1e6 }) do
             note(subject:find(text, init))

@@ -355,8 +355,10 @@ local PATTERN_MOST = 100
 local KNOWN_MOST = 1000
 local known, known_count = {}, 0
 
--- How many quantifiers a pattern has, and other parts that look ahead; -1 if it is plain text.
+-- How many quantifiers a pattern has, and other parts that look ahead; -1 if it is plain text. C looks no further than the first
+-- zero byte.
 local function quantifiers(pattern)
+    pattern = match(pattern, '^%Z*')
     if not find(pattern, '[%^%$%*%+%?%.%(%[%%%-]') then
         return -1
     end

@@ -359,7 +359,9 @@ pub(super) fn commandstats(facts: &Facts, out: &mut Lines) {
 
 pub(super) fn errorstats(facts: &Facts, out: &mut Lines) {
     for error in &facts.errors {
-        out.put(&format!("errorstat_{}", error.word), format!("count={}", error.count));
+        // A script may raise any word: these letters would end the field's name or its line.
+        let word = error.word.replace(['#', ':', '\n', '\r'], "_");
+        out.put(&format!("errorstat_{word}"), format!("count={}", error.count));
     }
 }
 

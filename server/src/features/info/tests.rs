@@ -61,12 +61,13 @@ fn lists_of_commands_errors_and_databases() {
     facts.commands.push(CommandFacts { name, calls: 2, total_us: 243, rejected: 1, failed: 0, percentiles_ns });
     facts.commands.push(CommandFacts { name: "set".to_owned(), ..CommandFacts::default() });
     facts.errors.push(ErrorFacts { word: "WRONGTYPE".to_owned(), count: 3 });
+    facts.errors.push(ErrorFacts { word: "user#script:1:\r\n".to_owned(), count: 1 });
     facts.databases.push(DatabaseFacts { number: 4, keys: 10, volatile_keys: 2, ttl_ms_mean: 7 });
     assert_eq!(
         info(&["commandstats", "errorstats", "latencystats", "keyspace"], &facts),
         "# Commandstats\r\n\
          cmdstat_config|get:calls=2,usec=243,usec_per_call=121.50,rejected_calls=1,failed_calls=0\r\n\r\n\
-         # Errorstats\r\nerrorstat_WRONGTYPE:count=3\r\n\r\n\
+         # Errorstats\r\nerrorstat_WRONGTYPE:count=3\r\nerrorstat_user_script_1___:count=1\r\n\r\n\
          # Latencystats\r\nlatency_percentiles_usec_config|get:p50=5.023,p99.9=237.567\r\n\r\n\
          # Keyspace\r\ndb4:keys=10,expires=2,avg_ttl=7\r\n"
     );

@@ -461,7 +461,7 @@ fn issue_15_flags_of_scripts_count_on_a_replica() {
         });
         assert_eq!(ours, theirs, "{shows_stale}, {limit}");
     };
-    // What is queued while all may run, and has its EXEC when something may not.
+    // Requests that are queued while all may run, and have their EXEC when something may not.
     let queue = || {
         let queued = |server: &Server, words: &[&str]| {
             let mut client = server.client();

@@ -82,6 +82,7 @@ fn the_deepest_nesting_fits_the_stack_of_scripts() {
         "return string.find(string.rep('a', 2000), string.rep('a?', 990))",
         "return string.rep('(', 32)",
         "return deep(5000)",
+        "return deep(20000)",
         "return cjson.encode(deep(1000))",
         "return #cjson.encode(deep(999))",
         "return cjson.decode(string.rep('[', 1000) .. string.rep(']', 1000))",

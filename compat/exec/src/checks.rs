@@ -13,7 +13,8 @@ use varve_protocol::Args;
 
 use crate::denials::{Denials, Origin};
 use crate::errors::{CmdResult, CommandError};
-use crate::script::{ScriptKind, ScriptRules};
+use crate::script::ScriptKind;
+use crate::script_rules::ScriptRules;
 use crate::session::Session;
 
 /// Why the server refuses commands that change something.

@@ -17,7 +17,8 @@ use varve_protocol::{Args, Reply};
 use crate::ctx::{Ctx, WideCtx};
 use crate::errors::{CmdResult, CommandError};
 use crate::notify::Events;
-use crate::script::{KeeperCtx, ScriptCtx, ScriptKeeper, ScriptRules};
+use crate::script::{KeeperCtx, ScriptCtx, ScriptKeeper};
+use crate::script_rules::ScriptRules;
 use crate::session::Session;
 
 /// A command or, inside [`Command::subcommands`], a subcommand. It reads as its row.

@@ -18,7 +18,7 @@ use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, OwnedArgs};
 use varve_store::{StoreWorker, Tx, Watcher};
 
-use crate::script::ScriptRules;
+use crate::script_rules::ScriptRules;
 
 /// A command that waits for EXEC.
 #[derive(Clone, Debug)]

@@ -17,6 +17,7 @@ use varve_catalog::Row;
 use varve_protocol::{Args, Reply, Resp};
 
 use crate::errors::CmdResult;
+use crate::script_rules::ScriptRules;
 
 /// The part of a worker that runs scripts: the handlers of scripts know its type.
 pub type ScriptKeeper = dyn Any + Send;
@@ -56,24 +57,6 @@ pub enum ScriptKind {
     Script,
     /// FCALL: FUNCTION KILL ends it.
     Function,
-}
-
-/// The flags of a script's own that its commands are bound by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScriptRules {
-    /// It changes nothing.
-    pub no_writes: bool,
-    /// It may run while memory is at its limit.
-    pub allow_oom: bool,
-    /// It may run on a replica whose data may be old, where such data is not to be shown.
-    pub allow_stale: bool,
-}
-
-impl ScriptRules {
-    /// True for a script that does not begin while memory is at its limit.
-    pub(crate) fn may_need_memory(self) -> bool {
-        !self.no_writes && !self.allow_oom
-    }
 }
 
 /// A script as it is known before it runs.

@@ -11,7 +11,7 @@ use varve_store::{Overdue, StoreWorker, Tx};
 
 use crate::multi::{Multi, Reach, Watching};
 use crate::ongoing::OngoingCommand;
-use crate::script::ScriptRules;
+use crate::script_rules::ScriptRules;
 use crate::tracking::Tracking;
 use crate::waiting::Blocked;
 

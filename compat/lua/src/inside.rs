@@ -4,7 +4,7 @@ use crate::errors::{COMPILING_LIBRARY, NO_FUNCTIONS, NO_MEMORY, REGISTERING, Scr
 use crate::fault::{Fault, Place, without_trace};
 use crate::host::Host;
 use crate::random::RandomNumbers;
-use crate::raw::{Entry, lists};
+use crate::raw::{Entry, lists, set_environment};
 use crate::sandbox::{self, Doors};
 use crate::script::{LibraryFunction, LuaChunk, NamedGlobals, Registered, ScriptInput, ScriptName};
 use crate::shared::{Settings, Shared};
@@ -45,6 +45,10 @@ impl Inside {
         let libraries = LIBRARIES.into_iter().fold(StdLib::NONE, |all, one| all | one);
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(true))?;
         let shared = Rc::new(Shared::new(settings, random));
+        if settings.deprecated_api {
+            let globals = lua.globals();
+            globals.raw_set("setfenv", set_environment(&lua, &shared, globals.raw_get("setfenv")?)?)?;
+        }
         let doors = sandbox::prepare(&lua, &shared, lists(&lua, &shared, &lua.globals())?)?;
         let ours = lua.create_table()?;
         ours.raw_set("redis", api::table(&lua, &shared)?)?;

@@ -9,7 +9,6 @@
 use crate::errors::{UNKNOWN, with_code};
 use crate::fault::{Fault, PRELUDE, place, placed, without_prelude};
 use crate::patterns;
-use crate::raw::set_environment;
 use crate::shared::Shared;
 use crate::tick::tick;
 use mlua::chunk::ChunkMode;
@@ -40,7 +39,7 @@ pub(crate) struct Doors {
     pub(crate) chunks: Table,
     /// The globals behind what scripts see.
     pub(crate) globals: Table,
-    /// What scripts see as `_G`.
+    /// The table that scripts see as `_G`.
     seen: Table,
 }
 
@@ -75,9 +74,6 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>, lists: Function) -> Result
     )?;
     native.raw_set("lists", lists)?;
     native.raw_set("compile", lua.create_function(compile_for_script)?)?;
-    if shared.settings.deprecated_api {
-        globals.raw_set("setfenv", set_environment(lua, shared, globals.raw_get("setfenv")?)?)?;
-    }
     let (seen, about) = (lua.create_table()?, lua.create_table()?);
     about.raw_set("__index", &globals)?;
     seen.set_metatable(Some(about))?;

@@ -85,42 +85,44 @@ fn issue_15_a_finalizer_raises_where_lua_collects() {
     assert_eq!(replies[4], ":3", "each of them raises once: {replies:?}");
 }
 
+/// Calls that make values.
+const CALLS: &[&str] = &[
+    "redis.call('echo', string.rep(i, 10))",
+    "redis.call('numbers', '50')",
+    "redis.pcall('debug', 'protocol', 'map')",
+    "redis.pcall('foo')",
+    "redis.sha1hex('abc' .. i)",
+    "redis.error_reply('e' .. i)",
+    "redis.log(redis.LOG_NOTICE, 'line' .. i)",
+    "cjson.decode('{\"a\":[1,2,{\"b\":\"c\"}]}')",
+    "cjson.encode({1, 2, {a = 'b' .. i}})",
+    "cmsgpack.unpack(cmsgpack.pack({1, 2, {a = 'b' .. i}}))",
+    "cjson.decode('[' .. string.rep('{\"a\":[1]},', 3000) .. '1]')",
+    "cmsgpack.unpack('\\220\\010\\000' .. string.rep('\\129\\161a\\145\\1', 2560))",
+    "struct.unpack('>I4s', struct.pack('>I4s', i, 'text' .. i))",
+    "string.rep('ab' .. i, 100)",
+    "('text' .. i):gsub('%d', '%0%0')",
+    "string.rep('x', 300):gsub('(x)(x)', '%2%1')",
+    "loadstring('return ' .. i)()",
+    "load(function() return nil end)",
+    "table.concat({i, i + 1, i + 2}, ',')",
+    "pcall(error, {err = 'x' .. i})",
+    "pcall(string.rep)",
+    "coroutine.wrap(function() return {i} end)()",
+    "setfenv(function() return {i} end, {})()",
+    "KEYS, ARGV",
+    "redis.nothing",
+];
+
 /// Finalizers that raise, by the hundred, while each of our functions makes values: nothing but errors of the script comes of it.
 #[test]
 fn issue_15_finalizers_that_raise_end_nothing_but_the_script() {
     let settings = Settings { deprecated_api: true, memory_bytes_max: 8 << 20, ..Settings::default() };
     let mut state = State::new(settings).expect("a state");
-    let calls = [
-        "redis.call('echo', string.rep(i, 10))",
-        "redis.call('numbers', '50')",
-        "redis.pcall('debug', 'protocol', 'map')",
-        "redis.pcall('foo')",
-        "redis.sha1hex('abc' .. i)",
-        "redis.error_reply('e' .. i)",
-        "redis.log(redis.LOG_NOTICE, 'line' .. i)",
-        "cjson.decode('{\"a\":[1,2,{\"b\":\"c\"}]}')",
-        "cjson.encode({1, 2, {a = 'b' .. i}})",
-        "cmsgpack.unpack(cmsgpack.pack({1, 2, {a = 'b' .. i}}))",
-        "cjson.decode('[' .. string.rep('{\"a\":[1]},', 3000) .. '1]')",
-        "cmsgpack.unpack('\\220\\010\\000' .. string.rep('\\129\\161a\\145\\1', 2560))",
-        "struct.unpack('>I4s', struct.pack('>I4s', i, 'text' .. i))",
-        "string.rep('ab' .. i, 100)",
-        "('text' .. i):gsub('%d', '%0%0')",
-        "string.rep('x', 300):gsub('(x)(x)', '%2%1')",
-        "loadstring('return ' .. i)()",
-        "load(function() return nil end)",
-        "table.concat({i, i + 1, i + 2}, ',')",
-        "pcall(error, {err = 'x' .. i})",
-        "pcall(string.rep)",
-        "coroutine.wrap(function() return {i} end)()",
-        "setfenv(function() return {i} end, {})()",
-        "KEYS, ARGV",
-        "redis.nothing",
-    ];
     let litter = "local n = 0 local function litter() for _ = 1, 5 do local p = newproxy(true) \
                   getmetatable(p).__gc = function() n = n + 1 error('from a finalizer ' .. n) end end end ";
     let mut met = 0;
-    for call in calls {
+    for call in CALLS {
         // A state that has met such an error in a function, not one that meets those of before while it compiles.
         let mut state = State::new(settings).expect("a state");
         let script = format!(

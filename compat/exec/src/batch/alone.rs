@@ -15,7 +15,8 @@ use crate::errors::CmdResult;
 use crate::invoke::{Observers, WideCall, invoke_on_shards, invoke_wide};
 use crate::last_command;
 use crate::pause::Pause;
-use crate::script::{KeeperCtx, ScriptKeeper, ScriptRules};
+use crate::script::{KeeperCtx, ScriptKeeper};
+use crate::script_rules::ScriptRules;
 use crate::session::Session;
 
 /// Where a command that names no keys runs.

@@ -75,6 +75,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "multi",
                 "notify",
                 "occupied",
+                "script_rules",
                 "tracking",
             ],
             &["ongoing", "stats"],

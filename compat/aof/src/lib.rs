@@ -20,7 +20,7 @@ mod request;
 mod sieve;
 
 pub use manifest::{Entry, Form, Manifest, ManifestError, Names};
-pub use note::{Note, StreamPlace, StreamTrack, own_selection};
+pub use note::{Note, StreamPlace, StreamTrack, own_selection, put_sent};
 pub use reader::{CommandReader, FileFault, Found, Piece, nth_command};
 pub use request::{put_head, put_request, put_word, select};
 pub use sieve::{Sieve, SieveFault};

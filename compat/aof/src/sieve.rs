@@ -1,12 +1,12 @@
 //! The bytes of a replication stream, out of the files in which they stand.
 //!
 //! ```text
-//!   file     #REPL:aaaa 100 0 0   *3 $3 SET ..   #TS:1650000000   *2 $3 DEL ..   #SAID:PING    #OWN:23   *2 $6 SELECT ..
-//!   stream                        *3 $3 SET ..                    *2 $3 DEL ..   *1 $4 PING
+//!   file     #REPL:aaaa 100 0 0   *3 $3 SET ..   #TS:1650000000   *2 $3 DEL ..   #SAID:PING    #OWN:23   *2 $6 SELECT ..   #SENT:*3..|
+//!   stream                        *3 $3 SET ..                    *2 $3 DEL ..   *1 $4 PING                                *3..
 //!   offset                    100
 //! ```
 //! Bytes come in parts of any size, from one file behind the other, and leave as they came: a long argument is in memory in no
-//! more than the part that is read. Not here: files, and what the commands do.
+//! more than the part that is read; a request that stands in notes is in memory whole. Not here: files, and what the commands do.
 
 use varve_base::number::parse_i64;
 
@@ -29,6 +29,8 @@ pub struct Sieve {
     argument_bytes: u64,
     /// Bytes of the file's own that are still to come.
     own_bytes: u64,
+    /// Bytes of the stream that stand in notes, of a series that has not ended.
+    sent: Vec<u8>,
 }
 
 /// Why there is no stream behind what was read.
@@ -48,7 +50,7 @@ impl Sieve {
 
     /// True between two commands: a file may end here.
     pub fn is_between(&self) -> bool {
-        self.line.is_empty() && self.arguments == 0 && self.own_bytes == 0
+        self.line.is_empty() && self.arguments == 0 && self.own_bytes == 0 && self.sent.is_empty()
     }
 
     /// Reads the next bytes of a file, and appends to `out` what of them is in the stream.
@@ -98,6 +100,11 @@ impl Sieve {
         let number = |text: &[u8]| parse_i64(text.trim_ascii_end()).and_then(|number| u64::try_from(number).ok());
         match line[0] {
             b'#' if self.arguments == 0 => return self.note(line, out),
+            // The rest of a series was not written.
+            _ if !self.sent.is_empty() => self.sent.clear(),
+            _ => {}
+        }
+        match line[0] {
             b'*' if self.arguments == 0 => self.arguments = number(&line[1..]).ok_or(SieveFault::Damaged)?,
             b'$' if self.arguments > 0 => {
                 self.argument_bytes = number(&line[1..]).ok_or(SieveFault::Damaged)? + b"\r\n".len() as u64;
@@ -110,7 +117,16 @@ impl Sieve {
     }
 
     fn note(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), SieveFault> {
+        let sent = std::mem::take(&mut self.sent);
         match Note::parse(line) {
+            Some(Note::Sent { bytes, more }) => {
+                self.sent = sent;
+                self.sent.extend(bytes);
+                if !more {
+                    let sent = std::mem::take(&mut self.sent);
+                    self.keep(&sent, out);
+                }
+            }
             Some(Note::Stream(StreamPlace { offset, .. })) => {
                 if self.offset.is_some_and(|before| before != offset) {
                     return Err(SieveFault::Gap);
@@ -159,8 +175,18 @@ mod tests {
         const SET: &str = "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8\r\n#SAID:\r\n\r\n";
         let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n";
         let note = "#TS:1650000000\r\n# more\r\n";
-        let file = format!("#OWN:23\r\n{select}{SET}{}{SET}{note}#SAID:PING\r\n#OWN:23\r\n{select}{SET}", place(7));
-        let stream = format!("{SET}*1\r\n$4\r\nPING\r\n{SET}");
+        let (multi, exec) = ("*1\r\n$5\r\nMULTI\r\n", "*1\r\n$4\r\nEXEC\r\n");
+        let message = format!("*3\r\n$7\r\nPUBLISH\r\n$1\r\nc\r\n$200\r\n{}\r\n", "#\r\n\\|".repeat(40));
+        let mut sent = Vec::new();
+        crate::note::put_sent([message.as_bytes()].into_iter(), &mut sent);
+        let sent = String::from_utf8(sent).expect("text");
+        let torn = &sent[..sent.find('\n').expect("a line") + 1];
+        let file = format!(
+            "#OWN:23\r\n{select}{SET}{}{SET}{note}#SAID:PING\r\n#OWN:23\r\n{select}{SET}{multi}{SET}{sent}{exec}{sent}{torn}{SET}\
+             {torn}#TS:1\r\n{SET}",
+            place(7)
+        );
+        let stream = format!("{SET}*1\r\n$4\r\nPING\r\n{SET}{multi}{SET}{message}{exec}{message}{SET}{SET}");
         for part in 1..=file.len() {
             assert_eq!(sift(&file, part), (Ok(()), stream.clone(), Some(7 + stream.len() as u64)), "parts of {part}");
         }

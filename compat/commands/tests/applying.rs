@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  random commands, some of several shards, in transactions, on the whole keyspace, refused
-//!     --Router--> 1 lane      digest, refusal   \
-//!     --Router--> 2, 5        digest, refusal   / equal      each lane on a thread of its own, stream cut anywhere
+//!     --Router--> 1 lane      digest, messages, refusal   \
+//!     --Router--> 2, 5        digest, messages, refusal   / equal      each lane on a thread of its own, stream cut anywhere
 //!  and the journal of what was applied, applied by one lane, gives the same data again
 //! ```
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use varve_base::rng::Rng;
@@ -16,6 +16,7 @@ use varve_commands::{commands, debug};
 use varve_exec::CommandTable;
 use varve_exec::apply::{Applier, Lane, Router};
 use varve_exec::journal::Journal;
+use varve_exec::notify::Events;
 use varve_exec::stats::CommandStats;
 use varve_exec::{Session, WideCtx};
 use varve_protocol::{Args, Reply, Span};
@@ -56,6 +57,7 @@ fn command(rng: &mut Rng, stream: &mut Vec<u8>) {
         16 => put(stream, &["set", &t, &"v".repeat(rng.below(3000) as usize)]),
         17 => put(stream, &["LTRIM", &l, "0", "9"]),
         18 => put(stream, &["SETRANGE", &t, &number, "in the middle"]),
+        19 if rng.below(2) == 0 => put(stream, &[["PUBLISH", "SPUBLISH"][rng.below(2) as usize], &l, &number]),
         _ => put(stream, &["HSET", &h, "f", &number]),
     }
 }
@@ -97,9 +99,29 @@ fn store(workers: usize) -> Arc<Store> {
     Store::new(&Options { seed: 7, geometry, workers, shards: 256, ..Options::default() }).expect("an address range")
 }
 
-/// Applies a stream that comes in pieces cut anywhere; the digest of all data and the journal, or why it was refused.
-fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<(Vec<u8>, Vec<u8>), String> {
+/// The messages of a stream, in the order in which listeners get them.
+#[derive(Clone, Default)]
+struct Messages(Arc<Mutex<Vec<String>>>);
+
+impl Events for Messages {
+    fn publish(&mut self, _shard: bool, channel: &[u8], message: &[u8]) -> u64 {
+        let [channel, message] = [channel, message].map(String::from_utf8_lossy);
+        self.0.lock().expect("nobody panics with it").push(format!("{channel} {message}"));
+        0
+    }
+}
+
+/// The outcome of a stream: the digest of all data, the messages, and the journal.
+struct Applied {
+    digest: Vec<u8>,
+    messages: Vec<String>,
+    journal: Vec<u8>,
+}
+
+/// Applies a stream that comes in pieces cut anywhere; what comes of it, or why it was refused.
+fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<Applied, String> {
     let (store, applier, ended) = (store(lanes), Applier::new(lanes), AtomicBool::new(false));
+    let messages = Messages::default();
     let journal = Journal::new(lanes);
     store.set_effect_sink(journal.clone());
     store.keep_effects(true);
@@ -107,10 +129,11 @@ fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<(Vec<u8>, Vec<u8>
     applier.begin(1000);
     let result = std::thread::scope(|scope| {
         for number in 0..lanes {
-            let (store, table, applier, ended) = (&store, &table, &applier, &ended);
+            let (store, table, applier, ended, messages) = (&store, &table, &applier, &ended, messages.clone());
             scope.spawn(move || {
                 let mut worker = store.worker(number);
                 let mut lane = Lane::new(number, CommandStats::new(commands().ids()), None, NOW_MS);
+                lane.set_events(&mut worker, messages);
                 while !ended.load(Relaxed) {
                     if lane.step(applier, &mut worker, table, NOW_MS).is_none() {
                         std::thread::yield_now();
@@ -143,8 +166,9 @@ fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<(Vec<u8>, Vec<u8>
     });
     store.verify();
     let chunks = journal.take(Duration::ZERO, &mut Vec::new()).chunks;
-    let again = chunks.iter().flat_map(|chunk| chunk.parts()).flatten().copied().collect();
-    result.map(|()| (digest(&store), again))
+    let journal = chunks.iter().flat_map(|chunk| chunk.parts()).flatten().copied().collect();
+    let messages = messages.0.lock().expect("nobody panics with it").clone();
+    result.map(|()| Applied { digest: digest(&store), messages, journal })
 }
 
 fn digest(store: &Arc<Store>) -> Vec<u8> {
@@ -173,14 +197,15 @@ fn several_lanes_apply_what_one_applies() {
     let (mut rng, mut refused) = (Rng::seeded(seed), 0);
     for _ in 0..STREAMS {
         let stream = stream(&mut rng);
-        let one = apply(1, &stream, &mut rng);
-        let one = one.map(|(digest, _)| digest);
+        let one = apply(1, &stream, &mut rng).map(|applied| (applied.digest, applied.messages));
         for lanes in [2, 5] {
             let several = apply(lanes, &stream, &mut rng);
-            let again =
-                several.as_ref().ok().map(|(_, journal)| apply(1, journal, &mut rng).expect("nothing refused").0);
-            assert_eq!(several.map(|(digest, _)| digest), one, "{lanes} lanes");
-            assert!(again.is_none() || again == one.clone().ok(), "the journal of {lanes} lanes");
+            let journal = several.as_ref().ok().map(|several| several.journal.clone());
+            assert_eq!(several.map(|several| (several.digest, several.messages)), one, "{lanes} lanes");
+            if let (Some(journal), Ok((digest, _))) = (journal, &one) {
+                let again = apply(1, &journal, &mut rng).expect("nothing refused").digest;
+                assert!(again == *digest, "the journal of {lanes} lanes");
+            }
         }
         refused += usize::from(one.is_err());
     }

@@ -101,6 +101,9 @@ pub(crate) fn invoke(
             let events = observers.events.as_mut();
             let result = run(&mut SessionCtx { row, args: *args, out, session, commands, databases, events });
             ctx.tx.select(ctx.session.db());
+            if ctx.row.publishes() && result.is_ok() {
+                ctx.tx.did_publish();
+            }
             result
         }
         // UNWATCH: EXEC has ended the watching.

@@ -53,7 +53,7 @@ pub use large_arguments::LargeArguments;
 pub use multi::{Queued, Watching};
 pub use occupied::Occupied;
 pub use ongoing::{OccupiedWork, Ongoing, Progress, WhileOccupied};
-pub use script::{Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptKind};
+pub use script::{Audience, Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptKind};
 pub use script_rules::ScriptRules;
 pub use session::Session;
 pub use waiting::{Awaited, Blocked, Served};

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use varve_catalog::Row;
 use varve_protocol::{Args, Reply, Resp};
+pub use varve_store::Audience;
 
 use crate::errors::CmdResult;
 use crate::script_rules::ScriptRules;
@@ -87,8 +88,8 @@ pub trait ScriptCalls {
     fn has_met_wide(&self) -> bool;
     /// The commands reply in this version of the protocol from now on; each script begins with RESP2.
     fn set_resp(&mut self, resp: Resp);
-    /// The effects of the commands go into the journal from now on, or not.
-    fn keep_effects(&mut self, keep: bool);
+    /// The effects of the commands are for these readers of the journal from now on.
+    fn keep_effects_for(&mut self, audience: Audience);
     /// The script is over and begins again: what it was found by is not true any more.
     fn begin_again(&mut self);
     /// The command itself, as it was sent, is an effect: what it has changed is no key.

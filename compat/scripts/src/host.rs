@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use varve_exec::{CommandError, ScriptCalls, ScriptKind};
+use varve_exec::{Audience, CommandError, ScriptCalls, ScriptKind};
 use varve_lua::{Control, Host, LogLevel, Replicate};
 use varve_protocol::{Args, Reply, Resp};
 
@@ -78,7 +78,12 @@ impl Host for ScriptHost<'_> {
     }
 
     fn set_repl(&mut self, replicate: Replicate) {
-        self.calls.keep_effects(replicate.to_aof);
+        self.calls.keep_effects_for(match (replicate.to_aof, replicate.to_replicas) {
+            (true, true) => Audience::All,
+            (true, false) => Audience::File,
+            (false, true) => Audience::Stream,
+            (false, false) => Audience::Nobody,
+        });
     }
 
     fn note_reply_error(&mut self, text: &[u8], counted: bool) {

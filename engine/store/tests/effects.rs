@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use varve_store::events::Event;
-use varve_store::{EffectSink, EventSink, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Unit};
+use varve_store::{
+    Audience, Effect, EffectSink, EventClass, EventSink, LogGeometry, Options, Policy, Store, StoreWorker, StringForm,
+    Ttl, Tx, Unit,
+};
 
 const NOW: i64 = 1_000_000;
 
@@ -104,6 +107,25 @@ fn expiry_in_the_background_is_handed_on_with_the_shard_held() {
     let expired = worker.store().totals().expired;
     assert!(expired > 0 && seen.len() as u64 == 2 * expired, "an event and a DEL each: {seen:?}");
     assert!(seen.iter().all(|(_, got)| !got), "no shard was free meanwhile: {seen:?}");
+}
+
+/// A key whose time is over goes for all, whatever the script that meets it has said of its own effects.
+#[test]
+fn issue_17_what_the_store_removes_is_for_all_readers() {
+    let (mut worker, _other, probe) = probe();
+    set(&mut worker, b"due", b"1", Ttl::At(NOW + 10));
+    worker.set_now(NOW + 1000);
+    worker.keep_effects_for(Audience::Nobody);
+    worker.inside(0, |tx| {
+        let (due, own) = (tx.key(b"due"), tx.key(b"own"));
+        tx.hold(&[tx.shard_of(due.hash), tx.shard_of(own.hash)]);
+        assert!(!tx.exists(&due));
+        tx.set(&own, b"1", Ttl::Clear, StringForm::Auto);
+        tx.did(&own, Effect::sent(EventClass::Silent, "", 1));
+        tx.end_command(&|_| unreachable!("the script's own effects are for nobody"));
+    });
+    let seen: Vec<_> = taken(&probe).into_iter().map(|(what, _)| what).collect();
+    assert_eq!(seen, ["expired", "DEL due"]);
 }
 
 /// A round of the background removes more keys with more effort.

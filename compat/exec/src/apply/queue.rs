@@ -5,6 +5,9 @@
 //!  lane 1   front [2: lane 1] [3: lanes 0 1]                    work 3 stands in both; its commands are in the first
 //!           taken by any of its lanes, once it is at the front of all of them and none of them runs anything
 //! ```
+//! Commands that publish messages follow all before them in the stream: whoever learns of something by a message finds it here. No
+//! command waits for them but those of their own lanes.
+//!
 //! One lock holds all of it: it is taken twice for some 64 KB of commands.
 //!
 //! The works that come at once are a round, which ends where a command of the stream does. While the lanes run, what is applied
@@ -42,6 +45,11 @@ impl LaneSet {
         self.0 |= others.0;
     }
 
+    /// True if this lane is one of them.
+    fn has(self, lane: usize) -> bool {
+        self.0 & 1 << lane != 0
+    }
+
     /// The lowest one, if there is one.
     pub(super) fn first(self) -> Option<usize> {
         (self.0 != 0).then(|| self.0.trailing_zeros() as usize)
@@ -54,7 +62,7 @@ impl LaneSet {
 
     /// The numbers of the lanes, ascending.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..LANES_MAX).filter(move |lane| self.0 & 1 << lane != 0)
+        (0..LANES_MAX).filter(move |lane| self.has(*lane))
     }
 }
 
@@ -66,6 +74,8 @@ pub(super) struct Chunk {
     pub(super) stretches: Vec<(usize, u32)>,
     /// Where each command stands in the stream.
     pub(super) offsets: Vec<u64>,
+    /// They run when everything before this offset is applied: that of the last one of them that publishes a message.
+    pub(super) follows: Option<u64>,
 }
 
 impl Chunk {
@@ -82,6 +92,7 @@ struct Work {
     /// Where its first command stands in the stream.
     offset: u64,
     lanes: LaneSet,
+    follows: Option<u64>,
     /// The number of its round, from 1.
     round: u64,
     /// In the first of its lanes.
@@ -93,6 +104,13 @@ struct Waiting {
     works: VecDeque<Work>,
     /// The offset of the work that runs.
     running: Option<u64>,
+}
+
+impl Waiting {
+    /// Where its first command that is not applied stands in the stream.
+    fn first(&self) -> Option<u64> {
+        self.running.or_else(|| self.works.front().map(|work| work.offset))
+    }
 }
 
 /// A command that was refused, where it stands, and why.
@@ -211,8 +229,7 @@ impl Applier {
     /// Everything before this offset of the stream is applied.
     pub fn applied(&self) -> u64 {
         let state = self.state.lock();
-        let first = |lane: &Waiting| lane.running.or_else(|| lane.works.front().map(|work| work.offset));
-        state.lanes.iter().filter_map(first).fold(state.routed, u64::min)
+        state.lanes.iter().filter_map(Waiting::first).fold(state.routed, u64::min)
     }
 
     /// Waits until there is room for more commands; false if one was refused, and no more are to come.
@@ -313,9 +330,11 @@ impl Applier {
             state.waiting_bytes += chunk.memory();
             state.number += 1;
             self.works.fetch_add(1, Relaxed);
-            let (number, offset, mut chunk) = (state.number, chunk.offsets[0], Some(chunk));
+            let (number, offset, follows) = (state.number, chunk.offsets[0], chunk.follows);
+            let mut chunk = Some(chunk);
             for lane in lanes.iter() {
-                state.lanes[lane].works.push_back(Work { number, offset, lanes, round, chunk: chunk.take() });
+                let chunk = chunk.take();
+                state.lanes[lane].works.push_back(Work { number, offset, lanes, follows, round, chunk });
             }
         }
         state.routed = routed;
@@ -327,7 +346,7 @@ impl Applier {
             return None;
         }
         let mut state = self.state.lock();
-        let Work { number, offset, lanes, round, .. } = *state.lanes[lane].works.front()?;
+        let Work { number, offset, lanes, follows, round, .. } = *state.lanes[lane].works.front()?;
         if state.held && round > state.begun {
             return None;
         }
@@ -336,6 +355,11 @@ impl Applier {
             waiting.running.is_none() && waiting.works.front().is_some_and(|work| work.number == number)
         };
         if !lanes.iter().all(is_next) {
+            return None;
+        }
+        let is_ahead = |lane: &Waiting| lane.first().is_none_or(|first| Some(first) >= follows);
+        let others = || (0..state.lanes.len()).filter(|lane| !lanes.has(*lane));
+        if follows.is_some() && !others().all(|lane| is_ahead(&state.lanes[lane])) {
             return None;
         }
         state.begun = state.begun.max(round);
@@ -361,7 +385,14 @@ impl Applier {
             self.refuse(&mut state, refused);
         }
         self.changed.notify_all();
-        if state.refused.is_some() { LaneSet::all(state.lanes.len()) } else { lanes }
+        if state.refused.is_some() {
+            return LaneSet::all(state.lanes.len());
+        }
+        let follows = |waiting: &Waiting| waiting.works.front().is_some_and(|work| work.follows.is_some());
+        let mut ready = lanes;
+        let following = state.lanes.iter().enumerate().filter(|(_, waiting)| follows(waiting));
+        following.for_each(|(lane, _)| ready.add(LaneSet::one(lane)));
+        ready
     }
 
     /// Keeps the refusal that stands first in the stream, and drops what stands behind it.
@@ -386,7 +417,7 @@ mod tests {
     use super::*;
 
     fn chunk(offset: u64) -> Chunk {
-        Chunk { bytes: vec![b'c'], stretches: vec![(1, 0)], offsets: vec![offset] }
+        Chunk { bytes: vec![b'c'], stretches: vec![(1, 0)], offsets: vec![offset], follows: None }
     }
 
     fn lanes(numbers: &[usize]) -> LaneSet {
@@ -423,6 +454,27 @@ mod tests {
         applier.done(of, &last, Ok(()));
         assert_eq!((applier.applied(), applier.finish()), (50, Ok(())));
         assert_eq!(applier.state.lock().waiting_bytes, 0);
+    }
+
+    /// A message comes when all before it is applied in all lanes; what stands behind it in other lanes does not wait for it.
+    #[test]
+    fn issue_17_a_message_follows_all_before_it() {
+        let applier = Applier::new(2);
+        let message = |offset| Chunk { follows: Some(offset), ..chunk(offset) };
+        let mut works = vec![(lanes(&[1]), chunk(10)), (lanes(&[0]), message(20)), (lanes(&[1]), chunk(30))];
+        works.push((lanes(&[0]), message(40)));
+        applier.push(&mut works, 50);
+        assert!(take(&applier, 0).is_none(), "lane 1 has something before the message");
+        let (_, of, first) = take(&applier, 1).expect("offset 10");
+        assert!(take(&applier, 0).is_none(), "it runs");
+        assert_eq!(applier.done(of, &first, Ok(())), lanes(&[0, 1]), "the lane with the message goes on");
+        let (_, of, third) = take(&applier, 1).expect("offset 30 waits for no message");
+        let (offset, posts, post) = take(&applier, 0).expect("all before it is applied");
+        assert_eq!(offset, 20);
+        applier.done(posts, &post, Ok(()));
+        assert!(take(&applier, 0).is_none(), "offset 30 stands before the second");
+        assert_eq!(applier.done(of, &third, Ok(())), lanes(&[0, 1]));
+        assert_eq!(take(&applier, 0).map(|(offset, ..)| offset), Some(40));
     }
 
     #[test]

@@ -6,9 +6,12 @@
 //!   MULTI .. EXEC                  the lanes of all its commands, as one command
 //!   any key may be touched         all lanes
 //!   no key                         the first lane
+//!   a message                      the first lane, and the lanes of its transaction: when all before it is applied
 //!   a question to the reader       no lane: the caller answers it
 //! ```
 //! Not here: what the commands do, and what is wrong with one: it goes to a lane, which refuses it.
+
+use std::ops::Range;
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Behaviour, Flags};
@@ -38,6 +41,8 @@ pub struct Router {
     asked: bool,
     /// The caller needs all bytes itself.
     copies: bool,
+    /// Where messages stand in the stream, if the caller needs all bytes itself: since it has asked last.
+    messages: Vec<Range<u64>>,
 }
 
 /// A transaction whose EXEC has not come.
@@ -46,6 +51,8 @@ struct Open {
     bytes: Vec<u8>,
     offsets: Vec<u64>,
     lanes: LaneSet,
+    /// Where its last message stands.
+    posts: Option<u64>,
     /// The database that is selected once it has run.
     db: u32,
 }
@@ -76,6 +83,8 @@ impl Gathered {
 /// The effect of a command on the routing.
 enum Routed {
     To(LaneSet),
+    /// It publishes a message.
+    Posts,
     Selects(u32),
     Begins,
     Runs,
@@ -101,6 +110,7 @@ impl Router {
             works: Vec::new(),
             asked: false,
             copies: false,
+            messages: Vec::new(),
         }
     }
 
@@ -108,6 +118,12 @@ impl Router {
     #[must_use]
     pub fn copying(self) -> Router {
         Router { copies: true, ..self }
+    }
+
+    /// Where the messages before `end` stand in the stream that were not given yet, if the router copies.
+    pub fn take_messages(&mut self, end: u64) -> Vec<Range<u64>> {
+        let before = self.messages.partition_point(|message| message.end <= end);
+        self.messages.drain(..before).collect()
     }
 
     /// Where the transaction begins that is open, which no lane has; None if there is none.
@@ -149,6 +165,9 @@ impl Router {
                         at += consumed;
                         continue;
                     };
+                    if self.copies && matches!(routed, Routed::Posts) {
+                        self.messages.push(place..place + consumed as u64);
+                    }
                     if consumed == bytes.len() && consumed > CHUNK_BYTES && self.open.is_none() && !self.copies {
                         self.put_large(routed, place, std::mem::take(bytes));
                     } else {
@@ -195,6 +214,7 @@ impl Router {
                 Routed::To(self.of_keys(command, args, store))
             }
             Exec::Session(_) if command.behaviour.has(Behaviour::SELECTS) => selected(args, store),
+            Exec::Session(_) if command.publishes() => Routed::Posts,
             Exec::Session(_) => Routed::To(LaneSet::one(0)),
             _ => Routed::To(self.all()),
         })
@@ -224,6 +244,10 @@ impl Router {
             open.offsets.push(offset);
             match routed {
                 Routed::To(lanes) => open.lanes.add(lanes),
+                Routed::Posts => {
+                    open.lanes.add(LaneSet::one(0));
+                    open.posts = Some(offset);
+                }
                 Routed::Selects(db) => open.db = db,
                 Routed::Begins => {}
                 Routed::Runs => self.close(),
@@ -236,11 +260,12 @@ impl Router {
         }
         match routed {
             Routed::Selects(db) => self.db = db,
-            Routed::To(lanes) => self.gather(lanes, request, &[offset], self.db),
-            Routed::Runs | Routed::Discards => self.gather(LaneSet::one(0), request, &[offset], self.db),
+            Routed::To(lanes) => self.gather((lanes, None), request, &[offset], self.db),
+            Routed::Posts => self.gather((LaneSet::one(0), Some(offset)), request, &[offset], self.db),
+            Routed::Runs | Routed::Discards => self.gather((LaneSet::one(0), None), request, &[offset], self.db),
             Routed::Begins => {
                 let (bytes, offsets) = (request.to_vec(), vec![offset]);
-                self.open = Some(Open { bytes, offsets, lanes: LaneSet::default(), db: self.db });
+                self.open = Some(Open { bytes, offsets, lanes: LaneSet::default(), posts: None, db: self.db });
             }
         }
     }
@@ -251,22 +276,26 @@ impl Router {
         let Routed::To(lanes) = routed else { return self.put(routed, offset, &request) };
         lanes.iter().for_each(|lane| self.flush(lane));
         let stretches = vec![(request.len(), self.db)];
-        self.works.push((lanes, Chunk { bytes: request, stretches, offsets: vec![offset] }));
+        self.works.push((lanes, Chunk { bytes: request, stretches, offsets: vec![offset], follows: None }));
     }
 
     /// The transaction is whole.
     fn close(&mut self) {
-        let Some(Open { bytes, offsets, lanes, db }) = self.open.take() else { return };
+        let Some(Open { bytes, offsets, lanes, posts, db }) = self.open.take() else { return };
         let lanes = if lanes.first().is_some() { lanes } else { LaneSet::one(0) };
-        self.gather(lanes, &bytes, &offsets, db);
+        self.gather((lanes, posts), &bytes, &offsets, db);
         self.db = db;
     }
 
-    /// Puts commands, behind which database `to` is selected, where their lanes find them.
-    fn gather(&mut self, lanes: LaneSet, bytes: &[u8], offsets: &[u64], to: u32) {
+    /// Puts commands, behind which database `to` is selected, where their lanes find them. They follow all before an offset.
+    fn gather(&mut self, (lanes, follows): (LaneSet, Option<u64>), bytes: &[u8], offsets: &[u64], to: u32) {
         let from = self.db;
         if let Some(lane) = lanes.only() {
+            if self.gathered[lane].chunk.follows.is_some() != follows.is_some() {
+                self.flush(lane);
+            }
             self.gathered[lane].put(bytes, offsets, (from, to));
+            self.gathered[lane].chunk.follows = follows;
             if self.gathered[lane].chunk.bytes.len() >= CHUNK_BYTES {
                 self.flush(lane);
             }
@@ -275,6 +304,7 @@ impl Router {
         lanes.iter().for_each(|lane| self.flush(lane));
         let mut alone = Gathered::default();
         alone.put(bytes, offsets, (from, to));
+        alone.chunk.follows = follows;
         self.works.push((lanes, alone.chunk));
     }
 

@@ -41,6 +41,11 @@ impl<'g> Place<'g> {
                 let Some(_gate) = gate.try_enter(worker) else { return Err(Stop::Shut) };
                 Ok(Place::Inside { _gate })
             }
+            // Its message goes to replicas as well, whose stream stands still while somebody is alone behind the gate.
+            Exec::Session(_) if d.publishes() && store.keeps_messages() => {
+                let Some(_gate) = gate.try_enter(worker) else { return Err(Stop::Shut) };
+                Ok(Place::Inside { _gate })
+            }
             _ => Ok(Place::Outside),
         }
     }
@@ -51,7 +56,7 @@ pub(super) fn run_unkeyed(
     d: &'static Command,
     call: WideCall<'_>,
     (commands, observers, keeper, denied): (&CommandTable, &mut Observers, Option<&mut ScriptKeeper>, Denied),
-    _place: Place<'_>,
+    place: Place<'_>,
 ) -> Option<CmdResult> {
     last_command::note(d);
     let WideCall { args, worker, session, out } = call;
@@ -62,7 +67,12 @@ pub(super) fn run_unkeyed(
     let store = Arc::clone(worker.store());
     if let Exec::Session(run) = d.exec {
         let (databases, events) = (store.databases(), observers.events.as_mut());
-        return Some(run(&mut SessionCtx { row: d, args, out, session, commands, databases, events }));
+        let result = run(&mut SessionCtx { row: d, args, out, session, commands, databases, events });
+        // One that has run outside stood before the first that is kept.
+        if matches!(place, Place::Inside { .. }) && result.is_ok() {
+            worker.did_publish(session.db(), &|words| args.iter().for_each(|arg| _ = words.add(arg)));
+        }
+        return Some(result);
     }
     if let Exec::Keyspace(run) = d.exec {
         return invoke_on_shards((d, run), &store, WideCall { args, worker, session, out }, false);

@@ -44,7 +44,7 @@ use crate::last_command;
 use crate::monitor::Seen;
 use crate::multi::bytes_to_admit;
 use crate::pause::Pause;
-use crate::script::{Beginning, ScriptCalls, ScriptCtx, ScriptKeeper};
+use crate::script::{Audience, Beginning, ScriptCalls, ScriptCtx, ScriptKeeper};
 use crate::session::Session;
 use crate::tracking;
 
@@ -387,10 +387,10 @@ impl ScriptCalls for Calls<'_> {
         self.session().speak(resp);
     }
 
-    fn keep_effects(&mut self, keep: bool) {
+    fn keep_effects_for(&mut self, audience: Audience) {
         match &mut self.at {
-            At::Alone(worker, _) => worker.keep_effects(keep),
-            At::Beside(tx, ..) => tx.keep_effects(keep),
+            At::Alone(worker, _) => worker.keep_effects_for(audience),
+            At::Beside(tx, ..) => tx.keep_effects_for(audience),
             At::Before(_) | At::Nowhere => {}
         }
     }
@@ -535,7 +535,7 @@ impl<'c> Calls<'c> {
 
     /// Ends the script: closes its unit of effects and serves those who wait for keys that it has made ready.
     fn finish(mut self) -> End {
-        self.keep_effects(true);
+        self.keep_effects_for(Audience::All);
         self.slices.end_rests(self.store);
         match mem::replace(&mut self.at, At::Nowhere) {
             At::Alone(worker, gate) => {

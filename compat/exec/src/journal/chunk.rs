@@ -6,15 +6,21 @@
 //!
 //!   stream   positions count these bytes, and replicas get them
 //!   file     #TS:1790000000 and these bytes       of talk: #SAID:PING
+//!
+//!   apart    stream   .. *3 $3 SET ..   *3 $7 PUBLISH ..        *1 $4 PING                           *2 $3 DEL ..
+//!            file     .. *3 $3 SET ..   #SENT:*3 $7 PUBLISH ..  #SENT:*1 $4 PING #OWN:9 *3 $3 SET .. *2 $3 DEL ..
 //! ```
 //! Talk is what a primary says to its replicas and does not do: it stands in the stream, and a file has a note in its place. A
-//! note is for readers of a file (the time, the database of a stream that goes on there): it stands in no stream. A mark is a note alone, of how far the stream is. Not here: what the
-//! requests are (`stream.rs`), and where the pieces go (`queue.rs`).
+//! note is for readers of a file (the time, the database of a stream that goes on there): it stands in no stream. A mark is a note
+//! alone, of how far the stream is. A request may be apart. One for replicas alone has notes in a file, which are made when the
+//! file is written. One for the file alone has a PING in the stream, so that its position is its own. Not here: what the requests
+//! are (`stream.rs`), and where the pieces go (`queue.rs`).
 
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use varve_aof::Note;
+use varve_aof::{Note, put_request, put_sent};
 use varve_store::Pin;
 
 /// Whole requests, one behind the other.
@@ -31,6 +37,44 @@ pub struct Chunk {
     /// The bytes that stand in front of its own in a file.
     note: Vec<u8>,
     mark: Option<StreamMark>,
+    /// The places where the stream and a file differ, in the order of the stream.
+    apart: Vec<Apart>,
+    /// How a file has it: made when it is asked for, and nobody asks where no file is kept.
+    filed: OnceLock<Filed>,
+}
+
+/// A stretch of the stream that a file has otherwise.
+#[derive(Debug)]
+struct Apart {
+    /// Where it is in the stream, bytes from the chunk's first one.
+    stream: Range<usize>,
+    /// The requests that the file alone has in its place.
+    own: Vec<u8>,
+}
+
+/// A chunk's bytes in a file, behind its note.
+#[derive(Debug)]
+struct Filed {
+    /// Bytes that the stream has not.
+    bytes: Vec<u8>,
+    pieces: Vec<FilePiece>,
+    len: usize,
+}
+
+/// Bytes that lie together in a file.
+#[derive(Debug)]
+struct FilePiece {
+    /// Bytes of the file before it, from the chunk's first one.
+    at: usize,
+    from: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// This stretch of the stream.
+    Stream(Range<usize>),
+    /// This stretch of [`Filed::bytes`].
+    File(Range<usize>),
 }
 
 /// Where a stream is, as a file notes it between two chunks.
@@ -72,6 +116,12 @@ impl Chunk {
     /// Requests without large arguments.
     pub fn new(bytes: Vec<u8>, db: Option<u32>) -> Chunk {
         Chunk { bytes, db, ..Chunk::default() }
+    }
+
+    /// Requests of another server's stream, of which those at these places are for replicas alone.
+    pub(super) fn received(bytes: Vec<u8>, messages: &[Range<usize>]) -> Chunk {
+        let apart = messages.iter().map(|stream| Apart { stream: stream.clone(), own: Vec::new() }).collect();
+        Chunk { apart, ..Chunk::new(bytes, None) }
     }
 
     /// Something that a primary says to its replicas.
@@ -133,6 +183,33 @@ impl Chunk {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.pins.clear();
+        self.apart.clear();
+    }
+
+    /// The bytes from number `from` of the stream on are for replicas alone.
+    pub(super) fn set_apart(&mut self, from: usize) {
+        self.apart.push(Apart { stream: from..self.len(), own: Vec::new() });
+    }
+
+    /// Puts requests behind the others that are for the file alone.
+    pub(super) fn put_own(&mut self, own: Vec<u8>) {
+        let from = self.len();
+        put_request(&mut self.bytes, [b"PING".as_slice()].into_iter());
+        self.apart.push(Apart { stream: from..self.len(), own });
+    }
+
+    /// Puts another piece behind it, which has no large arguments, and which no file has yet.
+    pub(super) fn append(&mut self, other: &mut Chunk) {
+        assert!(other.pins.is_empty(), "what is pinned is not copied");
+        debug_assert!(self.filed.get().is_none() && other.filed.get().is_none(), "it is whole when a file has it");
+        if !other.apart.is_empty() {
+            let before = self.len();
+            self.apart.extend(other.apart.drain(..).map(|Apart { stream, own }| {
+                let stream = stream.start + before..stream.end + before;
+                Apart { stream, own }
+            }));
+        }
+        self.bytes.extend_from_slice(&other.bytes);
     }
 
     /// Puts a copy of another piece behind it, which has no large arguments, and to which no file is to listen any more.
@@ -143,7 +220,50 @@ impl Chunk {
 
     /// Bytes in a file.
     pub fn file_len(&self) -> usize {
-        self.note.len() + if self.is_talk { 0 } else { self.len() }
+        let len = if self.apart.is_empty() { self.len() } else { self.filed().len };
+        self.note.len() + if self.is_talk { 0 } else { len }
+    }
+
+    /// How a file has it.
+    fn filed(&self) -> &Filed {
+        self.filed.get_or_init(|| {
+            let mut filed = Filed { bytes: Vec::new(), pieces: Vec::new(), len: 0 };
+            let mut done = 0;
+            for Apart { stream, own } in &self.apart {
+                filed.add(Source::Stream(done..stream.start));
+                let begin = filed.bytes.len();
+                put_sent(self.parts_of(stream.clone()), &mut filed.bytes);
+                if !own.is_empty() {
+                    filed.bytes.extend(Note::Own(own.len() as u64).line());
+                    filed.bytes.extend_from_slice(own);
+                }
+                filed.add(Source::File(begin..filed.bytes.len()));
+                done = stream.end;
+            }
+            filed.add(Source::Stream(done..self.len()));
+            filed
+        })
+    }
+
+    /// The bytes of the file at this place behind the note, as far as they lie together.
+    fn filed_part(&self, at: usize) -> &[u8] {
+        let Filed { bytes, pieces, .. } = self.filed();
+        let behind = pieces.partition_point(|piece| piece.at <= at);
+        let Some(FilePiece { at: begin, from }) = behind.checked_sub(1).map(|nth| &pieces[nth]) else { return &[] };
+        match from {
+            Source::File(range) => &bytes[range.clone()][(at - begin).min(range.len())..],
+            Source::Stream(range) => self.part_within((range.start + at - begin).min(range.end)..range.end),
+        }
+    }
+
+    /// The bytes of a stretch of the stream, as far as they lie together.
+    fn part_within(&self, range: Range<usize>) -> &[u8] {
+        let part = self.part(range.start);
+        &part[..part.len().min(range.len())]
+    }
+
+    fn parts_of(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        in_parts(move |at| self.part_within((range.start + at).min(range.end)..range.end))
     }
 
     /// The bytes in a file from byte number `from` on, as far as they lie together: empty at the end alone.
@@ -151,7 +271,8 @@ impl Chunk {
         match self.note.get(from..) {
             Some(note) if !note.is_empty() => note,
             _ if self.is_talk => &[],
-            _ => self.part(from - self.note.len()),
+            _ if self.apart.is_empty() => self.part(from - self.note.len()),
+            _ => self.filed_part(from - self.note.len()),
         }
     }
 
@@ -179,6 +300,17 @@ impl Chunk {
     /// All bytes, in parts that lie together.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         in_parts(|at| self.part(at))
+    }
+}
+
+impl Filed {
+    fn add(&mut self, from: Source) {
+        let (Source::Stream(range) | Source::File(range)) = &from;
+        let len = range.len();
+        if len > 0 {
+            self.pieces.push(FilePiece { at: self.len, from });
+            self.len += len;
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 //! Writers wait while [`WAITING_BYTES_MAX`] are in memory, or [`PINNED_BYTES_MAX`] are pinned. The thread that takes may hand
 //! chunks on to replicas, whose own limits bound what these keep.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -211,16 +212,19 @@ impl Journal {
         tail.end
     }
 
-    /// Appends bytes of another server's stream as they are: whole commands, which leave their reader in database `after`.
-    pub fn append_received(&self, bytes: Vec<u8>, after: u32) {
+    /// Appends bytes of another server's stream as they are: whole commands, which leave their reader in database `after`. Those
+    /// at these places are messages, which a file has not.
+    pub fn append_received(&self, bytes: Vec<u8>, messages: &[Range<usize>], after: u32) {
+        let length = bytes.len() as u64;
+        let mut received = Chunk::received(bytes, messages);
         let _leaf = rank::enter(Rank::Leaf);
         let mut tail = self.tail.lock();
         assert!(tail.stream.db().is_some(), "received bytes do not say their database where they begin");
-        if bytes.len() <= COPY_BYTES_MAX {
-            tail.copy(&bytes);
+        if length <= COPY_BYTES_MAX as u64 {
+            tail.copy(&mut received);
         } else {
-            let (length, chunk) = (bytes.len() as u64, Chunk::new(bytes, tail.stream.db()));
-            tail.begin_chunk(chunk);
+            received.db = tail.stream.db();
+            tail.begin_chunk(received);
             tail.end += length;
         }
         tail.stream.follow(after);
@@ -338,7 +342,7 @@ impl Tail {
     }
 
     /// The chunk into which this number of bytes are copied.
-    fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
+    fn room(&mut self, bytes: usize) -> &mut Chunk {
         // A cut at the end: what lies before it belongs to another file.
         let is_cut = self.cuts.last().is_some_and(|(at, _)| *at == self.end);
         let has_room = |chunk: &Chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes && !chunk.is_closed();
@@ -347,7 +351,7 @@ impl Tail {
             let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
             self.begin_chunk(Chunk::new(spare, self.stream.db()));
         }
-        &mut self.chunks.last_mut().expect("a chunk was pushed").bytes
+        self.chunks.last_mut().expect("a chunk was pushed")
     }
 
     /// A chunk begins at the end.
@@ -368,9 +372,9 @@ impl Tail {
         self.chunks.push(Chunk::mark(StreamMark::At(offset), &Note::Stream(place), self.stream.db()));
     }
 
-    fn copy(&mut self, bytes: &[u8]) {
-        self.room(bytes.len()).extend_from_slice(bytes);
-        self.end += bytes.len() as u64;
+    fn copy(&mut self, piece: &mut Chunk) {
+        self.room(piece.bytes.len()).append(piece);
+        self.end += piece.bytes.len() as u64;
     }
 }
 
@@ -385,13 +389,13 @@ impl EffectSink for Journal {
             self.stamp(&mut tail);
         }
         if tail.stream.db() != Some(databases.first) {
-            let mut selection = Vec::new();
-            select(databases.first, &mut selection);
-            tail.copy(&selection);
+            let mut selection = Chunk::default();
+            select(databases.first, &mut selection.bytes);
+            tail.copy(&mut selection);
             tail.stream.follow(databases.first);
         }
         if rendered.len() <= COPY_BYTES_MAX {
-            tail.copy(&rendered.bytes);
+            tail.copy(&mut rendered);
         } else {
             let mut chunk = std::mem::take(&mut *rendered);
             chunk.db = tail.stream.db();
@@ -560,16 +564,95 @@ mod tests {
         assert_eq!(taken.chunks[0].file_part(0), b"#REPL:-\r\n");
     }
 
+    /// An effect that is for one of both stands in one of both, alone and in a transaction, short and long; and the stream is found
+    /// again in the file.
+    #[test]
+    fn issue_17_the_stream_and_the_file_have_what_is_theirs() {
+        use varve_store::Audience;
+        let (journal, mut workers) = journaled(1);
+        let (worker, id, long) = (&mut workers[0], "a".repeat(40), vec![b'v'; 2 * COPY_BYTES_MAX]);
+        let say = |worker: &mut StoreWorker| {
+            worker.did_publish(0, &|words: &mut Words<'_>| _ = words.add(b"PUBLISH").add(b"c").add(b"a|\r\n"));
+        };
+        let set_for = |worker: &mut StoreWorker, audience, key: &[u8], value: &[u8]| {
+            worker.keep_effects_for(audience);
+            set(worker, 0, key, value);
+            worker.keep_effects_for(Audience::All);
+        };
+        say(worker);
+        set_for(worker, Audience::File, b"before", b"1");
+        set_for(worker, Audience::Stream, b"lost", b"1");
+        assert!(!worker.store().keeps_messages());
+        let before = journal.end();
+        worker.store().stream_journal(true);
+        journal.set_origin(Some(Origin { id, base: -(before as i64), since: 0 }));
+        for value in [&b"1"[..], &long] {
+            _ = worker.take_awaited();
+            say(worker);
+            assert_eq!(worker.take_awaited(), 0, "nobody waits for a message");
+            set_for(worker, Audience::File, b"f", value);
+            set_for(worker, Audience::Stream, b"s", value);
+            set_for(worker, Audience::Nobody, b"n", value);
+            worker.begin_unit();
+            set_for(worker, Audience::All, b"a", value);
+            say(worker);
+            set_for(worker, Audience::File, b"f", b"2");
+            worker.end_unit();
+        }
+        journal.append_received(b"*1 one*1 two*1 three".to_vec(), &[0..6, 6..12], 0);
+        let mut received = long.clone();
+        received.extend(b"\r\n*3 PUBLISH");
+        let message = long.len() + 2..received.len();
+        journal.append_received(received, std::slice::from_ref(&message), 0);
+        let taken = journal.take(NOW, &mut Vec::new());
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8(bytes.to_vec()).expect("text").replace(&"v".repeat(long.len()), "L");
+            text.replace("\r\n", " ").replace("$32768 L ", "$1 L ")
+        };
+        let stream = bytes(&taken);
+        let say = "*3 $7 PUBLISH $1 c $4 a|  ";
+        let round = |value: &str| {
+            let set = |key: &str| format!("*3 $3 SET $1 {key} $1 {value} ");
+            let ping = "*1 $4 PING ";
+            let (a, s) = (set("a"), set("s"));
+            format!("{say}{ping}{s}*1 $5 MULTI {a}{say}{ping}*1 $4 EXEC ")
+        };
+        let first = "*2 $6 SELECT $1 0 *3 $3 SET $6 before $1 1 ";
+        let last = "*1 one*1 two*1 threeL *3 PUBLISH";
+        assert_eq!(text(&stream), format!("{first}{}{}{last}", round("1"), round("L")));
+        assert_eq!(stream.len() as u64, taken.end);
+        let file = taken.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect::<Vec<_>>().concat();
+        assert_eq!(file.len(), taken.chunks.iter().map(|chunk| chunk.file_len()).sum::<usize>());
+        let own = without_notes(&file);
+        let round = |value: &str| {
+            let set = |key: &str, value: &str| format!("*3 $3 SET $1 {key} $1 {value} ");
+            format!("{}*1 $5 MULTI {}{}*1 $4 EXEC ", set("f", value), set("a", value), set("f", "2"))
+        };
+        assert_eq!(text(&own), format!("{first}{}{}*1 threeL ", round("1"), round("L")));
+        let (mut sieve, mut out) = (varve_aof::Sieve::default(), Vec::new());
+        let received = file.windows(8).position(|bytes| bytes == b"*1 three").expect("it was received");
+        let whole = file[..received].iter().rposition(|byte| *byte == b'C').expect("EXEC") + 3;
+        sieve.push(&file[..whole], &mut out).expect("no gap");
+        assert!(stream[before as usize..].starts_with(&out), "all of the stream, and nothing else");
+        assert_eq!(text(&stream[before as usize + out.len()..]), last);
+    }
+
+    /// The lines of a file that are the file's own.
+    fn without_notes(file: &[u8]) -> Vec<u8> {
+        let lines = file.split_inclusive(|byte| *byte == b'\n');
+        lines.filter(|line| !line.starts_with(b"#")).collect::<Vec<_>>().concat()
+    }
+
     /// A replica's stream is its primary's, byte for byte; a file that begins within it selects its database by itself.
     #[test]
     fn received_bytes_stay_as_they_are_wherever_files_begin() {
         let (journal, mut workers) = journaled(1);
         set(&mut workers[0], 9, b"a", b"1");
         let at = journal.follow_from(3);
-        journal.append_received(b"one ".to_vec(), 3);
+        journal.append_received(b"one ".to_vec(), &[], 3);
         journal.cut(Cut::NewFile);
         let long = vec![b'x'; 2 * COPY_BYTES_MAX];
-        journal.append_received(long.clone(), 5);
+        journal.append_received(long.clone(), &[], 5);
         assert_eq!(journal.end(), at + 4 + long.len() as u64);
         let first = journal.take(NOW, &mut Vec::new());
         assert!(bytes(&first).ends_with(b"$1\r\n1\r\none "));

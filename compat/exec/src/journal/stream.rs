@@ -4,16 +4,20 @@
 //!  Unit of one effect            SELECT 3   SET k v
 //!  Unit of several               SELECT 3   MULTI   SET k v   SELECT 4   DEL k   EXEC
 //! ```
+//! An effect that is for replicas alone, or for the file alone, stands among the others, in its transaction: the chunk has it apart.
 //! A SELECT stands where the database changes, before the MULTI of a unit. The name of a message, which a Redis 7.0 does not know,
 //! stands behind the unit. Not here: where the bytes go.
 
 use varve_aof::{put_head, put_request, put_word, select};
-use varve_store::Unit;
+use varve_store::{Audience, Unit};
 
 use super::chunk::Chunk;
 
 /// The command that notes a message's name.
 const NAME_NOTED: &[u8] = b"XIDMPRECORD";
+
+/// Commands that may stand between a message's addition and the note of its name.
+const BETWEEN: &[&[u8]] = &[b"XADD", b"PUBLISH", b"SPUBLISH"];
 
 /// Writes units one behind the other, and knows the database that the reader has selected.
 #[derive(Debug, Default)]
@@ -68,7 +72,7 @@ pub(super) fn render(unit: &Unit, out: &mut Chunk) -> Databases {
 }
 
 /// The numbers of the effects that stand behind the others, each by itself: those that note a message's name. A Redis 7.0 does not
-/// know them, and would refuse the whole transaction. Additions of entries may stand between; other effects may not.
+/// know them, and would refuse the whole transaction. Additions of entries may stand between, and messages; other effects may not.
 fn apart(unit: &Unit) -> Vec<usize> {
     let names = || unit.effects().filter_map(|(_, mut words)| words.next());
     if unit.len() == 1 || !names().any(|name| name == NAME_NOTED) {
@@ -78,7 +82,7 @@ fn apart(unit: &Unit) -> Vec<usize> {
     for (nth, name) in names().enumerate() {
         if name == NAME_NOTED {
             apart.push(nth);
-        } else if !name.eq_ignore_ascii_case(b"XADD") {
+        } else if !BETWEEN.iter().any(|between| name.eq_ignore_ascii_case(between)) {
             apart.clear();
         }
     }
@@ -93,7 +97,7 @@ fn put_effects(
     grouped: bool,
     is_wanted: impl Fn(usize) -> bool,
 ) {
-    for (_, (db, words)) in unit.effects().enumerate().filter(|(nth, _)| is_wanted(*nth)) {
+    for (nth, (db, words)) in unit.effects().enumerate().filter(|(nth, _)| is_wanted(*nth)) {
         match databases {
             None => {
                 *databases = Some(Databases { first: db, last: db });
@@ -107,15 +111,33 @@ fn put_effects(
             }
             Some(_) => {}
         }
-        put_head(&mut out.bytes, b'*', words.len());
-        for word in words {
-            match unit.pin_of(word) {
-                None => put_word(&mut out.bytes, word),
-                Some(pin) => {
-                    put_head(&mut out.bytes, b'$', word.len());
-                    out.pin(pin);
-                    out.bytes.extend_from_slice(b"\r\n");
-                }
+        match unit.audience(nth) {
+            Audience::All => put_effect(unit, words, out),
+            Audience::Stream => {
+                let from = out.len();
+                put_effect(unit, words, out);
+                out.set_apart(from);
+            }
+            Audience::File => {
+                let mut own = Vec::new();
+                put_request(&mut own, words);
+                out.put_own(own);
+            }
+            Audience::Nobody => unreachable!("what is for nobody is in no unit"),
+        }
+    }
+}
+
+/// Appends an effect. A word that lies in a large argument is not copied.
+fn put_effect<'u>(unit: &'u Unit, words: impl ExactSizeIterator<Item = &'u [u8]>, out: &mut Chunk) {
+    put_head(&mut out.bytes, b'*', words.len());
+    for word in words {
+        match unit.pin_of(word) {
+            None => put_word(&mut out.bytes, word),
+            Some(pin) => {
+                put_head(&mut out.bytes, b'$', word.len());
+                out.pin(pin);
+                out.bytes.extend_from_slice(b"\r\n");
             }
         }
     }

@@ -128,7 +128,7 @@ impl WorkerState {
                 let starts = std::iter::once(0).chain(ends.iter().copied());
                 starts.zip(ends).for_each(|(start, &end)| _ = words.add(&names[start..end]));
             });
-            self.reported_mut().add(db, removes);
+            self.keep_own(store, db, removes);
         }
         self.report_gone(store, shard, entry);
         shard.touch(hash_of(store.seed(), db, &key), db, &key);

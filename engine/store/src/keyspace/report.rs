@@ -19,7 +19,9 @@ use varve_segment::Pin;
 use super::shard::Shard;
 use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
-use crate::state::effects::{Again, Effect, EffectSink, EventSink, JOURNAL, JOURNAL_AWAITED, JOURNAL_BITS, Words};
+use crate::state::effects::{
+    Again, Audience, Effect, EffectSink, EventSink, JOURNAL, JOURNAL_AWAITED, JOURNAL_BITS, JOURNAL_STREAMED, Words,
+};
 use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
 use crate::state::lazyfree::Removal;
@@ -62,6 +64,19 @@ impl Store {
     /// ([`StoreWorker::take_awaited`]).
     pub fn await_journal(&self, on: bool) {
         self.set_mask_bit(JOURNAL_AWAITED, on);
+    }
+
+    /// The journal has replicas among its readers from now on, or not: messages are kept for them. The gate is held alone, or
+    /// nobody uses the store yet.
+    pub fn stream_journal(&self, on: bool) {
+        self.set_mask_bit(JOURNAL_STREAMED, on);
+    }
+
+    /// True if messages are kept for the journal.
+    #[inline]
+    pub fn keeps_messages(&self) -> bool {
+        const KEPT: u32 = JOURNAL | JOURNAL_STREAMED;
+        self.event_mask.load(Relaxed) & KEPT == KEPT
     }
 
     fn set_mask_bit(&self, bit: u32, on: bool) {
@@ -122,8 +137,16 @@ impl StoreWorker {
     /// Reports a change of whole databases, which the command as it was sent makes again: FLUSHALL and its kin, under the
     /// gate alone.
     pub fn did_whole(&mut self) {
-        if self.store.has_journal() {
-            self.local.reported.add(0, Again::Sent);
+        self.local.report_whole(&self.store);
+    }
+
+    /// A command that publishes a message has run by itself, in logical database `db`, inside the gate: keeps it for the journal,
+    /// if messages are kept. Its reply waits for no file, which has no messages.
+    pub fn did_publish(&mut self, db: u32, sent: &dyn Fn(&mut Words<'_>)) {
+        if self.store.keeps_messages() {
+            self.local.reported.add_message();
+            self.local.end_command(&self.store, db, sent);
+            let _ = self.local.take_appended();
         }
     }
 
@@ -185,9 +208,9 @@ impl StoreWorker {
         self.local.reported.open();
     }
 
-    /// Keeps the effects of the commands that follow for the journal, or not: a script has a word in that.
-    pub fn keep_effects(&mut self, keep: bool) {
-        self.local.reported.keep_effects(keep);
+    /// Keeps the effects of the commands that follow for these readers of the journal: a script has a word in that.
+    pub fn keep_effects_for(&mut self, audience: Audience) {
+        let _ = self.local.reported.keep_effects_for(audience);
     }
 
     /// Forgets the effects of the unit that is open.
@@ -206,8 +229,14 @@ impl WorkerState {
     /// Counts a change of something that is no key, and keeps its effect: the command as it was sent.
     pub(crate) fn report_apart(&mut self, store: &Store) {
         self.counters().changes.add(1);
-        if store.has_journal() {
-            self.reported.add(0, Again::Sent);
+        self.report_whole(store);
+    }
+
+    /// Keeps the command as it was sent.
+    fn report_whole(&mut self, store: &Store) {
+        let mask = store.event_mask.load(Relaxed);
+        if mask & JOURNAL != 0 {
+            self.reported.add(0, Again::Sent, mask & JOURNAL_STREAMED != 0);
         }
     }
 
@@ -240,7 +269,7 @@ impl WorkerState {
             self.add_event(store, effect.name, key.db, key.bytes);
         }
         if mask & JOURNAL != 0 {
-            self.reported.add(db, effect.again);
+            self.reported.add(db, effect.again, mask & JOURNAL_STREAMED != 0);
         }
     }
 
@@ -262,8 +291,15 @@ impl WorkerState {
             && let Some(db) = store.database_map().logical(db)
         {
             let word = store.lazyfree().word(removal);
-            self.reported.add(db, Again::Words(&|words| _ = words.add(word).add(key)));
+            self.keep_own(store, db, Again::Words(&|words| _ = words.add(word).add(key)));
         }
+    }
+
+    /// Keeps an effect of the store's own doing: whatever the script says that has met it, it is for all.
+    pub(crate) fn keep_own(&mut self, store: &Store, db: u32, again: Again<'_>) {
+        let asked = self.reported.keep_effects_for(Audience::All);
+        self.reported.add(db, again, store.keeps_messages());
+        let _ = self.reported.keep_effects_for(asked);
     }
 
     /// Hands on what the store reported by itself about a key of this shard.

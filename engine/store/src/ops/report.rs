@@ -15,7 +15,7 @@
 //! Not here: the bytes of a journal, its SELECT, MULTI and EXEC (the command crates).
 
 use super::Tx;
-use crate::state::effects::{Effect, Words};
+use crate::state::effects::{Audience, Effect, Words};
 use crate::state::events::EventClass;
 use crate::state::key::Key;
 
@@ -54,6 +54,13 @@ impl Tx<'_> {
     /// Reports a change of something that is no key, which the command as it was sent makes again: a library of functions.
     pub fn did_apart(&mut self) {
         self.local.report_apart(self.store);
+    }
+
+    /// The command that runs has published a message: replicas are sent it, if there are any.
+    pub fn did_publish(&mut self) {
+        if self.store.keeps_messages() {
+            self.local.reported_mut().add_message();
+        }
     }
 
     /// Reports a change to those that do not wait for the end of the command: the sessions that watch the key, the clients
@@ -115,9 +122,9 @@ impl Tx<'_> {
         }
     }
 
-    /// Keeps the effects of the commands that follow for the journal, or not: a script has a word in that.
-    pub fn keep_effects(&mut self, keep: bool) {
-        self.local.reported_mut().keep_effects(keep);
+    /// Keeps the effects of the commands that follow for these readers of the journal: a script has a word in that.
+    pub fn keep_effects_for(&mut self, audience: Audience) {
+        let _ = self.local.reported_mut().keep_effects_for(audience);
     }
 
     /// Keeps the events of what follows, or not: a file is loaded, and nobody is to learn of its keys one by one.

@@ -74,11 +74,36 @@ impl<'e> Effect<'e> {
     }
 }
 
+/// The readers of the journal that an effect is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// Whoever loads the file, and replicas.
+    #[default]
+    All,
+    /// Whoever loads the file.
+    File,
+    /// Replicas.
+    Stream,
+    /// None.
+    Nobody,
+}
+
+impl Audience {
+    /// Those of them that are there: without replicas the file alone is left, and it has all that it would have had beside them.
+    fn there(self, has_replicas: bool) -> Audience {
+        match self {
+            _ if has_replicas => self,
+            Audience::All | Audience::File => Audience::All,
+            Audience::Stream | Audience::Nobody => Audience::Nobody,
+        }
+    }
+}
+
 /// Effects that belong together: those of one command, or of one transaction. They are done again all together or not
 /// at all.
 ///
 /// ```text
-///   heads    database, number of words | ..        lengths   of each word
+///   heads    database, audience, number of words | ..        lengths   of each word
 ///   bytes    the words, one behind the other, but for those that lie in a large argument of the command
 ///   pins     (number of the word, where it lies): it is not copied
 /// ```
@@ -92,10 +117,11 @@ pub struct Unit {
     large: Vec<Pin>,
 }
 
-/// Database and number of words of an effect.
+/// Database, audience and number of words of an effect.
 #[derive(Debug)]
 struct Head {
     db: u32,
+    audience: Audience,
     words: usize,
 }
 
@@ -135,6 +161,11 @@ impl Unit {
         })
     }
 
+    /// The audience of the effect of this number, from 0.
+    pub fn audience(&self, nth: usize) -> Audience {
+        self.heads[nth].audience
+    }
+
     /// A pin on a word of an effect, if it lies in a large argument: whoever keeps the effect need not copy it.
     pub fn pin_of(&self, word: &[u8]) -> Option<Pin> {
         let is_word = |(_, pin): &&(usize, Pin)| std::ptr::eq(&pin[..], word);
@@ -149,8 +180,8 @@ impl Unit {
         self.lengths.push(word.len());
     }
 
-    fn add(&mut self, db: u32, render: &dyn Fn(&mut Words<'_>)) {
-        self.heads.push(Head { db, words: 0 });
+    fn add(&mut self, db: u32, audience: Audience, render: &dyn Fn(&mut Words<'_>)) {
+        self.heads.push(Head { db, audience, words: 0 });
         render(&mut Words(self));
         debug_assert!(self.heads.last().is_some_and(|head| head.words > 0), "an effect has a name");
     }
@@ -181,8 +212,8 @@ impl Words<'_> {
 
     /// Ends the effect; the words that follow are another one's, behind it.
     pub fn next_effect(&mut self) {
-        let db = self.0.heads.last().map_or(0, |head| head.db);
-        self.0.heads.push(Head { db, words: 0 });
+        let (db, audience) = self.0.heads.last().map_or_else(Default::default, |head| (head.db, head.audience));
+        self.0.heads.push(Head { db, audience, words: 0 });
     }
 
     /// Adds an integer as a word.
@@ -213,8 +244,10 @@ pub trait EventSink: Send {
 pub(crate) const JOURNAL: u32 = 1 << 31;
 /// The bit of the event mask that says that replies wait for the journal: shards keep the position behind their last unit.
 pub(crate) const JOURNAL_AWAITED: u32 = 1 << 30;
+/// The bit of the event mask that says that the journal has replicas among its readers.
+pub(crate) const JOURNAL_STREAMED: u32 = 1 << 29;
 /// The bits of the event mask that are no classes of events.
-pub(crate) const JOURNAL_BITS: u32 = JOURNAL | JOURNAL_AWAITED;
+pub(crate) const JOURNAL_BITS: u32 = JOURNAL | JOURNAL_AWAITED | JOURNAL_STREAMED;
 /// Keys that were written and not reported yet that are remembered.
 const WRITTEN_MAX: usize = 4;
 
@@ -225,12 +258,12 @@ pub(crate) struct Reported {
     any: bool,
     events: Queue,
     unit: Unit,
-    /// The command that runs is itself among its effects.
-    sent: bool,
+    /// The command that runs is itself among its effects: for whom.
+    sent: Option<Audience>,
     /// A transaction runs: the unit ends with it.
     open: bool,
-    /// Effects are not kept at present: a script has asked for that.
-    unkept: bool,
+    /// The audience of effects at present: a script has a word in that.
+    audience: Audience,
     /// Events are not kept at present: a file is loaded.
     unheard: bool,
     sink: Option<Box<dyn EventSink>>,
@@ -264,23 +297,32 @@ impl Reported {
         self.any = true;
     }
 
-    /// Keeps an effect on logical database `db` for the journal.
-    pub(crate) fn add(&mut self, db: u32, again: Again<'_>) {
+    /// Keeps an effect on logical database `db` for the journal, which has replicas among its readers or not.
+    pub(crate) fn add(&mut self, db: u32, again: Again<'_>, has_replicas: bool) {
+        let audience = self.audience.there(has_replicas);
         match again {
             Again::Covered => return,
-            _ if self.unkept => return,
-            Again::Sent => self.sent = true,
-            Again::Words(render) => self.unit.add(db, render),
+            _ if audience == Audience::Nobody => return,
+            Again::Sent => self.sent = Some(audience),
+            Again::Words(render) => self.unit.add(db, audience, render),
         }
         self.any = true;
+    }
+
+    /// Keeps the command that runs, as it was sent, for replicas: it publishes a message.
+    pub(crate) fn add_message(&mut self) {
+        if matches!(self.audience, Audience::All | Audience::Stream) {
+            self.sent = Some(Audience::Stream);
+            self.any = true;
+        }
     }
 
     /// Ends a command that ran in logical database `db` and that `sent` writes: publishes its events. The unit of effects
     /// ends too, unless it is open.
     #[inline]
     pub(crate) fn end_command(&mut self, mask: u32, db: u32, sent: &dyn Fn(&mut Words<'_>)) {
-        if std::mem::take(&mut self.sent) {
-            self.unit.add(db, sent);
+        if let Some(audience) = self.sent.take() {
+            self.unit.add(db, audience, sent);
         }
         self.publish(mask);
     }
@@ -289,9 +331,9 @@ impl Reported {
     /// reported itself must not let go; if it does, its words still come with its end, and nobody dies of it.
     #[inline]
     pub(crate) fn hand_on(&mut self, mask: u32) {
-        debug_assert!(!self.sent, "a command lets go of its shards before it reports itself");
+        debug_assert!(self.sent.is_none(), "a command lets go of its shards before it reports itself");
         self.publish(mask);
-        self.any = self.sent;
+        self.any = self.sent.is_some();
     }
 
     #[inline]
@@ -316,9 +358,9 @@ impl Reported {
         self.open = true;
     }
 
-    /// Keeps the effects that are added from now on, or not.
-    pub(crate) fn keep_effects(&mut self, keep: bool) {
-        self.unkept = !keep;
+    /// Keeps the effects that are added from now on for this audience. Returns the one of before.
+    pub(crate) fn keep_effects_for(&mut self, audience: Audience) -> Audience {
+        std::mem::replace(&mut self.audience, audience)
     }
 
     /// Keeps the events that are added from now on, or not.
@@ -381,7 +423,7 @@ mod tests {
     #[cfg_attr(debug_assertions, should_panic(expected = "before it reports itself"))]
     fn a_command_that_lets_go_too_late_kills_nobody() {
         let mut reported = Reported::default();
-        reported.add(0, Again::Sent);
+        reported.add(0, Again::Sent, false);
         reported.hand_on(0);
         assert!(reported.any(), "its words are still to come");
         reported.end_command(0, 0, &|words| _ = words.add(b"PING"));

@@ -118,8 +118,10 @@ pub(crate) fn lose(state: &ServerState, id: String) {
 /// The effects of this server's own are kept while a file or replicas want them and no other server decides what changes. The
 /// gate is held alone.
 pub(crate) fn follow_keeping(state: &ServerState) {
-    let wanted = state.persist().aof.is_on() || state.replication().is_kept();
-    state.store().keep_effects(wanted && !state.store().is_following());
+    let (store, has_replicas) = (state.store(), state.replication().is_kept());
+    let leads = !store.is_following();
+    store.keep_effects(leads && (state.persist().aof.is_on() || has_replicas));
+    store.stream_journal(leads && has_replicas);
 }
 
 /// Keeps no effects for replicas any more, of which there are none. False, and nothing is done, if the gate is not to be had

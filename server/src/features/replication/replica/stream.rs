@@ -9,6 +9,7 @@
 //! be ahead of it: the place in the history is lost, and the next link brings all data. What
 //! was received of a command that is not whole is dropped with the link: the next one begins behind the last whole command.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -201,7 +202,10 @@ impl Stream {
             _ => self.open.drain(..self.open.len() - behind).collect(),
         };
         self.db = self.router.db();
-        (!bytes.is_empty()).then_some(ReceivedPiece { bytes, end, db: self.db })
+        let begin = end - bytes.len() as u64;
+        let within = |message: Range<u64>| (message.start - begin) as usize..(message.end - begin) as usize;
+        let messages = self.router.take_messages(end).into_iter().map(within).collect();
+        (!bytes.is_empty()).then_some(ReceivedPiece { bytes, messages, end, db: self.db })
     }
 
     /// Tells the primary how far this server is, if that is due or the primary has asked.

@@ -13,6 +13,7 @@
 //! Not here: the link's conversation (`replica/`).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -79,6 +80,8 @@ pub(crate) struct LinkFacts {
 #[derive(Debug)]
 pub(crate) struct ReceivedPiece {
     pub(crate) bytes: Vec<u8>,
+    /// Where messages stand among them.
+    pub(crate) messages: Vec<Range<usize>>,
     /// The offset behind them.
     pub(crate) end: u64,
     /// The database that is selected behind them.
@@ -343,8 +346,8 @@ impl Replica {
     fn hand_on_of(&self, pieces: &mut VecDeque<ReceivedPiece>, journal: &Journal) {
         let applied = self.applier.applied();
         while pieces.front().is_some_and(|piece| piece.end <= applied) {
-            let Some(ReceivedPiece { bytes, db, .. }) = pieces.pop_front() else { break };
-            journal.append_received(bytes, db);
+            let Some(ReceivedPiece { bytes, messages, db, .. }) = pieces.pop_front() else { break };
+            journal.append_received(bytes, &messages, db);
         }
         if applied >= self.awaited.load(Ordering::Relaxed) && self.awaited.swap(u64::MAX, Ordering::Relaxed) != u64::MAX
         {
@@ -451,7 +454,7 @@ mod tests {
         journal.follow_from(0);
         replica.applier.begin(100);
         for (bytes, end) in [("one", 103), ("three", 108)] {
-            let piece = ReceivedPiece { bytes: bytes.into(), end, db: 0 };
+            let piece = ReceivedPiece { bytes: bytes.into(), messages: Vec::new(), end, db: 0 };
             replica.receive(|| Ok::<_, ()>(Some(piece))).expect("it was received");
         }
         for (applied, handed_on) in [(100, 0), (104, 3), (108, 8)] {

@@ -287,7 +287,9 @@ fn following(facts: &Facts, primary: &Address, link: &LinkFacts, out: &mut Lines
     out.put("master_link_status", if is_up { "up" } else { "down" });
     out.put("master_last_io_seconds_ago", seconds_since(link.heard.filter(|_| is_up)));
     out.put("master_sync_in_progress", u8::from(syncs));
-    out.put("slave_read_repl_offset", facts.replication.offset);
+    // Bytes that a lost link has brought and that were not applied come again with the next.
+    let read_offset = if is_up { link.read_offset } else { 0 };
+    out.put("slave_read_repl_offset", read_offset.max(facts.replication.offset));
     out.put("slave_repl_offset", facts.replication.offset);
     if syncs {
         let (total, read) = link.sync_bytes;

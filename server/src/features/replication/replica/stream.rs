@@ -64,7 +64,8 @@ pub(super) fn follow(thread: &mut Thread, mut line: Line) -> End {
     };
     replica.applier.begin(offset);
     replica.set_applies(true);
-    replica.report(|facts| facts.stage = LinkStage::Up);
+    let read_offset = offset + line.input.len() as u64;
+    replica.report(|facts| (facts.stage, facts.read_offset) = (LinkStage::Up, read_offset));
     let mut stream = Stream {
         router: Router::in_database(db).copying(),
         offset,

@@ -74,6 +74,8 @@ pub(crate) struct LinkFacts {
     pub(crate) down_since: Option<Instant>,
     /// Bytes of the primary's data: of all of it (0 if that is not known), and those that have come.
     pub(crate) sync_bytes: (u64, u64),
+    /// The offset behind what was read of the stream, applied or not; while it is up.
+    pub(crate) read_offset: u64,
 }
 
 /// Whole commands of the stream on their way through the workers.
@@ -289,7 +291,10 @@ impl Replica {
     /// Bytes have come from the primary.
     pub(crate) fn note_received(&self, bytes: usize) {
         self.received_bytes.add(bytes as u64);
-        self.report(|facts| facts.heard = Some(Instant::now()));
+        self.report(|facts| {
+            facts.heard = Some(Instant::now());
+            facts.read_offset += bytes as u64;
+        });
     }
 
     /// The figures of the link as they are now.

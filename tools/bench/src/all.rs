@@ -13,7 +13,7 @@ use crate::report::{self, About, Findings};
 use crate::screen::{self, Progress};
 use crate::size::Size;
 use crate::{apply, collections, commands, engine, fragmentation, giveback, hitrate, lists, longlist, machine, misses};
-use crate::{mixes, point, publish, reclaim, save, scripts, tails, tls, types};
+use crate::{mixes, point, publish, reclaim, replication, save, scripts, tails, tls, types};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -67,6 +67,7 @@ const LIST: &[Entry] = &[
     entry("giveback", "Memory that goes back", (25.0, 600.0), |size| giveback::run(size.is_small(), None)),
     entry("hitrate", "Hit rates of the eviction policies", (90.0, 1700.0), |size| hitrate::run(size.is_small())),
     entry("save", "Saving and loading", (15.0, 900.0), |size| save::run(size.is_small())),
+    entry("replication", "The cost of a replica", (10.0, 900.0), |size| replication::run(size.is_small(), None)),
     // This one keeps the whole process on one core from then on.
     entry("tails", "Times of a GET at half load", (20.0, 600.0), |size| tails::run(size.is_small(), None)),
 ];

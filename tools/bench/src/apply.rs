@@ -33,6 +33,18 @@ const TARGET: f64 = 1.5;
 /// # Errors
 /// When a store cannot be made.
 pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
+    let better = |column: &str| if column.starts_with("CPU") { Better::Less } else { Better::More };
+    let figures = rates(threads, quick)?.apart("A stream of commands", better);
+    Ok(Findings::new("apply", "A stream of commands, applied in process")
+        .with(figures)
+        .note(format!("Two lanes are to reach {TARGET} times the MB a second of one.")))
+}
+
+/// The rates of 1 to `threads` lanes.
+///
+/// # Errors
+/// When a store cannot be made.
+pub(crate) fn rates(threads: usize, quick: bool) -> io::Result<Table> {
     let (count, rounds) = if quick { (30_000, 1) } else { (3_000_000, 3) };
     let stream = stream(count);
     let mut table = Table::new(&["MB a second", "times one lane", "CPU us a command"]);
@@ -49,11 +61,7 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
         }
         table.add(format!("lanes: {lanes}, varve"), vec![best, best / one, cpu]);
     }
-    let better = |column: &str| if column.starts_with("CPU") { Better::Less } else { Better::More };
-    let figures = table.apart("A stream of commands", better);
-    Ok(Findings::new("apply", "A stream of commands, applied in process")
-        .with(figures)
-        .note(format!("Two lanes are to reach {TARGET} times the MB a second of one.")))
+    Ok(table)
 }
 
 /// Whole commands.

@@ -27,6 +27,7 @@ mod point;
 mod publish;
 mod published;
 mod reclaim;
+mod replication;
 mod report;
 mod save;
 mod screen;
@@ -202,6 +203,15 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
     },
+    /// The cost of a replica for its primary, the cost of applying, how fast a data set is sent, how soon a replica takes over
+    Replication {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+        /// Only this part: cost, apply, sync, takeover
+        #[arg(long)]
+        part: Option<String>,
+    },
     /// How long GETs wait at half load while the server grows, reclaims, expires, deletes
     Tails {
         /// Half a second a scene, a smaller set to delete
@@ -299,6 +309,7 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
         Experiment::Save { quick } => save::run(quick),
+        Experiment::Replication { quick, part } => replication::run(quick, part.as_deref()),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
         Experiment::Tls { quick, part } => tls::run(quick, part.as_deref()),
         Experiment::Publish { quick, turns } => publish::run(quick, turns),

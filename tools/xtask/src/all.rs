@@ -15,7 +15,8 @@ const SANITIZED: &[(&str, &[&str])] = &[
 ];
 
 /// Experiments that run once in `test` with tiny sizes.
-const QUICK_BENCHES: &[&str] = &["point", "engine", "apply", "commands", "tails", "misses", "save", "types", "scripts"];
+const QUICK_BENCHES: &[&str] =
+    &["point", "engine", "apply", "commands", "tails", "misses", "save", "types", "scripts", "replication"];
 
 /// How long each fuzz target runs in `test`.
 const FUZZ_SECONDS: u64 = 20;

@@ -233,7 +233,9 @@ impl Quicklist {
         entry: &impl Encoded,
     ) -> Pushed {
         let Some(leaf) = self.end(end) else { return Pushed::No };
-        self.before(log, access, leaf);
+        if self.is_read() {
+            return Pushed::No;
+        }
         let mut object = access.open_mut(log, self.tree.leaf_ref(leaf));
         let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Pushed::No };
         let (size, read) = (entry.size(), node.node());
@@ -274,7 +276,9 @@ impl Quicklist {
         emit: F,
     ) -> Result<Popped, F> {
         let Some(leaf) = self.end(end) else { return Err(emit) };
-        self.before(log, access, leaf);
+        if self.is_read() {
+            return Err(emit);
+        }
         let mut object = access.open_mut(log, self.tree.leaf_ref(leaf));
         let Some(mut node) = NodeMut::open_plain(object.value_mut()) else { return Err(emit) };
         let left = node.node().len() - 1;

@@ -365,3 +365,22 @@ fn nothing_that_can_wait_removes_keys_while_the_walker_is_full() {
     assert!(removes(&recorder, &mut worker), "both go on");
     store.verify();
 }
+
+/// What a list keeps for a reader is counted in the change for which it is kept, also where an element finds room in its node.
+#[test]
+fn what_a_list_keeps_for_a_reader_is_counted_at_once() {
+    for pops in [false, true] {
+        let (store, mut worker) = store();
+        add(&mut worker, Type::List, 0..ELEMENTS, "");
+        let reader = with(&mut worker, &[BIG], |tx| tx.begin_reading_whole(&tx.key(BIG), Type::List).expect("a list"));
+        if pops {
+            take(&mut worker, Type::List, [0].into_iter());
+        } else {
+            add(&mut worker, Type::List, 0..1, "");
+        }
+        store.verify();
+        drop(reader);
+        work_off(&mut worker, NOW);
+        store.verify();
+    }
+}

@@ -97,6 +97,44 @@ fn issue_13_a_long_dump_is_of_one_instant() {
     }
 }
 
+/// The groups of a stream are what is long of it, or come behind entries that are.
+#[test]
+fn issue_13_the_groups_of_a_stream_are_dumped_in_parts() {
+    const PENDING: usize = 2400;
+    for is_short in [true, false] {
+        let mut server = server();
+        let run = |server: &mut Server, line: &str| server.run(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        for n in 1..=PENDING {
+            run(&mut server, &format!("XADD t 1-{n} f v"));
+        }
+        for group in ["g", "h"] {
+            run(&mut server, &format!("XGROUP CREATE t {group} 0"));
+            for consumer in ["a", "b", "c"] {
+                run(&mut server, &format!("XREADGROUP GROUP {group} {consumer} COUNT 800 STREAMS t >"));
+            }
+        }
+        if is_short {
+            run(&mut server, "XTRIM t MAXLEN 5");
+        }
+        let before = payload(&mut server, "t");
+        let begun = server.turn_as(1, &[b"DUMP", b"t"]);
+        for n in 1..=PENDING {
+            run(&mut server, &format!("XACK t g 1-{n}"));
+            run(&mut server, &format!("XCLAIM t h c 0 1-{n} JUSTID"));
+        }
+        let (reply, turns) = finish(&mut server, 1, begun);
+        // A part has some 2000 to 3000 of 4800 pending entries and of as many IDs below their consumers.
+        assert!(turns >= 5, "{turns} turns");
+        assert!(payload(&mut server, "t") != before);
+        // A value that was restored has other nodes.
+        assert_eq!(server.run(&[b"RESTORE", b"u", b"0", bulk(&reply)]), b"+OK\r\n");
+        assert_eq!(server.run(&[b"RESTORE", b"v", b"0", &before]), b"+OK\r\n");
+        assert!(payload(&mut server, "u") == payload(&mut server, "v"), "it is of the instant at which it began");
+        server.background();
+        assert!(!server.has_readers());
+    }
+}
+
 #[test]
 fn issue_13_a_long_restore_changes_its_key_at_one_instant() {
     for ty in TYPES {

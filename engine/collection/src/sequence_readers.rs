@@ -162,7 +162,8 @@ impl SequenceReading {
 }
 
 impl SequenceReaders {
-    /// Adds a reader of `count` elements of a tree's leaves from position `first` on, towards the low end if `down`.
+    /// Adds a reader of `count` elements of a tree's leaves from position `first` on, towards the low end if `down`. Of a stream
+    /// these may be none.
     pub(crate) fn begin(
         &mut self,
         tree: &CountedTree,
@@ -170,7 +171,9 @@ impl SequenceReaders {
         (first, count): (u64, u64),
         down: bool,
     ) {
-        debug_assert!(count > 0, "a range with elements");
+        if count == 0 {
+            return self.add(reader, Vec::new(), 0, 0);
+        }
         let last = if down { first + 1 - count } else { first + count - 1 };
         let (low_leaf, before) = tree.locate(first.min(last)).expect("a position below the length");
         let (high_leaf, offset) = tree.locate(first.max(last)).expect("a position below the length");

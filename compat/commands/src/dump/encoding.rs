@@ -10,9 +10,10 @@
 use varve_exec::{CmdResult, Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_rdb::Payload;
-use varve_store::{EntryReader, Key, Pin, StreamId, StreamOutline, StreamPart, Tx, Type, ValuePart, WholeReader};
+use varve_store::{EntryReader, Key, Pin, StreamId, StreamPart, Tx, Type, ValuePart, WholeReader};
 
-use super::value::{begin_payload, put_count, put_part, put_value};
+use super::outline::OutlineEncoder;
+use super::value::{begin_payload, put_count, put_entries, put_part, put_value};
 use crate::errors;
 
 /// Bytes of a long string that are taken over at once.
@@ -38,8 +39,8 @@ pub(crate) fn whole(tx: &mut Tx<'_>, key: &Key<'_>, pinned: Option<u16>) -> CmdR
 /// Where the parts of a long value come from.
 enum Source {
     Elements(WholeReader),
-    /// The entries of a stream, and the rest of it.
-    Entries(EntryReader, Box<StreamOutline>),
+    /// The entries of a stream, unless all are done, and the rest of it.
+    Entries(Option<EntryReader>, Box<OutlineEncoder>),
     /// A string, and how many of its bytes are done.
     Text(Pin, usize),
 }
@@ -66,8 +67,13 @@ impl LongDump {
             _ if !tx.is_long(key) => return None,
             Type::Stream => {
                 let range = (StreamId::MIN, StreamId::MAX);
-                let begun = tx.begin_reading_stream(key, range, false, u64::MAX);
-                Source::Entries(begun.expect("the key has this type")?.0, Box::new(stream?))
+                let begun = tx.begin_reading_stream(key, range, false, u64::MAX).expect("the key has this type");
+                let outline = Box::new(OutlineEncoder::new(stream?));
+                if begun.is_none() {
+                    // Its groups are what is long.
+                    tx.look(key, |value| put_entries(value, payload.encoded()));
+                }
+                Source::Entries(begun.map(|(reader, _)| reader), outline)
             }
             _ => Source::Elements(tx.begin_reading_whole(key, ty).expect("the key has this type")?),
         };
@@ -88,14 +94,23 @@ impl LongDump {
                 let encoded = payload.encoded();
                 tx.read_whole_on(reader, |part| put_part(part, *least_ms, encoded)).into()
             }
-            Source::Entries(reader, outline) => {
+            Source::Entries(Some(reader), _) => {
                 let encoded = payload.encoded();
                 let show = |part: StreamPart<'_>| put_part(ValuePart::Entries(part.node), None, encoded);
                 let progress: Progress = tx.read_entries_on(reader, show).into();
-                if matches!(progress, Progress::Done) {
-                    outline.for_each(|part| put_part(part, None, payload.encoded()));
+                if let (Progress::Done, Source::Entries(reader, _)) = (&progress, source) {
+                    *reader = None;
+                    Progress::More
+                } else {
+                    progress
                 }
-                progress
+            }
+            Source::Entries(None, outline) => {
+                if outline.put_some(payload.encoded()) {
+                    Progress::More
+                } else {
+                    Progress::Done
+                }
             }
             Source::Text(pin, done) => {
                 let end = pin.len().min(*done + TEXT_PART_BYTES);
@@ -132,13 +147,17 @@ impl Ongoing for LongDump {
     }
 
     fn held_bytes(&self) -> usize {
-        self.payload.held_bytes()
+        let noted = match &self.source {
+            Source::Entries(_, outline) => outline.held_bytes(),
+            _ => 0,
+        };
+        self.payload.held_bytes() + noted
     }
 
     fn kept_bytes(&self) -> usize {
         match &self.source {
             Source::Elements(reader) => reader.kept_bytes(),
-            Source::Entries(reader, _) => reader.kept_bytes(),
+            Source::Entries(reader, _) => reader.as_ref().map_or(0, EntryReader::kept_bytes),
             Source::Text(..) => 0,
         }
     }

@@ -10,6 +10,7 @@ mod commands;
 mod encoding;
 mod idempotence;
 mod insertion;
+mod outline;
 mod restoring;
 mod stream;
 mod value;
@@ -17,6 +18,7 @@ mod value;
 pub(crate) use encoding::{LongDump, whole};
 pub use idempotence::idempotence_of;
 pub use insertion::Insertion;
+pub use outline::OutlineEncoder;
 pub use value::{begin_entry, kind_of, put_count, put_part, put_value};
 
 use varve_exec::FileRows;

@@ -1,12 +1,11 @@
 //! From the store's values to RDB's.
 
 use varve_rdb::format::{MESSAGE_NAMES, TooOld};
-use varve_rdb::{Kind, LastUse, Listpack, Payload, RdbBuffer, StreamTail};
-use varve_store::{
-    Before, PendingEntry, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamNode, Type, ValuePart,
-};
+use varve_rdb::{Kind, LastUse, Listpack, Payload, RdbBuffer};
+use varve_store::{Before, StreamNode, Type, ValuePart};
 
 use super::idempotence;
+use super::outline::{self, pair};
 
 /// The type in an RDB file that a type of the store is.
 pub fn kind_of(ty: Type) -> Kind {
@@ -47,6 +46,15 @@ pub fn put_value(value: &Before<'_>, to: &mut RdbBuffer) {
     value.for_each(&mut |part| put_part(part, least_ms, to));
 }
 
+/// Appends the entries of a stream.
+pub(super) fn put_entries(value: &Before<'_>, to: &mut RdbBuffer) {
+    value.for_each(&mut |part| {
+        if matches!(part, ValuePart::Entries(_)) {
+            put_part(part, None, to);
+        }
+    });
+}
+
 /// Appends the number of parts of a value, which stands before them: of a stream its nodes. A string has none.
 pub fn put_count(value: &Before<'_>, to: &mut RdbBuffer) {
     if let Some(stream) = value.stream() {
@@ -68,37 +76,8 @@ pub fn put_part(part: ValuePart<'_>, least_ms: Option<i64>, to: &mut RdbBuffer) 
         },
         ValuePart::Scored(member, score) => to.scored(member, score),
         ValuePart::Entries(node) => to.entries(pair(node.first()), &listpack_of(node)),
-        ValuePart::Facts(facts) => to.stream_tail(&tail_of(facts), facts.groups as u64),
-        ValuePart::Groups(groups) => groups.iter().for_each(|(name, group)| put_group(name, group, to)),
-    }
-}
-
-fn pair(id: StreamId) -> (u64, u64) {
-    (id.ms, id.seq)
-}
-
-fn tail_of(StreamFacts { len, first, state, .. }: StreamFacts) -> StreamTail {
-    let (last, max_deleted) = (pair(state.last), pair(state.max_deleted));
-    StreamTail { len, last, first: pair(first), max_deleted, added: state.added }
-}
-
-fn put_group(name: &[u8], group: &StreamGroup, to: &mut RdbBuffer) {
-    // Pending entries name consumers by number; a consumer's row lists its own.
-    let mut owned: Vec<Vec<StreamId>> = Vec::new();
-    to.group(name, pair(group.last()), group.read(), group.pending());
-    group.scan(StreamId::MIN, PendingFilter::ALL, |entry| {
-        let PendingEntry { id, time_ms, count, consumer } = entry;
-        to.pending(pair(id), time_ms, count);
-        let consumer = consumer as usize;
-        owned.resize_with(owned.len().max(consumer + 1), Vec::new);
-        owned[consumer].push(id);
-        true
-    });
-    to.count(group.consumers().len() as u64);
-    for (name, consumer) in group.consumers() {
-        let own = owned.get(consumer.number() as usize).map_or(&[][..], Vec::as_slice);
-        to.consumer(name, consumer.seen_ms, own.len() as u64);
-        own.iter().for_each(|id| to.raw_id(pair(*id)));
+        ValuePart::Facts(facts) => outline::put_facts(facts, to),
+        ValuePart::Groups(groups) => groups.iter().for_each(|(name, group)| outline::put_group(name, group, to)),
     }
 }
 

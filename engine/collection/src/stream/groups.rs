@@ -11,6 +11,7 @@
 //! Not here: the entries.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::pending::{self, PendingEntry, PendingFilter, PendingTree};
@@ -121,6 +122,13 @@ impl StreamGroup {
     /// The consumers in the order of their names.
     pub fn consumers(&self) -> impl ExactSizeIterator<Item = (&[u8], Consumer)> {
         self.consumers.by_name.iter().map(|(name, consumer)| (&**name, *consumer))
+    }
+
+    /// The consumers behind a name, all of them without one, in the order of their names.
+    pub fn consumers_behind(&self, name: Option<&[u8]>) -> impl Iterator<Item = (&[u8], Consumer)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.consumers.by_name.range::<[u8], _>((from, Bound::Unbounded));
+        behind.map(|(name, consumer)| (&**name, *consumer))
     }
 
     /// The name of the consumer with a number.
@@ -243,8 +251,14 @@ impl StreamGroup {
         }
     }
 
-    /// Gives back some of a group that nobody uses any more; true when all is.
-    pub(super) fn free_step(&mut self, leaves: usize) -> bool {
+    /// Number of pending entries and consumers: what a writer of the group has to go through.
+    pub fn parts(&self) -> u64 {
+        self.pending() + self.consumers.by_name.len() as u64
+    }
+
+    /// Gives back some of a group that nobody uses any more; true when all is, or when what is left is another copy's too.
+    pub fn free_step(&mut self, leaves: usize) -> bool {
+        assert!(leaves > 0, "a step that gives nothing back has no end");
         self.pending.free_step(leaves)
     }
 

@@ -461,6 +461,18 @@ impl Stream {
         self.groups.as_ref()
     }
 
+    /// Number of groups, of their pending entries and of their consumers, counted as far as `most`.
+    pub fn group_parts(&self, most: u64) -> u64 {
+        let mut parts = 0;
+        let mut groups = self.groups.iter().flat_map(|groups| groups.values());
+        while parts < most
+            && let Some(group) = groups.next()
+        {
+            parts += 1 + group.parts();
+        }
+        parts
+    }
+
     /// The group of this name.
     pub fn group(&self, name: &[u8]) -> Option<&StreamGroup> {
         self.groups.as_ref()?.get(name)

@@ -4,7 +4,8 @@
 //!   shard held: reader begins --> Walk::long: [ being shown | waits | waits ]       walk in hand: some elements a step
 //! ```
 //! The first is shown to its end before the next one and before the walk goes on: the file of a snapshot has the elements
-//! of an entry in a row, and what changes meanwhile is kept twice. Whatever becomes of the key, the root stays until its
+//! of an entry in a row, and what changes meanwhile is kept twice. What a receiver has behind the elements (the groups of a
+//! stream) it makes in steps too. Whatever becomes of the key, the root stays until its
 //! reader has ended. Not here: how elements are kept as they were (`varve_collection`).
 
 use std::sync::Arc;
@@ -57,16 +58,20 @@ impl Shard {
 }
 
 impl Store {
-    /// Shows some more elements of the long collection that comes first; false if none waits. A shard that is in other
+    /// Shows some more elements of the long collection that comes first, or has its receiver go on behind them; false if none
+    /// waits. A shard that is in other
     /// hands is left for the next step.
     pub(super) fn long_step(&self, worker: &mut WorkerState, walk: &Walk) -> bool {
         let Some(mut long) = walk.take_long() else { return false };
-        let is_left = self.show_elements(worker, &mut long);
-        if is_left {
+        if !long.reader.has_ended() && self.show_elements(worker, &mut long) {
             long.sink.hold_ended();
             walk.put_long(long);
+            return true;
+        }
+        debug_assert!(long.reader.has_ended(), "its root has forgotten the reader");
+        if long.sink.rest() {
+            walk.put_long(long);
         } else {
-            debug_assert!(long.reader.has_ended(), "its root has forgotten the reader");
             long.sink.end();
         }
         true

@@ -19,13 +19,14 @@
 //! Not here: the calls (`keyspace/door.rs`), the steps of a walk (`keyspace/walking.rs`, `keyspace/long_values.rs`).
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
-use varve_collection::stream::{Groups, Idempotence, StreamFacts, StreamNode, StreamReader};
+use varve_collection::stream::{Groups, Idempotence, StreamFacts, StreamGroup, StreamNode, StreamReader};
 use varve_collection::{Collection, KeptBytes, ReadCtx};
 use varve_packed::leaf::pair;
 use varve_segment::{Object, Pin};
@@ -84,7 +85,13 @@ pub trait PartSink: Send {
     /// Some elements have been given, and no shard is held.
     fn hold_ended(&mut self);
 
-    /// All elements have been given. No shard is held.
+    /// All elements have been given, and no shard is held: goes on with what the receiver itself has of the value, some
+    /// hundred microseconds. Is called again, in later steps of the walk, until it gives false.
+    fn rest(&mut self) -> bool {
+        false
+    }
+
+    /// All elements have been given, and nothing is left of the rest. No shard is held.
     fn end(self: Box<Self>);
 }
 
@@ -165,9 +172,9 @@ impl Walk {
         }
     }
 
-    /// Number of long collections that are being shown or wait.
+    /// Number of long collections of which elements are being shown or wait to be.
     pub(crate) fn long_count(&self) -> usize {
-        self.long.lock().len()
+        self.long.lock().iter().filter(|long| !long.reader.has_ended()).count()
     }
 
     /// Ends the readers of all long collections.
@@ -251,6 +258,8 @@ pub struct StreamOutline {
     pub facts: StreamFacts,
     groups: Option<Arc<Groups>>,
     idempotence: Option<Arc<Idempotence>>,
+    /// Groups that nobody has any more, whose memory is given back in steps.
+    gone: Vec<StreamGroup>,
 }
 
 impl StreamOutline {
@@ -262,6 +271,25 @@ impl StreamOutline {
     /// The groups, if there are any: a copy of what they are now.
     pub fn groups(&self) -> Option<Groups> {
         self.groups.as_deref().cloned()
+    }
+
+    /// The first group behind a name, of all groups without one.
+    pub fn group_behind(&self, name: Option<&[u8]>) -> Option<(&[u8], &StreamGroup)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let (name, group) = self.groups.as_ref()?.range::<[u8], _>((from, Bound::Unbounded)).next()?;
+        Some((name, group))
+    }
+
+    /// Lets some of the groups go, which are not asked for any more: `leaves` nodes of pending entries that nobody else has,
+    /// at most. False when nothing is left.
+    pub fn let_go_some(&mut self, leaves: usize) -> bool {
+        if let Some(groups) = self.groups.take() {
+            self.gone.extend(Arc::into_inner(groups).into_iter().flatten().map(|(_, group)| group));
+        }
+        if self.gone.last_mut().is_some_and(|group| group.free_step(leaves)) {
+            self.gone.pop();
+        }
+        !self.gone.is_empty()
     }
 
     /// Shows the parts that go behind the entries.
@@ -358,7 +386,7 @@ impl<'a> Before<'a> {
             _ => return None,
         };
         let (groups, idempotence) = (stream.groups().cloned(), stream.idempotence().cloned());
-        Some(StreamOutline { nodes: stream.nodes(), facts: stream.facts(), groups, idempotence })
+        Some(StreamOutline { nodes: stream.nodes(), facts: stream.facts(), groups, idempotence, gone: Vec::new() })
     }
 
     /// False: there is no key without a value.
@@ -372,8 +400,9 @@ impl<'a> Before<'a> {
             Some(Collection::List(list)) => (list.len(), list.object_bytes()),
             Some(Collection::Hash(table) | Collection::Set(table)) => (table.len() as u64, table.object_bytes()),
             Some(Collection::Zset(set)) => (set.len() as u64, set.object_bytes()),
-            // Of groups the nodes of a tree are shared, whatever they have.
-            Some(Collection::Stream(stream)) => (stream.len(), stream.object_bytes()),
+            Some(Collection::Stream(stream)) => {
+                (stream.len() + stream.group_parts(WHOLE_ELEMENTS + 1), stream.object_bytes())
+            }
             None => return false,
         };
         len > WHOLE_ELEMENTS.min(bounds.hold_elements as u64) || bytes > WHOLE_BYTES

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use varve_store::{
-    ListEnd, ReadBounds, StoreWorker, StreamId, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Type, ZAdd,
+    ListEnd, PendingEntry, ReadBounds, StoreWorker, StreamGroup, StreamId, StreamNeed, StreamWriter, StringForm, Ttl,
+    Tx, Type, ZAdd,
 };
 
 use super::{Recorder, begin, key, set, store, work_off};
@@ -363,6 +364,70 @@ fn nothing_that_can_wait_removes_keys_while_the_walker_is_full() {
     assert!(!removes(&recorder, &mut worker), "eviction waits");
     recorder.is_full.store(false, std::sync::atomic::Ordering::Relaxed);
     assert!(removes(&recorder, &mut worker), "both go on");
+    store.verify();
+}
+
+/// A stream with few entries is long if its groups are.
+#[test]
+fn issue_13_a_stream_is_shown_over_several_steps_for_its_groups_alone() {
+    for entries in [0, 3] {
+        let (store, mut worker) = store();
+        add(&mut worker, Type::Stream, 0..10, "");
+        let pending = |tx: &mut Tx<'_>, change: &mut dyn FnMut(&mut StreamGroup)| {
+            let k = tx.key(BIG);
+            let done = tx.stream_mut(&k, |stream| stream.change_group(b"group", |group| change(group)));
+            assert!(done.expect("a stream").flatten().is_some(), "the group is there");
+        };
+        with(&mut worker, &[BIG], |tx| {
+            let k = tx.key(BIG);
+            tx.stream_mut_for(&k, StreamNeed::Everything, |stream| {
+                stream.add_group(b"group", StreamGroup::new(StreamId::MIN, None));
+            })
+            .expect("a stream");
+            pending(tx, &mut |group| {
+                group.meet(b"consumer", NOW, true);
+                let consumer = group.consumer(b"consumer").expect("it was met").number();
+                for n in 1..=3000 {
+                    group.set_pending(PendingEntry { id: StreamId::new(0, n), time_ms: NOW, count: 1, consumer });
+                }
+            });
+        });
+        take(&mut worker, Type::Stream, entries..10);
+        let recorder = begin(&store);
+        with(&mut worker, &[BIG], |tx| {
+            pending(tx, &mut |group| (1..3000).for_each(|n| assert!(group.acknowledge(StreamId::new(0, n)))));
+        });
+        super::end(&mut worker);
+        let recorded = recorder.take();
+        assert_eq!((recorded.shown.len(), recorded.long), (1, 1), "with {entries} entries");
+        let Plain::Stream(stream) = &recorded.shown[0].value else { panic!("a stream") };
+        assert_eq!(stream.entries.len(), entries);
+        assert_eq!(stream.groups.0[&b"group"[..]].pending.len(), 3000, "all that was pending when the walk began");
+        assert!(!store.has_readers());
+        store.verify();
+    }
+}
+
+/// While a receiver goes on behind the elements of a collection, somebody else may read one: all databases are not emptied at once.
+#[test]
+fn flushall_minds_readers_beside_a_walk_whose_own_has_ended() {
+    let (store, mut worker) = store();
+    add(&mut worker, Type::List, 0..ELEMENTS, "");
+    let recorder = begin(&store);
+    recorder.rests.store(1000, std::sync::atomic::Ordering::Relaxed);
+    let mut has_read = false;
+    while !has_read || store.has_readers() {
+        assert!(worker.walk_step(1));
+        has_read |= store.has_readers();
+    }
+    let reader = with(&mut worker, &[BIG], |tx| tx.begin_reading_whole(&tx.key(BIG), Type::List).expect("a list"));
+    assert!(reader.is_some() && store.has_readers());
+    worker.exclusive(|worker| store.flush_all(worker));
+    assert_eq!(recorder.take().all, 0, "the walk goes on, as the reader does");
+    super::end(&mut worker);
+    drop(reader);
+    work_off(&mut worker, NOW);
+    assert!(!store.has_readers());
     store.verify();
 }
 

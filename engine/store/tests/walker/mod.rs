@@ -6,7 +6,7 @@
 mod long;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ use varve_store::{
     StringForm, Ttl, Type, ValuePart, Walker,
 };
 
+/// Steps that a long collection takes behind its elements.
+const RESTS: usize = 2;
+
 /// A walker that remembers what it was shown.
 #[derive(Default)]
 struct Recorder {
@@ -27,6 +30,8 @@ struct Recorder {
     full: AtomicBool,
     /// And so is whatever removes keys and can wait.
     is_full: AtomicBool,
+    /// Steps more that a long collection takes behind its elements, less the usual ones.
+    rests: AtomicUsize,
     /// The bytes that long collections keep for the walk.
     kept: KeptBytes,
     /// Pins of the large strings that were shown, while the walker has a use for them.
@@ -70,7 +75,7 @@ impl Walker for Recorder {
         let name = (u32::from(old.db()), old.key().to_vec());
         let shown = Shown { name, value: Plain::empty(old.ty()), expiry: old.expiry_ms() };
         let outline = old.stream();
-        Some(Box::new(Long { shown, outline, parts: 0, len: old.len(), most: 0, before: 0, recorder: self }))
+        Some(Box::new(Long { shown, outline, parts: 0, len: old.len(), most: 0, before: 0, rests: 0, recorder: self }))
     }
 
     fn before_all(&self) {
@@ -103,6 +108,8 @@ struct Long {
     /// The most elements of one hold, and those before the hold.
     most: u64,
     before: u64,
+    /// Steps behind its elements.
+    rests: usize,
     recorder: Arc<Recorder>,
 }
 
@@ -117,7 +124,14 @@ impl PartSink for Long {
         self.before = self.parts;
     }
 
+    fn rest(&mut self) -> bool {
+        assert_eq!(self.len, self.parts, "all elements come before the rest");
+        self.rests += 1;
+        self.rests <= RESTS + self.recorder.rests.load(Relaxed)
+    }
+
     fn end(mut self: Box<Self>) {
+        assert_eq!(self.rests, RESTS + 1 + self.recorder.rests.load(Relaxed), "it has said that nothing is left");
         if let Some(outline) = &self.outline {
             outline.for_each(|part| add_part(&mut self.shown.value, part));
         }

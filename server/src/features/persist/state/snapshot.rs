@@ -37,9 +37,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
-use varve_commands::dump::{begin_entry, put_count, put_part, put_value};
+use varve_commands::dump::{OutlineEncoder, begin_entry, put_count, put_part, put_value};
 use varve_rdb::{LastUse, RdbBuffer};
-use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, StreamOutline, UseMeter, ValuePart, Walker};
+use varve_store::{Before, KeptBytes, KeyUse, PartSink, Pin, Store, UseMeter, ValuePart, Walker};
 
 /// Bytes of a piece: a hundred of them fill the queue, and each is one write.
 const PIECE_BYTES: usize = 256 << 10;
@@ -408,7 +408,7 @@ impl Walker for Snapshot {
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
         piece.head(db, old, self.uses);
         put_count(old, &mut piece.encoded);
-        let (outline, least_ms) = (old.stream(), old.fields_due_ms());
+        let (outline, least_ms) = (old.stream().map(OutlineEncoder::new), old.fields_due_ms());
         Some(Box::new(LongEntry { encoded: piece.encoded, outline, least_ms, snapshot: self }))
     }
 
@@ -440,7 +440,7 @@ struct LongEntry {
     /// The piece that is being filled.
     encoded: RdbBuffer,
     /// The rest of a stream, which goes behind its entries.
-    outline: Option<StreamOutline>,
+    outline: Option<OutlineEncoder>,
     /// A time before which no field of a hash expires.
     least_ms: Option<i64>,
 }
@@ -457,11 +457,15 @@ impl PartSink for LongEntry {
         }
     }
 
+    fn rest(&mut self) -> bool {
+        let Some(outline) = &mut self.outline else { return false };
+        let is_left = outline.put_some(&mut self.encoded);
+        self.hold_ended();
+        is_left
+    }
+
     fn end(self: Box<Self>) {
-        let LongEntry { snapshot, mut encoded, outline, .. } = *self;
-        if let Some(outline) = outline {
-            outline.for_each(|part| put_part(part, None, &mut encoded));
-        }
+        let LongEntry { snapshot, encoded, .. } = *self;
         snapshot.send(Piece::Part { encoded, goes_on: false });
     }
 }
@@ -472,7 +476,7 @@ fn now_ms() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use varve_store::Options;
+    use varve_store::{Key, Options, PendingEntry, StreamGroup, StreamId, StreamNeed, StreamWriter, Tx};
 
     use super::*;
 
@@ -611,5 +615,104 @@ mod tests {
         }
         assert!(encoded > FIELDS * 900, "all is shown: {encoded} bytes");
         assert!(!queued_bytes.is_full() && queued_bytes.kept.get() == 0);
+    }
+
+    /// The groups of a stream in a file: the pending entries of each are those of three consumers by turns.
+    fn encoded_groups(groups: u64, each: u64) -> Vec<u8> {
+        let mut to = RdbBuffer::new(false);
+        for group in 0..groups {
+            to.group(format!("group {group}").as_bytes(), (7, group), Some(group), each);
+            (1..=each).for_each(|n| to.pending((1, n), 1000, n % 5));
+            to.count(3);
+            for consumer in 0..3 {
+                let own = (1..=each).filter(|n| n % 3 == consumer);
+                to.consumer(&[b'a' + consumer as u8], 900, own.clone().count() as u64);
+                own.for_each(|n| to.raw_id((1, n)));
+            }
+        }
+        to.bytes().to_vec()
+    }
+
+    /// Gives the stream at a key groups whose pending entries are as in [`encoded_groups`].
+    fn add_groups(tx: &mut Tx<'_>, key: &Key<'_>, groups: u64, each: u64) {
+        let add = |stream: &mut StreamWriter<'_, '_>| {
+            for group in 0..groups {
+                let name = format!("group {group}");
+                assert!(stream.add_group(name.as_bytes(), StreamGroup::new(StreamId::new(7, group), Some(group))));
+                stream.change_group(name.as_bytes(), |group| {
+                    let numbers = [b"a", b"b", b"c"].map(|name| {
+                        group.meet(name, 900, true);
+                        group.consumer(name).expect("it was met").number()
+                    });
+                    for n in 1..=each {
+                        let (id, consumer) = (StreamId::new(1, n), numbers[n as usize % 3]);
+                        group.set_pending(PendingEntry { id, time_ms: 1000, count: n % 5, consumer });
+                    }
+                });
+            }
+        };
+        tx.stream_mut_for(key, StreamNeed::Everything, add).expect("a stream");
+    }
+
+    /// The groups of a stream are encoded in steps of bounded length, whether its entries are many or few, while entries are
+    /// acknowledged and claimed; the file has all as it was.
+    #[test]
+    fn issue_13_groups_are_saved_part_by_part_as_they_were() {
+        const GROUPS: u64 = 4;
+        const EACH: u64 = 50_000;
+        for entries in [3, 5000] {
+            let store = Store::new(&Options { shards: 1, ..Options::default() }).expect("an address range");
+            let mut worker = store.worker(0);
+            let with = |worker: &mut varve_store::StoreWorker, work: &mut dyn FnMut(&mut Tx<'_>, &Key<'_>)| {
+                worker.inside(0, |tx| {
+                    let k = tx.key(b"stream");
+                    tx.hold(&[tx.shard_of(k.hash)]);
+                    work(tx, &k);
+                });
+            };
+            let mut whole = RdbBuffer::new(false);
+            with(&mut worker, &mut |tx, k| {
+                tx.make_stream(k, StreamNeed::Everything, |stream| {
+                    (1..=entries).for_each(|n| stream.add(StreamId::new(1, n), [(&b"f"[..], &b"v"[..])].into_iter()));
+                });
+                add_groups(tx, k, GROUPS, EACH);
+                whole.select_db(0);
+                tx.look(k, |value| {
+                    begin_entry(value, None, &mut whole);
+                    put_value(value, &mut whole);
+                });
+            });
+            assert!(whole.bytes().ends_with(&encoded_groups(GROUPS, EACH)));
+            let snapshot = Arc::new(Snapshot::new(&store, false, false, &Arc::default()));
+            assert!(store.begin_walk(snapshot.clone()));
+            let (mut file, mut steps, mut most) = (Vec::new(), 0, 0);
+            while worker.walk_step(1) {
+                steps += 1;
+                with(&mut worker, &mut |tx, k| {
+                    let change = |group: &mut StreamGroup| {
+                        let (id, consumer) = (StreamId::new(1, 30_000 + steps), 1);
+                        assert!(group.acknowledge(StreamId::new(1, steps)));
+                        group.set_pending(PendingEntry { id, time_ms: 2000, count: 9, consumer });
+                    };
+                    let done = tx.stream_mut(k, |stream| stream.change_group(b"group 3", change)).expect("a stream");
+                    assert!(done.flatten().is_some());
+                });
+                while let Some(piece) = snapshot.queue.lock().full.pop_front() {
+                    let (Piece::Part { encoded, .. } | Piece::Entries { encoded, .. }) = &piece else {
+                        panic!("no string")
+                    };
+                    most = most.max(encoded.len());
+                    file.extend_from_slice(encoded.bytes());
+                }
+            }
+            // A step is at most a part of 2048 pending entries, or IDs of consumers, and the last 1024 of these.
+            let least = 2 * GROUPS * EACH / (2048 + 1024);
+            assert!(steps > least, "{steps} steps with {entries} entries");
+            assert!(most < PIECE_BYTES + (128 << 10), "{most} bytes in one piece");
+            let has_last_use = file.len() - whole.len();
+            assert!(has_last_use < 16, "{has_last_use} bytes more");
+            assert!(file.ends_with(&whole.bytes()[whole.bytes().len() - encoded_groups(GROUPS, EACH).len() - 20..]));
+            store.verify();
+        }
     }
 }

@@ -18,8 +18,11 @@ use crate::lzf;
 
 /// Bytes of a block, which is a part of a run if all of it is zeros.
 const BLOCK_BYTES: usize = 64;
-/// Bytes that are given out at once, about.
+/// Bytes that are given out at once, about; of a string that is not compressed.
 const PIECE_BYTES: usize = 64 << 10;
+const SLICE_BYTES: usize = 1 << 20;
+/// Bytes of a run of zeros that are looked at before something is given out.
+const RUN_BYTES: usize = 4 << 20;
 
 /// A string and its part, from an offset on, before which all is zero; the part is empty and at the string's end if nothing else follows.
 pub struct Sparse<'t> {
@@ -29,8 +32,9 @@ pub struct Sparse<'t> {
     pub next_written: &'t dyn Fn(usize) -> Range<usize>,
 }
 
-/// Writes a string to `put`, some kilobytes at a time; with `compress`, runs of zeros are compressed where that saves a
-/// quarter of the string.
+/// Writes a string to `put`, a megabyte at most at a time; with `compress`, runs of zeros are compressed where that saves a
+/// quarter of the string. Where some megabytes at most were looked at and there is nothing to write, `put` is given nothing: so
+/// whatever the string is, `put` is soon called again.
 ///
 /// # Errors
 /// Those of `put`.
@@ -41,13 +45,13 @@ pub fn put_large(string: &Sparse<'_>, compress: bool, put: &mut dyn FnMut(&[u8])
     if compress {
         each_piece(string, &mut |piece| {
             bytes += piece.len();
-            Ok(())
+            put(&[])
         })?;
     }
     if !compress || bytes > text.len() / 4 * 3 {
         push_length(&mut head, text.len() as u64);
         put(&head)?;
-        return put(text);
+        return text.chunks(SLICE_BYTES).try_for_each(put);
     }
     head.push(len::LZF);
     push_length(&mut head, bytes as u64);
@@ -65,9 +69,10 @@ fn each_piece(string: &Sparse<'_>, put: &mut dyn FnMut(&[u8]) -> io::Result<()>)
         let begin = at;
         let written_end = loop {
             let written = (string.next_written)(at);
-            let blocks = text[written.clone()].chunks(BLOCK_BYTES);
+            let looked = written.start..written.end.min(written.start + RUN_BYTES);
+            let blocks = text[looked].chunks(BLOCK_BYTES);
             at = written.start + blocks.take_while(|block| is_zeros(block)).map(<[u8]>::len).sum::<usize>();
-            if at < written.end || at == text.len() {
+            if at < written.end || at == text.len() || at - begin >= RUN_BYTES {
                 break written.end;
             }
         };

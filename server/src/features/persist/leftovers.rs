@@ -1,7 +1,7 @@
 //! Unfinished files of a process that was killed: they are removed at the next start.
 //!
 //! ```text
-//!   temp-PID.rdb  temp-PID.side.rdb  temp-PID.sync.rdb        a save
+//!   temp-PID.rdb  temp-PID.side.rdb  temp-PID.side2.rdb  temp-PID.sync.rdb        a save
 //!   temp-SECONDS.PID.rdb                                      the data of a primary
 //!   temp-rewriteaof-bg-PID.rdb, .aof  temp-probe-PID.aof      a rewrite, in the folder of the append-only file
 //!                └── dead, or the number that this process has now: removed        alive: left alone
@@ -52,7 +52,7 @@ fn writer(name: &str) -> Option<u32> {
     let in_append_folder = rest.strip_prefix("rewriteaof-bg-").map(|rest| (rest, &[".rdb", ".aof"][..]));
     let (rest, ends) = in_append_folder
         .or_else(|| Some((rest.strip_prefix("probe-")?, &[".aof"][..])))
-        .unwrap_or((rest, &[".side.rdb", ".sync.rdb", ".rdb"][..]));
+        .unwrap_or((rest, &[".side.rdb", ".side2.rdb", ".sync.rdb", ".rdb"][..]));
     let number = ends.iter().find_map(|end| rest.strip_suffix(end))?;
     let (seconds, pid) = number.split_once('.').unwrap_or(("0", number));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,7 +66,8 @@ mod tests {
 
     #[test]
     fn names_of_unfinished_files_have_the_number_of_their_process() {
-        let ours = ["temp-12.rdb", "temp-12.side.rdb", "temp-12.sync.rdb", "temp-1700000000.12.rdb"];
+        let ours =
+            ["temp-12.rdb", "temp-12.side.rdb", "temp-12.side2.rdb", "temp-12.sync.rdb", "temp-1700000000.12.rdb"];
         let in_folder = ["temp-rewriteaof-bg-12.rdb", "temp-rewriteaof-bg-12.aof", "temp-probe-12.aof"];
         for name in ours.iter().chain(&in_folder) {
             assert_eq!(writer(name), Some(12), "{name}");

@@ -3,6 +3,7 @@
 //! ```text
 //!   temp-PID.rdb       header, pieces ........... side file, end --sync--> --rename--> dump.rdb --sync of the directory-->
 //!   temp-PID.side.rdb       pieces while many wait ---^
+//!   temp-PID.side2.rdb      pieces while a large string is written to the side file
 //!        any failure: both removed, and dump.rdb is the old one
 //! ```
 //! Compressing a piece takes several times as long as writing it. While many wait, they go to the side file as they are;
@@ -148,12 +149,39 @@ impl Write for TempFile {
     }
 }
 
-/// The file of a save, and its side file once there is one.
+/// The names of side files.
+const SIDES: [&str; 2] = [".side", ".side2"];
+
+/// A place for entries while a large string is written.
+pub(super) struct Beside<'f> {
+    place: &'f SavePlace,
+    name: &'static str,
+    file: &'f mut Option<TempFile>,
+}
+
+impl Beside<'_> {
+    /// Writes some entries as they are and empties the buffer.
+    pub(super) fn put(&mut self, entries: &mut RdbBuffer) -> io::Result<()> {
+        self.open()?.write_all(entries.bytes())?;
+        entries.clear();
+        Ok(())
+    }
+
+    fn open(&mut self) -> io::Result<&mut TempFile> {
+        if self.file.is_none() {
+            *self.file = Some(TempFile::create(self.place, self.name, false)?);
+        }
+        Ok(self.file.as_mut().expect("it was made"))
+    }
+}
+
+/// The file of a save, and its side files once there are any.
 #[derive(Debug)]
 pub(super) struct SaveFile {
     place: SavePlace,
     writer: Writer<TempFile>,
-    side: Option<TempFile>,
+    /// The side file, and the one for what comes while a large string is written to the side file.
+    sides: [Option<TempFile>; 2],
     compresses: bool,
     /// The entry of a long collection has begun, and its next part stands behind the last one.
     is_in_entry: bool,
@@ -183,7 +211,7 @@ impl SaveFile {
     }
 
     fn of(place: SavePlace, writer: Writer<TempFile>, settings: &SaveSettings) -> SaveFile {
-        SaveFile { place, writer, side: None, compresses: settings.compresses, is_in_entry: false }
+        SaveFile { place, writer, sides: [None, None], compresses: settings.compresses, is_in_entry: false }
     }
 
     /// Writes the header, with the version of the format, and the fields about the file.
@@ -198,9 +226,8 @@ impl SaveFile {
         if !many_wait && !self.is_in_entry {
             return self.writer.put(entries);
         }
-        self.side()?.write_all(entries.bytes())?;
-        entries.clear();
-        Ok(())
+        let SaveFile { place, sides: [side, _], .. } = self;
+        Beside { place, name: SIDES[0], file: side }.put(entries)
     }
 
     /// Writes the next part of the entry of a long collection and empties the buffer; with `goes_on`, another part follows.
@@ -215,30 +242,39 @@ impl SaveFile {
     }
 
     /// Writes the entry of a large string: what stands in front of its length, and its bytes, whose runs of zeros are
-    /// compressed unless many wait.
-    pub(super) fn put_large(&mut self, head: &mut RdbBuffer, bytes: &Sparse<'_>, many_wait: bool) -> io::Result<()> {
+    /// compressed unless many wait. After each megabyte, at most, `between` may write entries that have come meanwhile, or end the
+    /// work by an error.
+    pub(super) fn put_large(
+        &mut self,
+        head: &mut RdbBuffer,
+        bytes: &Sparse<'_>,
+        many_wait: bool,
+        between: &mut dyn FnMut(&mut Beside<'_>) -> io::Result<()>,
+    ) -> io::Result<()> {
         let compress = self.compresses && !many_wait;
-        if self.is_in_entry {
-            let side = self.side()?;
+        let SaveFile { place, writer, sides: [side, second], is_in_entry, .. } = self;
+        let (mut side, mut second) =
+            (Beside { place, name: SIDES[0], file: side }, Beside { place, name: SIDES[1], file: second });
+        if *is_in_entry {
+            let side = side.open()?;
             side.write_all(head.bytes())?;
-            return put_large(bytes, compress, &mut |piece| side.write_all(piece));
+            return put_large(bytes, compress, &mut |piece| {
+                side.write_all(piece)?;
+                between(&mut second)
+            });
         }
-        self.writer.put(head)?;
-        put_large(bytes, compress, &mut |piece| self.writer.put_raw(piece))
+        writer.put(head)?;
+        put_large(bytes, compress, &mut |piece| {
+            writer.put_raw(piece)?;
+            between(&mut side)
+        })
     }
 
-    fn side(&mut self) -> io::Result<&mut TempFile> {
-        if self.side.is_none() {
-            self.side = Some(TempFile::create(&self.place, ".side", false)?);
-        }
-        Ok(self.side.as_mut().expect("it was made"))
-    }
-
-    /// Appends the side file, ends the file, and gives it its name, if it is to have one.
+    /// Appends the side files, ends the file, and gives it its name, if it is to have one.
     pub(super) fn keep(self) -> io::Result<()> {
-        let SaveFile { place, mut writer, side, is_in_entry, .. } = self;
+        let SaveFile { place, mut writer, sides, is_in_entry, .. } = self;
         debug_assert!(!is_in_entry, "an entry has all of its parts");
-        if let Some(side) = &side {
+        for side in sides.iter().flatten() {
             let (mut from, mut bytes) = (place.disk.read(&side.path)?, vec![0; COPY_BYTES]);
             loop {
                 match from.read(&mut bytes)? {
@@ -247,7 +283,7 @@ impl SaveFile {
                 }
             }
         }
-        drop(side);
+        drop(sides);
         let temp = writer.end()?;
         match &temp.sent {
             None => temp.keep_as(&place.file),
@@ -352,11 +388,16 @@ mod tests {
         let mut head = RdbBuffer::new(false);
         head.begin(Kind::String, b"large", None, None);
         let string = Sparse { text: &[b'l'; 100_000], next_written: &|from| from..100_000 };
-        file.put_large(&mut head, &string, false)?;
+        let mut beside = entries(2000, 20);
+        file.put_large(&mut head, &string, false, &mut |side| side.put(&mut beside))?;
         part.string(b"second");
         file.put_part(&mut part, true, false)?;
         file.put(&mut entries(1000, 300), true)?;
         file.put(&mut entries(1300, 300), false)?;
+        head.clear();
+        head.begin(Kind::String, b"larger", None, None);
+        let mut beside = entries(2020, 20);
+        file.put_large(&mut head, &string, false, &mut |side| side.put(&mut beside))?;
         file.keep()
     }
 
@@ -380,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_between_two_parts_of_another_one_stand_behind_it() {
+    fn entries_between_two_parts_of_another_one_or_of_a_large_string_stand_behind_it() {
         let (bytes, _) = whole();
         let mut reader = Reader::new(&bytes[..]);
         let (mut keys, mut parts) = (Vec::new(), Vec::new());
@@ -392,7 +433,7 @@ mod tests {
                 _ => {}
             }
         }
-        assert_eq!((keys.len(), parts), (1602, vec![b"first".to_vec(), b"second".to_vec()]));
+        assert_eq!((keys.len(), parts), (1643, vec![b"first".to_vec(), b"second".to_vec()]));
         assert_eq!(keys[500], b"list");
     }
 
@@ -416,7 +457,9 @@ mod tests {
             // The side file may stay. Behind the sync of the directory the new file has its name already.
             assert_eq!(saved, failed == Call::Remove, "call {fails}");
             assert!(now == if saved || failed == Call::SyncDir { &new[..] } else { OLD }, "call {fails}");
-            assert!(saved || contents(&disk, &temp(".side")).is_none(), "call {fails}");
+            for side in SIDES {
+                assert!(saved || contents(&disk, &temp(side)).is_none(), "call {fails}");
+            }
             assert_eq!(contents(&disk, &temp("")), None, "call {fails}");
         }
     }

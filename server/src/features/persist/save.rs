@@ -22,7 +22,7 @@ use varve_store::{EffectSink, StoreWorker};
 
 use super::aof::rewrite::{self, Base};
 use super::aof::stream;
-use super::rdb_file::{SaveFile, SavePlace};
+use super::rdb_file::{Beside, SaveFile, SavePlace};
 use super::state::snapshot::{End, Next, Piece, Snapshot};
 use super::state::{Outcome, UnderWay, Waiter};
 use crate::config::Config;
@@ -339,10 +339,14 @@ fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
     file.begin(version, &mut about(job))?;
     loop {
         let keys = match job.snapshot.next() {
-            Next::Piece(piece) => put(&mut file, piece, &job.snapshot)?,
+            Next::Piece(piece) => put(&mut file, piece, &job.snapshot),
             Next::End(End::Whole) => break,
             Next::End(End::Emptied) => return Ok(false),
         };
+        if job.snapshot.is_over() {
+            return Ok(false);
+        }
+        let keys = keys?;
         if job.is_sent {
             stream::wake(state);
         }
@@ -368,6 +372,19 @@ fn send(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<SaveFile
     Ok(file)
 }
 
+/// Writes entries that fill the queue while a large string is written; how many.
+fn put_waiting(beside: &mut Beside<'_>, snapshot: &Snapshot) -> io::Result<usize> {
+    let mut keys = 0;
+    while snapshot.is_crowded()
+        && let Some((mut encoded, some)) = snapshot.take_entries()
+    {
+        beside.put(&mut encoded)?;
+        snapshot.give_back(encoded);
+        keys += some;
+    }
+    Ok(keys)
+}
+
 /// Writes a piece, and gives the number of its entries.
 fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usize> {
     let many_wait = snapshot.is_crowded();
@@ -382,9 +399,16 @@ fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usi
         }
         Piece::Large { mut head, bytes, counted: _counted } => {
             let string = Sparse { text: &bytes, next_written: &|from| bytes.next_written(from) };
-            file.put_large(&mut head, &string, many_wait)?;
+            let mut keys = 1;
+            file.put_large(&mut head, &string, many_wait, &mut |beside| {
+                if snapshot.is_over() {
+                    return Err(io::Error::other("the save was given up"));
+                }
+                keys += put_waiting(beside, snapshot)?;
+                Ok(())
+            })?;
             head.clear();
-            (head, 1)
+            (head, keys)
         }
     };
     snapshot.give_back(buffer);
@@ -433,4 +457,100 @@ fn delay(job: &Job, keys: usize, delay_us: u64) {
 /// Unix time in seconds.
 pub(super) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use varve_rdb::{Event, Reader};
+    use varve_store::{Options, Store, StringForm, Ttl};
+
+    use super::super::state::snapshot::QueuedBytes;
+    use super::*;
+    use crate::config::SaveSettings;
+    use crate::system::disk::Disk;
+    use crate::system::disk::failing::FailingDisk;
+
+    /// Bytes of a large string, and of the others, which fill the queue.
+    const LARGE: usize = 24 << 20;
+    const SMALL: usize = 100 << 10;
+    const SMALL_KEYS: usize = 500;
+
+    /// A save whose large string has changed, and comes first; the others wait behind it.
+    struct Begun {
+        snapshot: Arc<Snapshot>,
+        queued: Arc<QueuedBytes>,
+        disk: FailingDisk,
+        file: SaveFile,
+        large: Piece,
+        _store: Arc<Store>,
+    }
+
+    fn begun() -> Begun {
+        let store = Store::new(&Options { shards: 1, ..Options::default() }).expect("an address range");
+        let mut worker = store.worker(0);
+        let set = |worker: &mut StoreWorker, name: &str, value: &[u8]| {
+            worker.inside(0, |tx| {
+                let k = tx.key(name.as_bytes());
+                tx.hold(&[tx.shard_of(k.hash)]);
+                tx.set(&k, value, Ttl::Clear, StringForm::Auto);
+            });
+        };
+        set(&mut worker, "large", &vec![b'l'; LARGE]);
+        (0..SMALL_KEYS).for_each(|n| set(&mut worker, &format!("small {n}"), &vec![b's'; SMALL]));
+        let queued = Arc::<QueuedBytes>::default();
+        let snapshot = Arc::new(Snapshot::new(&store, false, false, &queued));
+        assert!(store.begin_walk(snapshot.clone()));
+        set(&mut worker, "large", b"another value");
+        while worker.walk_step(1) {}
+        let Next::Piece(large @ Piece::Large { .. }) = snapshot.next() else { panic!("it was shown first") };
+        let disk = FailingDisk::default();
+        let place = SavePlace::new(Arc::new(disk.clone()), "/d".into(), "/d/dump.rdb".into());
+        let settings = SaveSettings { compresses: false, ..Config::default().save };
+        let mut file = SaveFile::create(place, &settings, false).expect("no fault");
+        file.begin(format::VERSION, &mut RdbBuffer::new(false)).expect("no fault");
+        Begun { snapshot, queued, disk, file, large, _store: store }
+    }
+
+    fn bytes_of(disk: &FailingDisk, path: &Path) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut disk.read(path).expect("it is there"), &mut bytes).expect("a disk in memory");
+        bytes
+    }
+
+    /// Entries that fill the queue while a large string is written go to the side file: no writer waits for the string's end.
+    #[test]
+    fn issue_13_entries_that_fill_the_queue_do_not_wait_for_a_large_string() {
+        let Begun { snapshot, queued, disk, mut file, large, _store } = begun();
+        assert!(snapshot.is_crowded() && queued.is_full());
+        let mut keys = put(&mut file, large, &snapshot).expect("no fault");
+        assert!(keys > SMALL_KEYS / 4, "{keys} entries were written meanwhile");
+        assert!(!queued.is_full());
+        while let Next::Piece(piece) = snapshot.next() {
+            keys += put(&mut file, piece, &snapshot).expect("no fault");
+        }
+        assert_eq!(keys, SMALL_KEYS + 1);
+        file.keep().expect("no fault");
+        let bytes = bytes_of(&disk, Path::new("/d/dump.rdb"));
+        let (mut reader, mut names) = (Reader::new(&bytes[..]), std::collections::BTreeSet::new());
+        loop {
+            match reader.next_event().expect("a sound file") {
+                Event::Key(head) => assert!(names.insert(head.key.to_vec()), "a key twice"),
+                Event::End => break,
+                _ => {}
+            }
+        }
+        assert_eq!(names.len(), SMALL_KEYS + 1);
+    }
+
+    /// A save that is given up does not write a large string to its end.
+    #[test]
+    fn issue_13_a_save_that_is_given_up_leaves_a_large_string_at_once() {
+        let Begun { snapshot, disk, mut file, large, _store, .. } = begun();
+        snapshot.abandon();
+        assert!(put(&mut file, large, &snapshot).is_err());
+        let written = bytes_of(&disk, &PathBuf::from(format!("/d/temp-{}.rdb", std::process::id()))).len();
+        assert!(written < 2 << 20, "{written} bytes of {LARGE}");
+    }
 }

@@ -274,6 +274,19 @@ impl Snapshot {
         }
     }
 
+    /// Takes a piece of entries out that waits, and gives their number too; None if nothing but other pieces waits.
+    pub(crate) fn take_entries(&self) -> Option<(RdbBuffer, usize)> {
+        let mut queue = self.queue.lock();
+        let at = queue.full.iter().position(|piece| matches!(piece, Piece::Entries { .. }))?;
+        match queue.full.remove(at)? {
+            Piece::Entries { encoded, keys } => {
+                self.queued_bytes.sub(encoded.len());
+                Some((encoded, keys))
+            }
+            _ => unreachable!("a piece of entries was found"),
+        }
+    }
+
     /// Takes the emptied buffer of a piece that is written.
     pub(crate) fn give_back(&self, buffer: RdbBuffer) {
         debug_assert!(buffer.is_empty(), "what is in it has been written");

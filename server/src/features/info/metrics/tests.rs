@@ -6,6 +6,7 @@ use super::super::facts::Facts;
 use super::super::render;
 use super::http::{Request, parse};
 use super::names::NAMES;
+use super::text::{Number, Parts};
 
 fn request(head: &str) -> Result<Option<Request>, u16> {
     parse(head.as_bytes()).map_err(|answer| answer.status)
@@ -128,7 +129,7 @@ fn a_name_stands_for_one_figure() {
 fn figures_are_written_as_rust_writes_them() {
     let written = |value: f64| {
         let mut text = String::new();
-        super::text::Number::put(value, &mut text);
+        Number::put(value, &mut text);
         text
     };
     for value in
@@ -138,7 +139,22 @@ fn figures_are_written_as_rust_writes_them() {
     }
     assert_eq!((written(-0.0), written(f64::NAN)), ("0".to_owned(), "NaN".to_owned()));
     let mut text = String::new();
-    super::text::Number::put(u64::MAX, &mut text);
-    super::text::Number::put(-5_i32, &mut text);
+    Number::put(u64::MAX, &mut text);
+    Number::put(-5_i32, &mut text);
     assert_eq!(text, format!("{}-5", u64::MAX));
+}
+
+#[test]
+fn parts_are_written_as_fractions_are() {
+    let written = |number: u64, digits: u32| {
+        let mut text = String::new();
+        Parts { number, digits }.put(&mut text);
+        text
+    };
+    for number in [0, 1, 9, 10, 100, 999, 1000, 1001, 5023, 12_300, 237_567, 1_000_000, 1_000_001, 90_071_992_547_409] {
+        assert_eq!(written(number, 3), (number as f64 / 1e3).to_string(), "{number}");
+        assert_eq!(written(number, 6), (number as f64 / 1e6).to_string(), "{number}");
+        assert_eq!(written(number, 0), number.to_string());
+    }
+    assert_eq!(written(u64::MAX, 3), "18446744073709551.615", "more digits than a fraction has");
 }

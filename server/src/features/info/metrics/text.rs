@@ -57,7 +57,13 @@ impl Text {
     }
 
     pub(super) fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Number) {
+        self.labelled((name, ""), labels, value);
+    }
+
+    /// A line of the metric that has this name with this end.
+    fn labelled(&mut self, (name, end): (&str, &str), labels: &[(&str, &str)], value: impl Number) {
         self.0.push_str(name);
+        self.0.push_str(end);
         for (at, (label, content)) in labels.iter().enumerate() {
             self.0.push(if at == 0 { '{' } else { ',' });
             let content = escaped(content);
@@ -77,21 +83,27 @@ impl Text {
     }
 
     /// The lines of one histogram. `sum` is in the limits' unit.
-    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &Counts, limits: &Limits, sum: f64) {
-        // All lines begin alike: labels are written once.
-        let mut begin = format!("{name}_bucket{{");
+    fn histogram(&mut self, name: &str, labels: &[(&str, &str)], counts: &Counts, limits: &Limits, sum: impl Number) {
+        // All lines begin alike, behind the end of the one before: labels are written once, in the first line.
+        let (start, count) = (self.0.len(), counts.count());
+        [name, "_bucket{"].iter().for_each(|part| self.0.push_str(part));
         for (label, content) in labels {
-            let _ = write!(begin, "{label}=\"{}\",", escaped(content));
+            [*label, "=\"", &escaped(content), "\","].iter().for_each(|part| self.0.push_str(part));
         }
-        begin.push_str("le=\"");
-        let count = counts.count();
+        self.0.push_str("le=\"");
+        let begin = start..self.0.len();
+        self.0.reserve((LIMITS + 3) * (begin.len() + 40));
         let below = limits.texts.iter().map(String::as_str).zip(counts.below_each_ns(limits.ns));
-        for (limit, within) in below.chain([("+Inf", count)]) {
-            let mut digits = itoa::Buffer::new();
-            [&begin, limit, "\"} ", digits.format(within), "\n"].iter().for_each(|part| self.0.push_str(part));
+        for (nth, (limit, within)) in below.chain([("+Inf\"} ", count)]).enumerate() {
+            if nth > 0 {
+                self.0.extend_from_within(begin.clone());
+            }
+            self.0.push_str(limit);
+            within.put(&mut self.0);
+            self.0.push('\n');
         }
-        self.line(&format!("{name}_sum"), labels, sum);
-        self.line(&format!("{name}_count"), labels, count);
+        self.labelled((name, "_sum"), labels, sum);
+        self.labelled((name, "_count"), labels, count);
     }
 }
 
@@ -124,13 +136,40 @@ impl Number for f64 {
     }
 }
 
+/// A whole number of parts of a unit, of which one has `10^digits`: exact, and written without a fraction's search for its
+/// shortest form.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    pub(super) number: u64,
+    pub(super) digits: u32,
+}
+
+impl Number for Parts {
+    fn put(self, text: &mut String) {
+        let unit = 10_u64.pow(self.digits);
+        (self.number / unit).put(text);
+        let (mut rest, mut digits) = (self.number % unit, self.digits);
+        if rest == 0 {
+            return;
+        }
+        while rest.is_multiple_of(10) {
+            (rest, digits) = (rest / 10, digits - 1);
+        }
+        let mut buffer = itoa::Buffer::new();
+        let shown = buffer.format(rest);
+        text.push('.');
+        (shown.len()..digits as usize).for_each(|_| text.push('0'));
+        text.push_str(shown);
+    }
+}
+
 impl<T: Number + Copy> Number for &T {
     fn put(self, text: &mut String) {
         (*self).put(text);
     }
 }
 
-/// The limits of histograms, and how they are written.
+/// The limits of histograms, and how they are written, up to the value behind them.
 struct Limits {
     ns: [u64; LIMITS],
     texts: [String; LIMITS],
@@ -140,7 +179,7 @@ impl Limits {
     /// In units of which one has `unit_ns` nanoseconds.
     fn new(unit_ns: f64) -> Limits {
         let ns = std::array::from_fn(|step| FIRST_LIMIT_NS << (2 * step));
-        Limits { ns, texts: ns.map(|limit| (limit as f64 / unit_ns).to_string()) }
+        Limits { ns, texts: ns.map(|limit| format!("{}\"}} ", limit as f64 / unit_ns)) }
     }
 }
 
@@ -226,18 +265,16 @@ fn databases(facts: &Facts, text: &mut Text) {
 }
 
 fn commands(facts: &Facts, text: &mut Text) {
-    let mut family = |name: &str, help: &str, value: &dyn Fn(&CommandFacts) -> f64| {
+    let mut family = |name: &str, help: &str, digits: u32, value: fn(&CommandFacts) -> u64| {
         text.family(name, "counter", help);
         for command in &facts.commands {
-            text.line(name, &[("cmd", &command.name)], value(command));
+            text.line(name, &[("cmd", &command.name)], Parts { number: value(command), digits });
         }
     };
-    family("redis_commands_total", "Calls of a command.", &|command| command.calls as f64);
-    family("redis_commands_duration_seconds_total", "Time in the calls of a command.", &|command| {
-        command.total_us as f64 / 1e6
-    });
-    family("redis_commands_rejected_calls_total", "Calls refused before they ran.", &|command| command.rejected as f64);
-    family("redis_commands_failed_calls_total", "Calls answered by an error.", &|command| command.failed as f64);
+    family("redis_commands_total", "Calls of a command.", 0, |command| command.calls);
+    family("redis_commands_duration_seconds_total", "Time in the calls of a command.", 6, |command| command.total_us);
+    family("redis_commands_rejected_calls_total", "Calls refused before they ran.", 0, |command| command.rejected);
+    family("redis_commands_failed_calls_total", "Calls answered by an error.", 0, |command| command.failed);
     text.family("redis_errors_total", "counter", "Error replies by their first word.");
     for error in &facts.errors {
         text.line("redis_errors_total", &[("err", &error.word)], error.count);
@@ -247,14 +284,16 @@ fn commands(facts: &Facts, text: &mut Text) {
 fn latencies(state: &ServerState, facts: &Facts, text: &mut Text) {
     const SUMMARY: &str = "redis_latency_percentiles_usec";
     text.family(SUMMARY, "summary", "Microseconds within which a share of a command's calls ended.");
+    // All commands have the percentiles that a setting names: they are written once.
+    let percents: Vec<String> = facts.config.latency_percentiles.iter().map(ToString::to_string).collect();
     for command in facts.commands.iter().filter(|command| !command.percentiles_ns.is_empty()) {
-        for (percent, ns) in &command.percentiles_ns {
-            let labels = [("cmd", command.name.as_str()), ("quantile", &percent.to_string())];
-            text.line(SUMMARY, &labels, *ns as f64 / 1e3);
+        for ((_, ns), percent) in command.percentiles_ns.iter().zip(&percents) {
+            let labels = [("cmd", command.name.as_str()), ("quantile", percent.as_str())];
+            text.line(SUMMARY, &labels, Parts { number: *ns, digits: 3 });
         }
         let labels = [("cmd", command.name.as_str())];
-        text.line(&format!("{SUMMARY}_sum"), &labels, command.total_us);
-        text.line(&format!("{SUMMARY}_count"), &labels, command.calls);
+        text.labelled((SUMMARY, "_sum"), &labels, command.total_us);
+        text.labelled((SUMMARY, "_count"), &labels, command.calls);
     }
     const HISTOGRAM: &str = "redis_commands_latencies_usec";
     text.family(HISTOGRAM, "histogram", "Microseconds that a command's calls took.");
@@ -262,7 +301,8 @@ fn latencies(state: &ServerState, facts: &Facts, text: &mut Text) {
     for row in state.commands().each() {
         if let Some(counts) = state.call_durations(row).filter(|counts| counts.max_ns() > 0) {
             let nanos: u64 = state.workers().iter().map(|worker| worker.commands().of(row).nanos.get()).sum();
-            text.histogram(HISTOGRAM, &[("cmd", row.full_name)], &counts, &limits, nanos as f64 / 1e3);
+            let sum = Parts { number: nanos, digits: 3 };
+            text.histogram(HISTOGRAM, &[("cmd", row.full_name)], &counts, &limits, sum);
         }
     }
 }

@@ -172,6 +172,29 @@ fn redis_cli_hotkeys() {
     assert!(said.contains("hot key found with counter") && said.contains("key:00042"), "{said}");
 }
 
+/// redis-cli copies the data set, or the functions alone, as a replica gets them: redis-server loads the file.
+#[test]
+fn redis_cli_rdb() {
+    let server = filled(1000);
+    let mut client = server.client();
+    let library = "#!lua name=kept\nredis.register_function('answer', function() return 42 end)";
+    assert_eq!(client.call(&["FUNCTION", "LOAD", library]).expect("a reply").text(), "kept");
+    for (option, keys) in [("--rdb", 1000), ("--functions-rdb", 0)] {
+        let folder = server.dir().join(option);
+        std::fs::create_dir(&folder).expect("a folder");
+        let file = folder.join("dump.rdb").display().to_string();
+        let said = cli(&server, &[option, &file]).output().expect("redis-cli runs");
+        assert!(said.status.success(), "{option}: {said:?}");
+        let peer = Launch::peer().config(format!("dir {}", folder.display())).start().expect("redis-server loads it");
+        let mut there = peer.client();
+        assert_eq!(there.cmd("DBSIZE").integer(), Some(keys), "{option}");
+        assert_eq!(there.cmd("FCALL answer 0").integer(), Some(42), "{option}");
+        if keys > 0 {
+            assert_eq!(there.cmd("DEBUG DIGEST"), client.cmd("DEBUG DIGEST"), "{option}");
+        }
+    }
+}
+
 /// redis-cli as a replica prints the stream of commands that replicas get, without the data set.
 #[test]
 fn redis_cli_as_a_replica() {

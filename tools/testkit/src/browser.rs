@@ -11,6 +11,20 @@ use std::path::Path;
 use std::process::Command;
 use std::{fs, io};
 
+/// The browser and its options.
+pub(crate) const WORDS: [&str; 10] = [
+    "chromium",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    // The browser's own wishes stay on this machine too.
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+];
 /// Seconds that the browser may take.
 const PATIENCE_S: &str = "120";
 
@@ -32,11 +46,7 @@ pub fn open(address: &str, width: u32, clock_ms: u32, folder: &Path) -> io::Resu
     fs::create_dir_all(folder)?;
     let console = folder.join("console");
     let mut browser = Command::new("timeout");
-    browser.args([PATIENCE_S, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
-    browser.args(["--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-    // The browser's own wishes stay on this machine too.
-    browser.arg("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1");
-    browser.args(["--enable-logging=stderr", "--dump-dom"]);
+    browser.arg(PATIENCE_S).args(WORDS).args(["--enable-logging=stderr", "--dump-dom"]);
     browser.arg(format!("--user-data-dir={}", folder.display())).arg(format!("--window-size={width},900"));
     browser.arg(format!("--virtual-time-budget={clock_ms}")).arg(address);
     let output = browser.stderr(fs::File::create(&console)?).output()?;

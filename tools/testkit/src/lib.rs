@@ -10,6 +10,7 @@
 //! replica what a server sends to its replicas: the stream of write commands
 //! watch   waiting for what a server does by itself, and the figures of INFO
 //! browser a page in Chromium: its tree, and what its console says
+//! tab     a page in Chromium that is used: keys, windows, time
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! ```
 //!
@@ -24,6 +25,7 @@ pub mod process;
 pub mod replica;
 pub mod seed;
 pub mod server;
+pub mod tab;
 pub mod tls;
 pub mod value;
 pub mod watch;

@@ -21,6 +21,7 @@ use crate::features::acl::state::log::Reason;
 use crate::features::persist::state::SaveFacts;
 use crate::features::persist::state::aof::AofFacts;
 use crate::features::pubsub::state::Kind;
+use crate::features::replication::state::ReplicationFacts;
 use crate::state::{Now, ServerState, WaitsOn};
 use crate::system::memory::{resident_bytes, system_memory_bytes};
 use crate::system::sys::{Whose, cpu_time};
@@ -58,7 +59,7 @@ pub(super) fn facts(state: &ServerState) -> Facts {
         memory: memory(state),
         stats: StatFacts { changes, expire_lag_ms, ..counted.since(&about().baseline()) },
         persistence: persistence(state, save),
-        replication: state.replication().facts(state.persist().aof.journal().end(), Now::read().steady_ms),
+        replication: replication(state),
         cpu: cpu(),
         background: background(state),
         commands: commands(state, &config),
@@ -147,6 +148,11 @@ fn counted(state: &ServerState) -> StatFacts {
         tracking_prefixes: state.tracking().prefixes(),
         ..StatFacts::default()
     }
+}
+
+/// Both ends of replication as they stand.
+pub(super) fn replication(state: &ServerState) -> ReplicationFacts {
+    state.replication().facts(state.persist().aof.journal().end(), Now::read().steady_ms)
 }
 
 /// Saving and loading as they stand.

@@ -14,6 +14,7 @@ mod gather;
 pub(crate) mod metrics;
 mod peak;
 mod sections;
+mod syncs;
 
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@ use varve_scripts::ScriptMemory;
 use varve_store::Defragged;
 
 use super::facts::Facts;
+use super::syncs::syncs;
 use super::{Lines, human};
 use crate::features::acl::state::log::Reason;
 use crate::features::replication::state::replica::{Address, LinkFacts, LinkStage};
@@ -412,6 +413,12 @@ pub(super) fn background(facts: &Facts, out: &mut Lines) {
     out.put("reclaim_cost_mean", quotient((cost.cost * 1000.0) as u64, cost.victims * 1000));
     out.put("reclaim_live_bytes", cost.live_bytes);
     out.put("reclaim_moved_objects", background.moved_objects);
+    for (nth, sync) in syncs(&facts.replication).iter().enumerate() {
+        let (way, left_s) = (if sync.comes { "from" } else { "to" }, sync.left_s.map_or(-1, |left_s| left_s as i64));
+        let total = sync.total_bytes.map_or(-1, |bytes| bytes as i64);
+        let bytes = format!("bytes={},of={total},eta_seconds={left_s}", sync.done_bytes);
+        out.put(&format!("sync{nth}"), format!("{way}={},{bytes}", sync.peer));
+    }
 }
 
 pub(super) fn cluster(_: &Facts, out: &mut Lines) {

@@ -207,8 +207,7 @@ fn register(ctx: &mut ServerCtx<'_>) -> Arc<Replica> {
     };
     let peer = ctx.conn.peer_mut();
     let address = if peer.address.is_empty() { own } else { peer.address.clone() };
-    let now =
-        ReplicaNow { stage: Stage::Online, address, port: peer.port, instant: 0, acked: 0, filed: 0, acked_ms: now_ms };
+    let now = ReplicaNow::online(address, peer.port, now_ms);
     let replica = Arc::new(Replica::new(worker, peer, now));
     let replication = ctx.state.replication();
     if replication.replicas().all().is_empty() {

@@ -70,10 +70,15 @@ fn send_file(
         }
         let started = reader::start(state, &following.shared, file);
         following.parts = Some(started.map_err(|error| Ends(format!("its thread: {}", error_text(&error))))?);
+        let mut now = following.shared.now();
+        (now.sent_bytes, now.sent_since_ms) = (0, now_ms);
         return Ok(());
     }
     match following.parts.as_ref().map(Receiver::try_recv) {
-        Some(Ok(Ok(part))) => out.raw_pinned(Box::new(part)),
+        Some(Ok(Ok(part))) => {
+            following.shared.now().sent_bytes += part.len() as u64;
+            out.raw_pinned(Box::new(part));
+        }
         Some(Ok(Err(why))) => return Err(Ends(why)),
         Some(Err(TryRecvError::Empty)) => {}
         Some(Err(TryRecvError::Disconnected)) | None => return end_file(following, file, out, now_ms),

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use varve_base::number::parse_i64;
 
@@ -49,7 +49,7 @@ pub(super) fn receive(thread: &mut Thread, line: &mut Line, id: &str, offset: u6
     let extent = extent(thread, line)?;
     let bytes = if let Extent::Bytes(bytes) = extent { bytes } else { 0 };
     thread.state.replication().replica().report(|facts| {
-        (facts.stage, facts.sync_bytes) = (LinkStage::Sync, (bytes, 0));
+        (facts.stage, facts.sync_bytes, facts.sync_began) = (LinkStage::Sync, (bytes, 0), Some(Instant::now()));
     });
     match extent {
         Extent::Bytes(bytes) => {

@@ -443,16 +443,7 @@ mod tests {
 
     /// A replica of nobody yet.
     fn replica() -> Replica {
-        let now = ReplicaNow {
-            stage: Stage::Online,
-            address: String::new(),
-            port: 0,
-            instant: 0,
-            acked: 0,
-            filed: 0,
-            acked_ms: 0,
-        };
-        Replica::new(0, &Peer::default(), now)
+        Replica::new(0, &Peer::default(), ReplicaNow::online(String::new(), 0, 0))
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub(crate) struct LinkFacts {
     pub(crate) sync_bytes: (u64, u64),
     /// The offset behind what was read of the stream, applied or not; while it is up.
     pub(crate) read_offset: u64,
+    /// When the first of them were waited for.
+    pub(crate) sync_began: Option<Instant>,
 }
 
 /// Whole commands of the stream on their way through the workers.

@@ -139,9 +139,28 @@ pub(crate) struct ReplicaNow {
     pub(crate) filed: u64,
     /// When it last said so, milliseconds of the steady clock.
     pub(crate) acked_ms: i64,
+    /// Bytes of its data set that it was sent.
+    pub(crate) sent_bytes: u64,
+    /// When the sending began, milliseconds of the steady clock.
+    pub(crate) sent_since_ms: i64,
 }
 
 impl ReplicaNow {
+    /// One that is sent nothing yet.
+    pub(crate) fn online(address: String, port: u16, now_ms: i64) -> ReplicaNow {
+        ReplicaNow {
+            stage: Stage::Online,
+            address,
+            port,
+            instant: 0,
+            acked: 0,
+            filed: 0,
+            acked_ms: now_ms,
+            sent_bytes: 0,
+            sent_since_ms: 0,
+        }
+    }
+
     /// True if it says that it is reached there.
     pub(crate) fn is_at(&self, place: &Address) -> bool {
         self.port == place.port && self.address.eq_ignore_ascii_case(&place.host)

@@ -64,7 +64,6 @@ pub(super) fn detail(state: &ServerState, viewer: Viewer) -> Value {
             "live": facts.memory.live_bytes, "overhead": facts.memory.overhead_bytes, "system": facts.memory.system_bytes,
         },
         "replication": replication::replication(&facts),
-        "sync": replication::sync(&facts),
         "evicted": facts.stats.evicted_keys,
         "expired": facts.stats.expired_keys,
         "changes": facts.stats.changes,

@@ -26,12 +26,14 @@ use serde_json::{Value, json};
 
 use super::access::Viewer;
 use super::http::{Answer, Request};
-use crate::features::info::gather::{databases, persistence};
+use crate::features::info::gather::{self, databases, persistence};
+use crate::features::info::syncs::syncs;
 use crate::state::{Now, ServerState};
 use history::History;
 
 /// The page.
 const PAGE: &str = include_str!("page.html");
+const _: () = assert!(PAGE.len() < 100 << 10, "the page is under 100 KB");
 
 /// The state that the page's figures need.
 #[derive(Debug, Default)]
@@ -93,6 +95,15 @@ fn work(state: &ServerState) -> Value {
             (save.keys_done > 0).then(|| running_s * save.keys_total.saturating_sub(save.keys_done) / save.keys_done);
         all.push(json!({
             "name": name, "unit": "keys", "done": save.keys_done, "total": save.keys_total, "left_s": left_s,
+        }));
+    }
+    for sync in syncs(&gather::replication(state)) {
+        let name = match sync.comes {
+            true => format!("receiving the data of {}", sync.peer),
+            false => format!("sending the data to {}", sync.peer),
+        };
+        all.push(json!({
+            "name": name, "unit": "bytes", "done": sync.done_bytes, "total": sync.total_bytes, "left_s": sync.left_s,
         }));
     }
     json!(all)

@@ -1,4 +1,4 @@
-//! Replication: whom this server follows, and who follows it.
+//! Replication: the server that this one follows, and those that follow it.
 
 use serde_json::{Value, json};
 
@@ -32,13 +32,4 @@ pub(super) fn replication(facts: &Facts) -> Value {
         })
     });
     json!({ "offset": now.offset, "primary": primary, "replicas": replicas.collect::<Vec<_>>() })
-}
-
-/// The data that comes from the primary, as work under way; None while none comes.
-pub(super) fn sync(facts: &Facts) -> Option<Value> {
-    let (_, link) = facts.replication.primary.as_ref().filter(|(_, link)| link.stage == LinkStage::Sync)?;
-    let (total, read) = link.sync_bytes;
-    Some(json!({
-        "name": "receiving the primary's data", "unit": "bytes", "done": read, "total": total.max(read), "left_s": null,
-    }))
 }

@@ -4,8 +4,8 @@
 //!   data/releases/0.1.0/  dump.rdb   appendonlydir/ (base, increment, manifest)   digest
 //! ```
 //! `VARVE_RECORD=0.1.0` has the present server write the folder of that version, as `cargo xtask release` does; else all folders
-//! are read. A server of the release before reads the files of the next one for as long as both write the same versions of the
-//! formats (`rdb-version`, the multi-part layout of Redis 7): that is for the second release to try with the binary of the first.
+//! are read. `VARVE_BEFORE` names the server of the release before, which reads the files that the present one writes: `cargo
+//! xtask long releases`, and each release, build it from its commit.
 
 #![forbid(unsafe_code)]
 
@@ -80,11 +80,10 @@ fn digest(server: &Server) -> String {
     client.cmd("DEBUG DIGEST").text()
 }
 
-/// Has the present server write the folder of a version.
-fn record(version: &str) {
-    let to = folder().join(version);
-    let _ = fs::remove_dir_all(&to);
-    fs::create_dir_all(&to).expect("a folder");
+/// Has the present server write this folder.
+fn record(to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).expect("a folder");
     let server = Launch::varve().config("appendonly yes").start().expect("a server");
     let mut client = server.client();
     write(&mut client);
@@ -118,24 +117,43 @@ fn copy_folder(from: &Path, to: &Path) {
 #[test]
 fn issue_19_files_of_every_release_are_read() {
     if let Some(version) = std::env::var_os("VARVE_RECORD") {
-        record(version.to_str().expect("a version"));
+        record(&folder().join(version.to_str().expect("a version")));
     }
     let mut releases = 0;
     for release in fs::read_dir(folder()).expect("releases") {
         let release = release.expect("a folder").path();
         let wanted = fs::read_to_string(release.join("digest")).expect("what it wrote");
-        // A start keeps its files up to date: it gets copies.
-        let place = std::env::temp_dir().join(format!("varve-release-{}-{releases}", std::process::id()));
-        copy_folder(&release.join("appendonlydir"), &place.join("appendonlydir"));
-        copy(&release.join("dump.rdb"), &place.join("dump.rdb"));
-        for kept in ["appendonly no", "appendonly yes"] {
-            let launch = Launch::varve().config(kept).config(format!("dir {}", place.display()));
-            let server = launch.start().expect("the server loads it");
-            assert_eq!(digest(&server), wanted.trim_end(), "{}, {kept}", release.display());
-            assert_eq!(server.client().cmd("DBSIZE").integer(), Some(19));
-        }
-        fs::remove_dir_all(&place).expect("the copies");
+        is_read(&release, wanted.trim_end(), Launch::varve);
         releases += 1;
     }
     assert!(releases > 0, "a release at least has files");
+}
+
+/// The files of this folder are read by a server that is launched so, both kinds of them.
+fn is_read(release: &Path, wanted: &str, launch: impl Fn() -> Launch) {
+    // A start keeps its files up to date: it gets copies.
+    let name = release.file_name().expect("a name").to_string_lossy();
+    let place = std::env::temp_dir().join(format!("varve-release-{}-{name}", std::process::id()));
+    copy_folder(&release.join("appendonlydir"), &place.join("appendonlydir"));
+    copy(&release.join("dump.rdb"), &place.join("dump.rdb"));
+    for kept in ["appendonly no", "appendonly yes"] {
+        let launch = launch().config(kept).config(format!("dir {}", place.display()));
+        let server = launch.start().expect("the server loads it");
+        assert_eq!(digest(&server), wanted, "{}, {kept}", release.display());
+        assert_eq!(server.client().cmd("DBSIZE").integer(), Some(19));
+    }
+    fs::remove_dir_all(&place).expect("the copies");
+}
+
+#[test]
+fn issue_19_the_release_before_reads_files_of_this_one() {
+    let Some(before) = std::env::var_os("VARVE_BEFORE") else {
+        println!("skipped: VARVE_BEFORE names no server");
+        return;
+    };
+    let place = std::env::temp_dir().join(format!("varve-present-{}", std::process::id()));
+    record(&place);
+    let wanted = fs::read_to_string(place.join("digest")).expect("what it wrote");
+    is_read(&place, wanted.trim_end(), || Launch::binary(&before));
+    fs::remove_dir_all(&place).expect("the files");
 }

@@ -3,11 +3,12 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::{Both, elements, ours, with_peer};
 use varve_exec::CommandTable;
-use varve_testkit::{Launch, RespValue};
+use varve_testkit::{Client, Launch, RespValue, until};
 
 #[test]
 fn a_server_alone_is_described_alike() {
@@ -255,4 +256,64 @@ fn an_empty_server_says_what_it_takes() {
     // A command in between lets the worker report anew.
     assert_eq!(figure("used_memory_startup"), startup);
     assert!(figure("used_memory") >= startup);
+}
+
+/// The fields of INFO, each with its section. Those whose names are those of commands and errors count once.
+fn fields_of_info(client: &mut Client) -> BTreeSet<String> {
+    let text = client.cmd("INFO everything").text();
+    let (mut section, mut fields) = ("", BTreeSet::new());
+    for line in text.lines() {
+        match (line.strip_prefix("# "), line.split_once(':')) {
+            (Some(title), _) => section = title,
+            (None, Some((name, _))) => {
+                let families = ["cmdstat_", "errorstat_", "latency_percentiles_usec_"];
+                let name = families.into_iter().find(|family| name.starts_with(family)).unwrap_or(name);
+                fields.insert(format!("{section}: {name}"));
+            }
+            _ => {}
+        }
+    }
+    fields
+}
+
+/// In every state that brings fields of its own: with keys and errors, with an append-only file, as a replica whose link is up
+/// and down, with a replica. What ours shows beyond that is its own.
+#[test]
+fn info_has_every_field_of_redis_server_in_every_state() {
+    let servers = [ours(), Launch::peer().start().expect("redis-server starts")];
+    let other = Launch::peer().start().expect("redis-server starts");
+    let mut clients = servers.each_ref().map(|server| server.client());
+    let mut states = 0;
+    let mut compare = |clients: &mut [Client; 2], state: &str| {
+        let [ours, peer] = clients.each_mut().map(fields_of_info);
+        assert_eq!(peer.difference(&ours).collect::<Vec<_>>(), Vec::<&String>::new(), "{state}");
+        assert!(peer.len() > 120, "{state}: {} fields", peer.len());
+        states += 1;
+    };
+    compare(&mut clients, "empty");
+    for line in
+        ["SET key value EX 1000", "LPUSH key x", "NOSUCH", "EVAL 'return 1' 0", "GET key", "CONFIG SET appendonly yes"]
+    {
+        clients.iter_mut().for_each(|client| drop(client.cmd(line)));
+    }
+    compare(&mut clients, "with keys, errors and an append-only file");
+    let settled = |clients: &mut [Client; 2], wanted: &str| {
+        until(wanted, || clients.iter_mut().all(|client| client.cmd("INFO replication").text().contains(wanted)));
+    };
+    clients.iter_mut().for_each(|client| drop(client.cmd(&format!("REPLICAOF 127.0.0.1 {}", other.port()))));
+    settled(&mut clients, "master_link_status:up");
+    compare(&mut clients, "a replica");
+    clients.iter_mut().for_each(|client| drop(client.cmd("REPLICAOF 127.0.0.1 1")));
+    settled(&mut clients, "master_link_status:down");
+    compare(&mut clients, "a replica without a link");
+    clients.iter_mut().for_each(|client| drop(client.cmd("REPLICAOF NO ONE")));
+    for server in &servers {
+        let replica =
+            Launch::peer().config(format!("replicaof 127.0.0.1 {}", server.port())).start().expect("it starts");
+        until("it follows", || server.client().cmd("INFO replication").text().contains("state=online"));
+        let own = fields_of_info(&mut server.client());
+        assert!(own.contains("Replication: slave0"), "{own:?}");
+        drop(replica);
+    }
+    assert_eq!(states, 4);
 }

@@ -1,6 +1,7 @@
 //! The process as the machine sees it: title, processors, weight for the system's killer, and the end that nobody asked for.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use varve_testkit::{Client, Launch, RespValue, Server};
@@ -171,7 +172,7 @@ fn reports_go_to_the_log_file_and_can_be_turned_off() {
         }
         let killed = std::process::Command::new("kill").args(["-ABRT", &child.id().to_string()]).status();
         assert!(killed.is_ok_and(|status| status.success()));
-        assert!(!child.wait().expect("it ends").success());
+        assert_eq!(child.wait().expect("it ends").signal(), Some(6), "the end is the signal's own");
         let log = fs::read_to_string(&file).expect("a log");
         assert_eq!(log.contains("STACK TRACE"), reports, "{setting}: {log}");
         assert_eq!(log.contains("Killed by PID:"), reports, "{setting}: {log}");
@@ -205,4 +206,55 @@ fn the_machine_is_looked_at() {
         assert!(said.contains(&format!("[{name}]...")), "{said}");
     }
     assert_eq!(output.status.success(), !said.contains("WARNING"), "{said}");
+    // A start looks as well, and logs what is in the way.
+    let server = launch().start().expect("it starts");
+    let log = server.log();
+    for trouble in said.lines().filter_map(|line| line.strip_prefix("WARNING: ")) {
+        assert!(log.contains(trouble), "{trouble} is not in {log}");
+    }
+}
+
+/// Whether a server with these settings has saved when this signal has ended it.
+fn saves_at_end(settings: &[&str], signal: &str) -> bool {
+    let launch = settings.iter().fold(launch(), |launch, line| launch.config(*line));
+    let mut server = launch.start().expect("it starts");
+    ok(&mut server.client(), &["SET", "key", "value"]);
+    server.signal(signal).expect("sent");
+    assert_eq!(server.wait(Duration::from_secs(60)), Some(true), "{settings:?}: {}", server.log());
+    server.dir().join("dump.rdb").exists()
+}
+
+#[test]
+fn each_signal_ends_the_server_as_its_setting_says() {
+    let points = "save 3600 1";
+    for (settings, by_term, by_interrupt) in [
+        (&["save \"\""][..], false, false),
+        (&[points], true, true),
+        (&["save \"\"", "shutdown-on-sigterm save"], true, false),
+        (&["save \"\"", "shutdown-on-sigint save"], false, true),
+        (&[points, "shutdown-on-sigterm nosave"], false, true),
+        (&[points, "shutdown-on-sigint nosave now"], true, false),
+    ] {
+        assert_eq!(saves_at_end(settings, "TERM"), by_term, "SIGTERM, {settings:?}");
+        assert_eq!(saves_at_end(settings, "INT"), by_interrupt, "SIGINT, {settings:?}");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_server_that_cannot_save_where_its_setting_forces_it() {
+    let mut server = launch().config("enable-protected-configs yes").start().expect("it starts");
+    let mut client = server.client();
+    let folder = std::env::temp_dir().join(format!("varve-no-save-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    ok(&mut client, &["CONFIG", "SET", "dir", &folder.display().to_string()]);
+    fs::remove_dir_all(&folder).expect("it goes");
+    ok(&mut client, &["SET", "key", "value"]);
+    ok(&mut client, &["CONFIG", "SET", "shutdown-on-sigterm", "save"]);
+    server.signal("TERM").expect("sent");
+    logged(&server, "Received SIGTERM");
+    logged(&server, "can't exit");
+    ok(&mut client, &["SET", "key", "it goes on"]);
+    ok(&mut client, &["CONFIG", "SET", "shutdown-on-sigterm", "save force"]);
+    server.signal("TERM").expect("sent");
+    assert_eq!(server.wait(Duration::from_secs(60)), Some(true), "{}", server.log());
 }

@@ -238,6 +238,23 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
+    /// Marks are set by those alone who may administrate the network.
+    #[test]
+    fn listening_sockets_have_the_mark() {
+        let probe = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let may_mark = probe.set_mark(1).is_ok();
+        for mark in [0, 77] {
+            let config = Config { socket_mark: mark, ..Config::default() };
+            // Without that right the socket listens all the same.
+            let socket = tcp_socket("127.0.0.1:0".parse().unwrap(), &config).unwrap();
+            if may_mark {
+                assert_eq!(socket.mark().unwrap(), mark);
+            } else {
+                println!("skipped: this process may not set marks");
+            }
+        }
+    }
+
     fn free_port() -> u16 {
         let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         probe.local_addr().unwrap().port()

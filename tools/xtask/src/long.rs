@@ -3,7 +3,7 @@
 use crate::harness::cargo_test;
 use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, cargo, server_binary};
-use crate::{all, book, package, setup};
+use crate::{all, before, book, package, setup};
 
 /// A run.
 struct Long {
@@ -29,6 +29,8 @@ const RUNS: &[Long] = &[
     Long { name: "chains", about: "50 rounds of chains of three servers, of which some are killed", run: chains },
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
+    Long { name: "page", about: "a page of the metrics port that is open for an hour", run: page },
+    Long { name: "releases", about: "the server of the release before reads files of this one", run: before::run_all },
     Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
     Long { name: "peer", about: "Redis's own suite three times, then 20 minutes of its damaged payloads", run: peer },
     Long { name: "package", about: "the package installed, run and removed in a fresh Debian", run: package },
@@ -88,6 +90,10 @@ fn trips() -> Tally {
 
 fn metrics() -> Tally {
     end_to_end("metrics", "VARVE_SCRAPE_SECONDS", "60")
+}
+
+fn page() -> Tally {
+    end_to_end("page", "VARVE_PAGE_SECONDS", "3600")
 }
 
 fn bullmq() -> Tally {

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod before;
 mod book;
 mod certificates;
 mod harness;

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! release 1.2.3 --dry-run    looks whether all is ready, makes the packages, and prints what would be written
-//! release 1.2.3              the same, and writes it: Cargo.toml, Cargo.lock, CHANGELOG.md, the files that this version
-//!                            writes (tests/data/releases/1.2.3), one commit, the tag v1.2.3
+//! release 1.2.3              the same; has the server of the release before read files of this one (before.rs); and writes it:
+//!                            Cargo.toml, Cargo.lock, CHANGELOG.md, the files that this version writes
+//!                            (tests/data/releases/1.2.3), one commit, the tag v1.2.3
 //! ```
 //! Nothing is sent anywhere: pushing the commit and the tag is left to a person, as are the tests before (CONTRIBUTING.md).
 
-use crate::package;
 use crate::shell::{Tally, build_programs, cargo, command, output, run, say, step, workspace};
+use crate::{before, package};
 use std::fs;
 
 const OPEN: &str = "## Unreleased";
@@ -18,6 +19,9 @@ const MAY_NAME: [&str; 3] = ["Cargo.toml", "Cargo.lock", "CHANGELOG.md"];
 /// Releases `version`, or says what would be done.
 pub(crate) fn run_all(version: &str, dry: bool) -> Tally {
     let mut tally = step("ready for a release", || Tally::one("ready", ready(version)));
+    if !dry {
+        tally = tally.and(before::run_all);
+    }
     tally = tally.and(|| step("packages", package::all));
     tally.and(|| Tally::one("release", write(version, dry)))
 }
@@ -93,6 +97,7 @@ fn write(version: &str, dry: bool) -> Result<(), String> {
             "would write: version {version} into Cargo.toml; '## {version} - {}' into CHANGELOG.md",
             date.trim()
         ));
+        say("would have the server of the release before read files of this one (cargo xtask long releases)");
         say(&format!("would have the server write {}", kept_files(version)));
         say(&format!("would commit that, and tag it v{version}; packages: {}", package::folder().display()));
         return Ok(());

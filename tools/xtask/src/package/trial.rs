@@ -266,6 +266,34 @@ impl Server {
     }
 }
 
+/// The log of the system in the root.
+struct SystemLog(UnixDatagram);
+
+impl SystemLog {
+    const PATH: &str = "/dev/log";
+    const NAME: &str = "varve-trial";
+
+    fn open(root: &Root) -> Result<SystemLog, String> {
+        let path = root.at(SystemLog::PATH);
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let socket = UnixDatagram::bind(&path).map_err(failed)?;
+        socket.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).map_err(failed)?;
+        Ok(SystemLog(socket))
+    }
+
+    /// A line came, under the name and the facility that the server was told: local3 is the 19th, each with eight severities.
+    fn has_lines(&self) -> Result<(), String> {
+        let mut room = [0; 4096];
+        let count = self.0.recv(&mut room).map_err(|error| format!("no line in the system's log: {error}"))?;
+        let line = String::from_utf8_lossy(&room[..count]).into_owned();
+        let priority = line.strip_prefix('<').and_then(|rest| rest.split('>').next()?.parse::<u32>().ok());
+        let is_ours =
+            priority.map(|priority| priority / 8) == Some(19) && line.contains(&format!("{}[", SystemLog::NAME));
+        expect(&format!("a line of the server in the system's log: {line}"), is_ours)
+    }
+}
+
 /// The service as its unit says: a key outlives the server.
 fn serve(root: &Root) -> Result<(), String> {
     let unit = read(&root.at(UNIT))?;
@@ -273,8 +301,11 @@ fn serve(root: &Root) -> Result<(), String> {
     let mask = unit.lines().find_map(|line| line.strip_prefix("UMask=")).ok_or("a unit without UMask")?;
     let before = format!("umask {mask}");
     run(&mut root.command(&["install", "-d", "-o", "varve", "-g", "varve", "/run/varve"]))?;
+    let log = SystemLog::open(root)?;
+    let line = format!("{line} --syslog-enabled yes --syslog-ident {} --syslog-facility local3", SystemLog::NAME);
     for expected in ["", "kept"] {
-        let server = Server::start(root, "varve:varve", (&before, line), &[])?;
+        let server = Server::start(root, "varve:varve", (&before, &line), &[])?;
+        log.has_lines()?;
         expect("the key is there", server.ask(&["GET", "key"])? == expected)?;
         expect("a key is set", server.ask(&["SET", "key", "kept"])? == "OK")?;
         expect("the configuration can be rewritten", server.ask(&["CONFIG", "REWRITE"])? == "OK")?;
@@ -291,6 +322,7 @@ fn serve(root: &Root) -> Result<(), String> {
         expect(&format!("{left} is the service's alone"), about.uid() > 0 && about.mode() & 0o007 == 0)?;
     }
     fs::remove_dir_all(root.at("/run/varve")).map_err(|error| error.to_string())?;
+    fs::remove_file(root.at(SystemLog::PATH)).map_err(|error| error.to_string())?;
     fs::remove_file(root.at("/run/notify")).map_err(|error| error.to_string())
 }
 

@@ -68,7 +68,7 @@ fn differential() -> Tally {
 
 fn scripts() -> Tally {
     let args = ["--commands", "555000", "--scripts"].map(String::from);
-    all::tool("varve-tests", "varve-diff", &args)
+    all::tool("varve-diff", &args)
 }
 
 /// The part of `test` that tries the packages, by itself.

@@ -4,11 +4,14 @@
 //! ```text
 //!   a writer counts answered INCRs at the old primary --FAILOVER--> READONLY; the counter at the new primary is that number
 //! ```
-//! A replica that acknowledges nothing is the test's own, or a process that is stopped.
+//! A replica that acknowledges nothing is the test's own, or a process that is stopped. The one that is to take the place is the
+//! test's own where the link breaks at a step of the handshake; or a real one behind a relay, which loses its answer.
 
 #![forbid(unsafe_code)]
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -191,6 +194,204 @@ fn issue_17_a_target_that_does_not_want_the_place_leaves_it() {
     assert_eq!((client.cmd("SET k v").text(), state(&primary).as_str()), ("OK".to_owned(), "no-failover"));
     assert_equal(&replica, &primary);
     assert_eq!(field(&mut client, "stats", "sync_full"), "1", "its replica goes on where it was");
+}
+
+/// The requests of a primary that asks its replica to take its place.
+const HANDSHAKE: [&str; 4] = ["PING", "REPLCONF", "REPLCONF", "PSYNC"];
+/// The history that the stand-in goes on with.
+const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
+
+/// A replica of the test's own that has all of a primary's stream, and where it is asked to take its place.
+struct StandIn(TcpListener);
+
+impl StandIn {
+    fn of(primary: &Server) -> StandIn {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let mut stream = Replica::connect_from(primary.address(), port).expect("a replica");
+        // It acknowledges what it is asked, until the primary ends.
+        std::thread::spawn(move || while stream.next(LIMIT).is_ok() {});
+        wait("it is online", primary, || {
+            field(&mut primary.client(), "replication", "slave0").contains("state=online")
+        });
+        StandIn(listener)
+    }
+
+    /// The primary's next link.
+    fn link(&self) -> Client {
+        let mut link = Client::over(self.0.accept().expect("a link").0);
+        link.set_timeout(LIMIT).expect("a limit");
+        link
+    }
+}
+
+/// Reads the next request of a link: its words.
+fn request(link: &mut Client) -> Vec<String> {
+    let request = link.read().expect("a request");
+    let words = request.elements().expect("an array");
+    words.iter().map(|word| String::from_utf8_lossy(word.bytes().expect("a word")).into_owned()).collect()
+}
+
+fn reply(link: &mut Client, line: &str) {
+    link.queue_raw(format!("{line}\r\n").as_bytes());
+    link.flush().expect("sent");
+}
+
+/// Answers all in front of PSYNC; the words of that.
+fn asked(link: &mut Client) -> Vec<String> {
+    loop {
+        let words = request(link);
+        if words[0] == "PSYNC" {
+            return words;
+        }
+        reply(link, if words[0] == "PING" { "+PONG" } else { "+OK" });
+    }
+}
+
+/// The link breaks behind this number of requests, of which the last is not answered.
+fn break_behind(stand_in: &StandIn, requests: usize) {
+    let mut link = stand_in.link();
+    for (nth, name) in HANDSHAKE.iter().enumerate().take(requests) {
+        assert_eq!(request(&mut link)[0], *name);
+        if nth + 1 < requests {
+            reply(&mut link, if *name == "PING" { "+PONG" } else { "+OK" });
+        }
+    }
+}
+
+/// It neither leads nor knows that the other one does.
+fn assert_undecided(server: &Server) {
+    let mut client = server.client();
+    let now = ["role", "master_failover_state"].map(|name| field(&mut client, "replication", name));
+    assert_eq!(now, ["slave", "failover-in-progress"], "{}", server.log());
+}
+
+/// The other one leads, for good.
+fn assert_follows(server: &Server) {
+    wait("the other one leads", server, || state(server) == "no-failover");
+    let mut client = server.client();
+    wait("the link is up", server, || field(&mut client, "replication", "master_link_status") == "up");
+    assert_eq!(field(&mut client, "replication", "role"), "slave");
+    assert!(client.cmd("SET k w").text().starts_with("READONLY"), "{}", server.log());
+}
+
+/// A primary whose replica, a stand-in, has all, and is asked to take its place. A client waits with a write.
+fn handing_over() -> (Server, StandIn, Client) {
+    let primary = varve();
+    assert_eq!(primary.client().cmd("SET k v").text(), "OK");
+    let stand_in = StandIn::of(&primary);
+    let mut writer = primary.client();
+    assert_eq!(primary.client().cmd("FAILOVER").text(), "OK");
+    send(&mut writer, &["SET", "k", "held"]);
+    (primary, stand_in, writer)
+}
+
+#[test]
+fn issue_17_a_link_that_breaks_in_a_failover_leaves_one_primary() {
+    // The answer to the last request is lost: the replica has taken the place, or the request never came to it.
+    for (requests, has_taken) in [(0, false), (1, false), (2, false), (3, false), (4, false), (4, true)] {
+        let (primary, stand_in, mut writer) = handing_over();
+        break_behind(&stand_in, requests);
+        let mut link = stand_in.link();
+        assert_undecided(&primary);
+        let words = asked(&mut link);
+        assert_eq!(words.get(3).map(String::as_str), Some("FAILOVER"), "{words:?}");
+        if has_taken {
+            reply(&mut link, "-ERR PSYNC FAILOVER can't be sent to a master.");
+            let plain = request(&mut link);
+            assert_eq!(plain, words[..3], "it goes on with the one that leads");
+        }
+        reply(&mut link, &format!("+CONTINUE {OTHER_ID}"));
+        assert_follows(&primary);
+        let held = writer.read().expect("a reply").text();
+        assert!(held.starts_with("READONLY"), "behind {requests} requests: {held}");
+        assert_eq!(primary.client().cmd("GET k").text(), "v");
+    }
+}
+
+#[test]
+fn issue_17_a_primary_leads_again_when_its_target_says_that_it_does_not() {
+    let (primary, stand_in, mut writer) = handing_over();
+    break_behind(&stand_in, HANDSHAKE.len());
+    // Half of an answer, and errors that do not say whether the first question came through.
+    for line in ["+CONTIN", "-NOPERM this user has no permissions", "-NOMASTERLINK Can't SYNC while failing over"] {
+        let mut link = stand_in.link();
+        asked(&mut link);
+        reply(&mut link, line);
+        assert!(link.read().is_err(), "the link ends behind {line}");
+        assert_undecided(&primary);
+    }
+    let mut link = stand_in.link();
+    request(&mut link);
+    reply(&mut link, "-LOADING Redis is loading the dataset in memory");
+    assert!(link.read().is_err(), "the link ends");
+    assert_undecided(&primary);
+    let mut link = stand_in.link();
+    asked(&mut link);
+    reply(&mut link, "-ERR PSYNC FAILOVER replid must match my replid.");
+    assert_eq!(writer.read().expect("a reply").text(), "OK", "{}", primary.log());
+    assert_eq!((primary.client().cmd("GET k").text(), state(&primary).as_str()), ("held".to_owned(), "no-failover"));
+}
+
+/// Whoever gives up the failover that was to decide it says that this server leads, and the log says what that means.
+#[test]
+fn issue_17_abort_behind_a_lost_answer_is_the_askers_decision() {
+    let (primary, stand_in, mut writer) = handing_over();
+    break_behind(&stand_in, HANDSHAKE.len());
+    let _link = stand_in.link();
+    assert_undecided(&primary);
+    assert_eq!(primary.client().cmd("FAILOVER ABORT").text(), "OK");
+    assert_eq!(writer.read().expect("a reply").text(), "OK");
+    assert!(primary.log().contains("both may be masters now"), "{}", primary.log());
+}
+
+/// Carries what comes to `listener` to a server and back, and loses its first answer to PSYNC, with the connection.
+fn relay_that_loses_an_answer(listener: TcpListener, server: &Server) {
+    let (address, has_lost) = (server.address(), Arc::new(AtomicBool::new(false)));
+    std::thread::spawn(move || {
+        while let Ok((asker, _)) = listener.accept() {
+            let answerer = TcpStream::connect(address).expect("the server listens");
+            let both = || [&asker, &answerer].map(|end| end.try_clone().expect("a second handle"));
+            let ([mut from, mut to], [mut back, mut source]) = (both(), both());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            let has_lost = Arc::clone(&has_lost);
+            std::thread::spawn(move || {
+                let mut bytes = [0; 1 << 10];
+                while let Ok(count @ 1..) = source.read(&mut bytes) {
+                    let is_answer = bytes.starts_with(b"+CONTINUE") || bytes.starts_with(b"+FULLRESYNC");
+                    let is_lost = is_answer && !has_lost.swap(true, Relaxed);
+                    if is_lost || back.write_all(&bytes[..count]).is_err() {
+                        break;
+                    }
+                }
+                let _ = (source.shutdown(Shutdown::Both), back.shutdown(Shutdown::Both));
+            });
+        }
+    });
+}
+
+#[test]
+fn issue_17_a_target_whose_answer_is_lost_leads_alone() {
+    for launch in [Launch::varve as fn() -> Launch, Launch::peer] {
+        let (old, listener) = (varve(), TcpListener::bind("127.0.0.1:0").expect("a port"));
+        let port = listener.local_addr().expect("an address").port();
+        let new = launch().config(&format!("replica-announce-port {port}")).start().expect("a server");
+        relay_that_loses_an_answer(listener, &new);
+        follow(&new, &old);
+        caught_up(&new, &old);
+        let is_on = AtomicBool::new(false);
+        let answered = std::thread::scope(|scope| {
+            let writing = scope.spawn(|| count_until_refused(&old, &is_on));
+            wait("there are writes", &old, || is_on.load(Relaxed));
+            assert_eq!(old.client().cmd("FAILOVER").text(), "OK");
+            writing.join().expect("the writer")
+        });
+        assert_follows(&old);
+        assert!(old.log().contains("The failover target leads since it was asked before"), "{}", old.log());
+        assert_eq!(new.client().cmd("INCR count").integer(), Some(answered + 1));
+        assert_equal(&old, &new);
+        assert_eq!(field(&mut new.client(), "stats", "sync_full"), "0", "it goes on where it was");
+    }
 }
 
 #[test]

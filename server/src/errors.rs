@@ -134,6 +134,9 @@ pub(crate) const FAILOVER_TO_MASTER: CommandError = CommandError::new(&"ERR PSYN
 /// PSYNC FAILOVER: this server has another history.
 pub(crate) const FAILOVER_OF_ANOTHER: CommandError =
     CommandError::new(&"ERR PSYNC FAILOVER replid must match my replid.");
+/// The replies of another server to PSYNC FAILOVER: it is a master, or a replica of another history.
+pub(crate) const TARGET_LEADS: &str = "-ERR PSYNC FAILOVER can't be sent to a master.";
+pub(crate) const TARGET_OF_ANOTHER: &str = "-ERR PSYNC FAILOVER replid must match my replid.";
 /// REPLICAOF: this server is giving its place to a replica.
 pub(crate) const REPLICAOF_IN_FAILOVER: CommandError =
     CommandError::new(&"ERR REPLICAOF not allowed while failing over.");

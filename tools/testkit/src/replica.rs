@@ -34,8 +34,16 @@ impl Replica {
     /// # Errors
     /// Errors of the operating system, or an answer that is not redis-server's.
     pub fn connect(address: SocketAddr) -> io::Result<Replica> {
-        let mut client = Client::connect(address)?;
-        for words in [&["PING"][..], &["REPLCONF", "listening-port", "1"], &["REPLCONF", "capa", "psync2"]] {
+        Replica::connect_from(address, 1)
+    }
+
+    /// Connects like [`Replica::connect`], as a replica that is reached at this port.
+    ///
+    /// # Errors
+    /// Those of [`Replica::connect`].
+    pub fn connect_from(address: SocketAddr, port: u16) -> io::Result<Replica> {
+        let (mut client, port) = (Client::connect(address)?, port.to_string());
+        for words in [&["PING"][..], &["REPLCONF", "listening-port", &port], &["REPLCONF", "capa", "psync2"]] {
             let reply = client.call(words)?;
             if reply.is_error() {
                 return Err(io::Error::other(format!("{}: {}", words[0], reply.text())));

@@ -103,6 +103,8 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
     match stream::begin(ctx.state, ctx.store, ctx.conn.session().busy_tries()) {
         Ok(()) => {}
         Err(NoStream::Busy) => return Ok(After::Busy),
+        // This server leads by now: an error would have the one that asked for it lead as well.
+        Err(NoStream::Refused) if ctx.conn.peer_mut().has_promoted => return Ok(After::Close),
         Err(NoStream::Refused) => return Err(errors::NO_STREAM),
     }
     if let Some(filter) = ctx.conn.peer_mut().filter {

@@ -9,6 +9,8 @@
 //!   Abilities   REPLCONF capa eof capa psync2                         next   next, and the log says so
 //!   then        PSYNC id offset [FAILOVER]      +FULLRESYNC id offset   +CONTINUE [id]   an error: the end
 //! ```
+//! An answer to PSYNC FAILOVER may be lost: the replica is asked again, and its error says what became of the first question.
+//!
 //! Not here: receiving data (`sync.rs`) and the stream (`stream.rs`).
 
 use std::time::Instant;
@@ -20,7 +22,7 @@ use super::link::{End, Line};
 use crate::config::Config;
 use crate::errors;
 use crate::features::replication::handing;
-use crate::features::replication::state::failover::Handing;
+use crate::features::replication::state::failover::Asked;
 
 /// How the primary goes on.
 #[derive(Debug, PartialEq, Eq)]
@@ -109,26 +111,12 @@ impl Step {
     }
 }
 
-/// Asks the primary to go on where this server's stream ends.
+/// Asks the primary to go on where this server's stream ends; in a failover, the replica to take this server's place as well.
 fn synchronise(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
-    let (id, next) = (thread.state.replication().ids().history().id, (thread.offset() + 1).to_string());
-    tracing::info!("Trying a partial resynchronization (request {id}:{next}).");
-    let until = Instant::now() + thread.timeout();
-    let mut words: Vec<&[u8]> = vec![b"PSYNC", id.as_bytes(), next.as_bytes()];
-    let hands_over = thread.state.replication().failover().stage() == Handing::UnderWay;
-    if hands_over {
-        words.push(b"FAILOVER");
-    }
-    line.send(thread, &words, until)?;
-    let start = answer(thread, line);
-    match &start {
-        Ok(_) if hands_over => handing::done(&thread.state),
-        Err(End::Broken(_)) if hands_over => {
-            handing::abort(&thread.state, None, "Failover target rejected psync request")
-        }
-        _ => {}
-    }
-    let start = start?;
+    let start = match thread.state.replication().failover().ask() {
+        None => parse(&psync(thread, line, None)?)?,
+        Some(asked) => hand_over(thread, line, asked)?,
+    };
     match &start {
         Start::Full { id, offset } => tracing::info!("Full resync from master: {id}:{offset}"),
         Start::Continue { .. } => tracing::info!("Successful partial resynchronization with master."),
@@ -136,13 +124,65 @@ fn synchronise(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
     Ok(start)
 }
 
-/// The primary's answer to PSYNC.
-fn answer(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
+/// Asks the replica to take this server's place. Where no answer comes, or none that says whether it leads, the link ends and the
+/// failover goes on: the replica is asked again over the next link.
+fn hand_over(thread: &mut Thread, line: &mut Line, asked: Asked) -> Result<Start, End> {
+    let reply = psync(thread, line, Some(b"FAILOVER"))?;
+    let start = match Answer::of(&reply, asked.was_asked) {
+        Answer::Takes => parse(&reply)?,
+        Answer::HasTaken => {
+            tracing::info!("The failover target leads since it was asked before");
+            parse(&psync(thread, line, None)?)?
+        }
+        Answer::Refuses => {
+            handing::abort(&thread.state, Some(asked.number), "Failover target rejected psync request");
+            return Err(End::Broken(format!("Failover target replied to PSYNC: {reply}")));
+        }
+        Answer::Unclear => return Err(End::Broken(format!("Failover target does not say whether it leads: {reply}"))),
+    };
+    handing::done(&thread.state, asked.number);
+    Ok(start)
+}
+
+/// Whether the replica leads, by its reply to PSYNC FAILOVER.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// It does from now on.
+    Takes,
+    /// It does since it was asked before, when its answer was lost.
+    HasTaken,
+    /// It does not.
+    Refuses,
+    /// That cannot be told.
+    Unclear,
+}
+
+impl Answer {
+    /// An error to the first question says that the replica does not lead: it was asked nothing else. An error to a later one
+    /// does not tell what became of the first, except for the two that name the replica's part.
+    fn of(reply: &str, was_asked: bool) -> Answer {
+        match (reply, was_asked) {
+            (errors::TARGET_LEADS, true) => Answer::HasTaken,
+            (errors::TARGET_OF_ANOTHER, _) => Answer::Refuses,
+            (reply, false) if reply.starts_with('-') => Answer::Refuses,
+            (reply, _) if parse(reply).is_ok() => Answer::Takes,
+            _ => Answer::Unclear,
+        }
+    }
+}
+
+/// Sends PSYNC for what is behind this server's stream, with this word, and waits for the line that answers it.
+fn psync(thread: &mut Thread, line: &mut Line, word: Option<&[u8]>) -> Result<String, End> {
+    let (id, next) = (thread.state.replication().ids().history().id, (thread.offset() + 1).to_string());
+    tracing::info!("Trying a partial resynchronization (request {id}:{next}).");
+    let until = Instant::now() + thread.timeout();
+    let words: Vec<&[u8]> = [b"PSYNC", id.as_bytes(), next.as_bytes()].into_iter().chain(word).collect();
+    line.send(thread, &words, until)?;
     loop {
         // Empty lines keep the link alive while the primary is busy.
         let reply = text(&line.line(thread)?);
         if !reply.is_empty() {
-            return parse(&reply);
+            return Ok(reply);
         }
     }
 }
@@ -190,6 +230,22 @@ mod tests {
             assert!(matches!(parse(wrong), Err(End::Broken(_))), "{wrong}");
         }
         assert!(parse(&format!("+FULLRESYNC {id} -1")).is_err());
+    }
+
+    #[test]
+    fn issue_17_whether_the_target_leads_is_what_it_says() {
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        for (reply, first, later) in [
+            (format!("+CONTINUE {id}"), Answer::Takes, Answer::Takes),
+            (format!("+FULLRESYNC {id} 1"), Answer::Takes, Answer::Takes),
+            (errors::TARGET_LEADS.to_owned(), Answer::Refuses, Answer::HasTaken),
+            (errors::TARGET_OF_ANOTHER.to_owned(), Answer::Refuses, Answer::Refuses),
+            ("-NOPERM no".to_owned(), Answer::Refuses, Answer::Unclear),
+            ("-LOADING data".to_owned(), Answer::Refuses, Answer::Unclear),
+            ("+CONT".to_owned(), Answer::Unclear, Answer::Unclear),
+        ] {
+            assert_eq!([Answer::of(&reply, false), Answer::of(&reply, true)], [first, later], "{reply}");
+        }
     }
 
     #[test]

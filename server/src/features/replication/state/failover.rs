@@ -6,6 +6,9 @@
 //!     |                  | ABORT, the time is up                            | it has, or does not want to; ABORT
 //!     +------------------+--------------------------------------------------+
 //! ```
+//! Once the replica has been asked, it may lead, although its answer never came: the link may have broken in between. It is asked
+//! again then, and this server leads no more until the replica has said that it does not.
+//!
 //! Each failover has a number, by which the thread that drives it finds out that it has ended. Not here: the commands and the
 //! thread (`primary/failover.rs`).
 
@@ -45,8 +48,29 @@ struct Inner {
     stage: Handing,
     /// The replica; None while any may be it.
     target: Option<Address>,
+    /// The replica has been asked to take the place, and may have taken it.
+    is_asked: bool,
     /// How many there have been.
     number: u64,
+}
+
+/// The replica of a failover is asked to take the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The failover's.
+    pub(crate) number: u64,
+    /// It was asked before, and no answer came.
+    pub(crate) was_asked: bool,
+}
+
+/// How a failover stood that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) stage: Handing,
+    /// The replica; None while any might have been it.
+    pub(crate) target: Option<Address>,
+    /// The replica was asked to take the place.
+    pub(crate) is_asked: bool,
 }
 
 impl Failover {
@@ -67,7 +91,7 @@ impl Failover {
         if now.stage != Handing::None {
             return None;
         }
-        *now = Inner { stage: Handing::Waits, target, number: now.number + 1 };
+        *now = Inner { stage: Handing::Waits, target, is_asked: false, number: now.number + 1 };
         hold();
         Some(now.number)
     }
@@ -90,14 +114,25 @@ impl Failover {
         follow()
     }
 
-    /// Ends the one that lasts, if it has this number or none is given: `settle` is told how far it was, and the replica.
-    pub(crate) fn end(&self, number: Option<u64>, settle: impl FnOnce(Handing, Option<Address>)) {
+    /// The replica is asked to take the place from now on, if a failover is under way: None if none is. Called before the request
+    /// goes: whatever becomes of the link, the replica may have it.
+    pub(crate) fn ask(&self) -> Option<Asked> {
+        let mut now = self.0.lock();
+        if now.stage != Handing::UnderWay {
+            return None;
+        }
+        let was_asked = std::mem::replace(&mut now.is_asked, true);
+        Some(Asked { number: now.number, was_asked })
+    }
+
+    /// Ends the one that lasts, if it has this number or none is given: `settle` is told how it stood.
+    pub(crate) fn end(&self, number: Option<u64>, settle: impl FnOnce(Ended)) {
         let mut now = self.0.lock();
         if now.stage == Handing::None || number.is_some_and(|number| number != now.number) {
             return;
         }
-        let (stage, target) = (std::mem::take(&mut now.stage), now.target.take());
-        settle(stage, target);
+        let (stage, is_asked) = (std::mem::take(&mut now.stage), std::mem::take(&mut now.is_asked));
+        settle(Ended { stage, target: now.target.take(), is_asked });
     }
 }
 
@@ -112,16 +147,27 @@ mod tests {
         let first = failover.begin(None, || {}).expect("there is none");
         assert_eq!(failover.begin(Some(target.clone()), || panic!("one at a time")), None);
         let mut seen = None;
-        failover.end(None, |stage, target| seen = Some((stage, target)));
-        assert_eq!(seen, Some((Handing::Waits, None)));
-        failover.end(None, |_, _| panic!("it has ended"));
+        assert_eq!(failover.ask(), None);
+        failover.end(None, |ended| seen = Some(ended));
+        assert_eq!(seen, Some(Ended { stage: Handing::Waits, target: None, is_asked: false }));
+        failover.end(None, |_| panic!("it has ended"));
         let second = failover.begin(None, || {}).expect("there is none");
         assert!(!failover.is(first) && failover.is(second));
-        failover.end(Some(first), |_, _| panic!("the second lasts"));
+        failover.end(Some(first), |_| panic!("the second lasts"));
         failover.proceed(first, &target, || Err("the first has ended")).expect("nothing is done");
         assert_eq!(failover.stage(), Handing::Waits);
         failover.proceed(second, &target, || Ok::<_, ()>(())).expect("it goes on");
-        failover.end(Some(second), |stage, of| seen = Some((stage, of)));
-        assert_eq!(seen, Some((Handing::UnderWay, Some(target))));
+        assert_eq!(failover.ask(), Some(Asked { number: second, was_asked: false }));
+        assert_eq!(failover.ask(), Some(Asked { number: second, was_asked: true }));
+        failover.end(Some(second), |ended| seen = Some(ended));
+        assert_eq!(seen, Some(Ended { stage: Handing::UnderWay, target: Some(target.clone()), is_asked: true }));
+        assert_eq!(failover.ask(), None);
+        let third = failover.begin(None, || {}).expect("there is none");
+        failover.proceed(third, &target, || Ok::<_, ()>(())).expect("it goes on");
+        assert_eq!(
+            failover.ask(),
+            Some(Asked { number: third, was_asked: false }),
+            "another failover, another question"
+        );
     }
 }

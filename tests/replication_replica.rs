@@ -60,6 +60,24 @@ fn a_replica_of_redis_server_has_its_data_whatever_happens_to_the_link() {
     assert!(!replica.client().cmd("SET a b").is_error());
 }
 
+/// CLIENT KILL means the link as well, by the address of its other end.
+#[test]
+fn issue_17_the_link_is_cut_by_its_address() {
+    let (primary, replica) = (varve(), varve());
+    follow(&replica, &primary);
+    caught_up(&replica, &primary);
+    let (address, mut client) = (format!("127.0.0.1:{}", primary.port()), replica.client());
+    assert_eq!(client.cmd("CLIENT KILL ADDR 127.0.0.1:1").integer(), Some(0));
+    assert_eq!(client.cmd(&format!("CLIENT KILL ADDR {address} TYPE normal")).integer(), Some(0));
+    for (nth, line) in ["", "ADDR ", "TYPE master ADDR "].iter().enumerate() {
+        let reply = client.cmd(&format!("CLIENT KILL {line}{address}"));
+        assert!(reply.text() == "OK" || reply.integer() == Some(1), "{line}: {}", reply.text());
+        let partial = (nth + 1).to_string();
+        wait("it comes again", &primary, || field(&mut primary.client(), "stats", "sync_partial_ok") == partial);
+        caught_up(&replica, &primary);
+    }
+}
+
 #[test]
 fn data_that_comes_from_a_file_is_loaded_as_well() {
     let primary = Launch::peer().config("repl-diskless-sync no").start().expect("redis-server starts");
@@ -120,6 +138,10 @@ fn the_primary_decides_when_a_key_goes() {
     caught_up(&replica, &primary);
     wait("the time of the key is over", &replica, || ours.cmd("GET k").is_null());
     assert_eq!(ours.cmd("DBSIZE").integer(), Some(2), "it is hidden, and there");
+    for look in ["DEBUG OBJECT k", "DEBUG DIGEST-VALUE k", "DEBUG DIGEST"] {
+        assert!(!ours.cmd(look).is_error(), "{look}");
+        assert_eq!(ours.cmd("DBSIZE").integer(), Some(2), "{look} removes nothing");
+    }
     assert_eq!(ours.cmd("EXISTS k stays").integer(), Some(1));
     wait("it is over at the primary", &primary, || theirs.cmd("GET k").is_null());
     caught_up(&replica, &primary);
@@ -356,6 +378,18 @@ fn a_command_that_fails_here_stops_replication_and_not_the_server() {
         stop_following(&replica);
         assert_eq!(client.cmd("SET own 1").text(), "OK");
     }
+}
+
+#[test]
+fn issue_17_a_primary_that_is_silent_in_the_handshake_is_given_up() {
+    let (replica, listener) = replica_of_test();
+    replica.client().cmd("CONFIG SET repl-timeout 1");
+    let _silent = Link::accept(&listener);
+    wait("it is given up", &replica, || is_in_log(&replica, "Timeout connecting to the MASTER..."));
+    let mut link = Link::accept(&listener);
+    link.greet();
+    link.full_sync(7, &empty_file());
+    assert_eq!(link.acknowledged(), 7);
 }
 
 #[test]

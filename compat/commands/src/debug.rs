@@ -11,7 +11,7 @@ use varve_exec::{CmdResult, Command, CommandError, Exec, FileRows, WideCtx};
 use varve_protocol::Resp;
 use varve_store::{Effect, EventClass, StringForm, TableStats, Ttl};
 
-use crate::digest::{self, on_key};
+use crate::digest::{self, look_at, on_key};
 use crate::errors;
 use crate::generic::{refcount, shares_integers};
 use crate::grammar::{help, integer, shown};
@@ -117,7 +117,7 @@ const HELP: &[&str] = &[
 // The rest
 
 fn object(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let found = on_key(ctx, ctx.session.db(), ctx.args.get(2), |tx, key| {
+    let found = look_at(ctx, ctx.session.db(), ctx.args.get(2), |tx, key| {
         let info = tx.object(key)?;
         let shares = shares_integers(tx.store());
         let count = refcount(&info, tx.glance(key), shares);
@@ -142,7 +142,7 @@ fn table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
 }
 
 fn key_table_stats(ctx: &mut WideCtx<'_>) -> CmdResult {
-    let found = on_key(ctx, ctx.session.db(), ctx.args.get(2), |tx, key| tx.table_stats(key));
+    let found = look_at(ctx, ctx.session.db(), ctx.args.get(2), |tx, key| tx.table_stats(key));
     let stats = found.ok_or(CommandError::NO_KEY)?.ok_or(errors::NO_HASH_TABLE)?;
     ctx.out.verbatim(*b"txt", table_text(&stats).as_bytes());
     Ok(())

@@ -12,7 +12,7 @@
 use varve_base::number::push_f64;
 use varve_base::sha1::{Digest, sha1};
 use varve_exec::WideCtx;
-use varve_store::{Key, StreamId, Tx, Type};
+use varve_store::{Key, Overdue, StreamId, Tx, Type};
 
 /// Xors the hash of `bytes` into a digest: the order of several does not count.
 fn xor(digest: &mut Digest, bytes: &[u8]) {
@@ -96,7 +96,7 @@ pub(crate) fn all(ctx: &mut WideCtx<'_>) {
         for key in keys {
             let mut one = Digest::default();
             mix(&mut one, &key);
-            on_key(ctx, db, &key, |tx, key| mix_value(&mut one, tx, key));
+            look_at(ctx, db, &key, |tx, key| mix_value(&mut one, tx, key));
             xor(&mut total, &one);
         }
     }
@@ -108,13 +108,27 @@ pub(crate) fn values(ctx: &mut WideCtx<'_>) {
     ctx.out.array(ctx.args.len() - 2);
     for at in 2..ctx.args.len() {
         let mut digest = Digest::default();
-        on_key(ctx, ctx.session.db(), ctx.args.get(at), |tx, key| mix_value(&mut digest, tx, key));
+        look_at(ctx, ctx.session.db(), ctx.args.get(at), |tx, key| mix_value(&mut digest, tx, key));
         ctx.out.simple(&hex(&digest));
     }
 }
 
 fn hex(digest: &Digest) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Looks at one key of a database. A key whose time is over counts while it is there, and stays: on a replica, whose primary says
+/// when it goes, as well.
+pub(crate) fn look_at<R>(
+    ctx: &mut WideCtx<'_>,
+    db: u32,
+    key: &[u8],
+    look: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R,
+) -> R {
+    on_key(ctx, db, key, |tx, key| {
+        tx.set_overdue(Overdue::Alive);
+        look(tx, key)
+    })
 }
 
 /// Runs `act` on one key of a database. The caller holds the gate alone, so no other command comes between two keys.

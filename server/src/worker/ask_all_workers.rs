@@ -178,10 +178,12 @@ impl Core {
             }
         }
         // The link to a primary is no worker's: the first one answers for it.
-        let cuts =
-            |kill: &Kill| self.index == 0 && kill.filter.is_of_primary() && self.state.replication().replica().cut();
-        if let Question::Kill(kill) = &gather.question {
-            walk.killed += u64::from(cuts(kill));
+        if let Question::Kill(kill) = &gather.question
+            && self.index == 0
+        {
+            let replica = self.state.replication().replica();
+            let is_meant = kill.filter.is_of_primary(replica.facts().peer.as_deref());
+            walk.killed += u64::from(is_meant && replica.cut());
         }
         self.answered(&gather, walk.lines, walk.killed);
         None

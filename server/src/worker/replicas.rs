@@ -132,7 +132,7 @@ impl Core {
         let conn = &self.conns[id];
         let Some(following) = conn.following() else { return };
         self.state.replication().replicas().remove(&following.shared);
-        self.state.replication().trim_spool();
+        self.state.replication().trim();
         let who = conn.who();
         self.following.0.retain(|other| *other != who);
         let now = following.shared.now();

@@ -24,9 +24,12 @@ impl ClientClass {
 }
 
 impl Filter {
-    /// True if the link to a primary is meant, and no other one.
-    pub(crate) fn is_of_primary(&self) -> bool {
-        *self == Filter { class: Some(ClientClass::Master), ..Filter::default() }
+    /// True if the link to the primary is meant, whose address is `peer`: by its class, by its address, or by both.
+    pub(crate) fn is_of_primary(&self, peer: Option<&str>) -> bool {
+        let by_class = Filter { class: Some(ClientClass::Master), ..Filter::default() };
+        let addr = peer.map(|peer| peer.as_bytes().to_vec());
+        let by_addr = |class| addr.is_some() && *self == Filter { class, addr: addr.clone(), ..Filter::default() };
+        *self == by_class || by_addr(None) || by_addr(Some(ClientClass::Master))
     }
 
     /// True if the connection passes all that is set.

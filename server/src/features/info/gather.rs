@@ -33,6 +33,7 @@ pub(super) fn reset(state: &ServerState) {
         WaitsOn::ALL.iter().for_each(|(on, _)| worker.stats().waits.of(*on).reset());
     }
     state.store().reset_measures();
+    state.replication().counts.reset();
     about().reset(counted(state), state.store().used_memory());
 }
 

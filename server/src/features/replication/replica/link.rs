@@ -17,7 +17,7 @@ use mio::{Events, Poll, Token, Waker};
 use varve_exec::journal::put_request;
 
 use super::Thread;
-use crate::features::replication::state::replica::Address;
+use crate::features::replication::state::replica::{Address, LinkStage};
 use crate::net::tls::Outgoing;
 use crate::system::error_text;
 
@@ -27,6 +27,9 @@ const SOCKET: Token = Token(1);
 
 /// Longest line of a primary.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// The words of the log for a primary that is silent for too long: those of redis-server.
+const CONNECTING: &str = "connecting to the MASTER";
+const RECEIVING: &str = "receiving bulk data from MASTER";
 /// Bytes that are read at a time.
 pub(super) const READ_BYTES: usize = 64 << 10;
 
@@ -83,6 +86,12 @@ impl Line {
         };
         let _ = stream.socket().set_nodelay(true);
         Ok(Line { stream, input: Vec::new(), heard: Instant::now() })
+    }
+
+    /// The address of the other end, as clients' addresses are shown.
+    pub(super) fn peer(&self) -> Option<String> {
+        let peer = self.stream.socket().peer_addr().ok()?;
+        Some(SocketAddr::new(peer.ip().to_canonical(), peer.port()).to_string())
     }
 
     /// When something came last.
@@ -162,7 +171,8 @@ impl Line {
                 return Ok(count);
             }
             let until = self.heard + thread.timeout();
-            thread.wait_until(until, "waiting for MASTER")?;
+            let is_sync = thread.state.replication().replica().facts().stage == LinkStage::Sync;
+            thread.wait_until(until, if is_sync { RECEIVING } else { CONNECTING })?;
         }
     }
 
@@ -227,7 +237,7 @@ fn found(thread: &mut Thread, receiver: &Receiver<Found>, until: Instant) -> Res
             Ok(Ok(opened)) => return Ok(opened),
             Ok(Err(error)) => return Err(End::of("Unable to connect to MASTER", &error)),
             Err(TryRecvError::Disconnected) => return Err(End::Broken("Unable to connect to MASTER".to_owned())),
-            Err(TryRecvError::Empty) => thread.wait_until(until, "connecting to MASTER")?,
+            Err(TryRecvError::Empty) => thread.wait_until(until, CONNECTING)?,
         }
     }
 }
@@ -251,7 +261,7 @@ fn connect_first(thread: &mut Thread, addresses: &[SocketAddr], until: Instant) 
         loop {
             match stream.is_connected() {
                 Ok(true) => return Ok(stream),
-                Ok(false) => thread.wait_until(until, "connecting to MASTER")?,
+                Ok(false) => thread.wait_until(until, CONNECTING)?,
                 Err(error) => {
                     last = error;
                     break;

@@ -249,7 +249,7 @@ impl Thread {
         let until = Instant::now() + self.timeout();
         let up = Line::connect(self, primary, until).and_then(|mut line| {
             tracing::info!("MASTER <-> REPLICA sync started");
-            replica.report(|facts| facts.stage = LinkStage::Handshake);
+            replica.report(|facts| (facts.stage, facts.peer) = (LinkStage::Handshake, line.peer()));
             match handshake::shake(self, &mut line)? {
                 Start::Continue { id } => {
                     if let Some(id) = id.filter(|id| *id != state.replication().ids().history().id) {

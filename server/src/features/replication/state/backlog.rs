@@ -90,6 +90,12 @@ impl Backlog {
         Some((front.at, Arc::clone(&front.chunk)))
     }
 
+    /// Lets go of all but the last `size` bytes, as far as nobody needs more than `needed` says.
+    pub(crate) fn let_go(&self, size: u64, needed: impl FnOnce() -> u64) {
+        let mut inner = self.0.lock();
+        inner.trim(size, needed());
+    }
+
     /// Lets go of the oldest chunk, which begins at this position: it lies elsewhere now.
     pub(crate) fn let_oldest_go(&self, at: u64) {
         let mut inner = self.0.lock();
@@ -222,6 +228,11 @@ mod tests {
         backlog.let_oldest_go(at);
         assert_eq!((backlog.bounds().0, backlog.held_bytes()), (JOIN_BYTES as u64, 9 * JOIN_BYTES));
         assert!(backlog.oldest_beyond(most).is_none(), "eight lie behind the next one");
+        let part = JOIN_BYTES as u64;
+        backlog.let_go(2 * part, || 5 * part);
+        assert_eq!(backlog.bounds().0, 5 * part, "somebody needs the rest");
+        backlog.let_go(2 * part, || u64::MAX);
+        assert_eq!((backlog.bounds().0, backlog.held_bytes()), (8 * part, 2 * JOIN_BYTES), "nobody does");
     }
 
     #[test]

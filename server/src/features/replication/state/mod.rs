@@ -70,7 +70,7 @@ pub(crate) struct Replication {
     pub(crate) counts: SyncCounts,
 }
 
-/// How replicas were served when they came, since the start.
+/// How replicas were served when they came, since the start or CONFIG RESETSTAT.
 #[derive(Debug, Default)]
 pub(crate) struct SyncCounts {
     /// With a data set.
@@ -79,6 +79,13 @@ pub(crate) struct SyncCounts {
     pub(crate) partial: AtomicU64,
     /// They asked for that, and it was not there any more.
     pub(crate) refused: AtomicU64,
+}
+
+impl SyncCounts {
+    /// They begin at 0 again.
+    pub(crate) fn reset(&self) {
+        [&self.full, &self.partial, &self.refused].iter().for_each(|count| count.store(0, Ordering::Relaxed));
+    }
 }
 
 /// The figures of INFO.
@@ -90,7 +97,7 @@ pub(crate) struct ReplicationFacts {
     pub(crate) is_kept: bool,
     /// The primary that is followed, and the link to it.
     pub(crate) primary: Option<(Address, LinkFacts)>,
-    /// The offset of the first byte that is still there, from 1 on, and their number.
+    /// The offset of the first byte that is still in memory or in the spool, from 1 on, and their number.
     pub(crate) backlog_first: u64,
     pub(crate) backlog_bytes: u64,
     /// Memory of the backlog.
@@ -249,7 +256,7 @@ impl Replication {
 
     fn begin_at(&self, at: u64) {
         self.backlog.begin(at);
-        self.spool.let_go(u64::MAX);
+        self.spool.let_go(|| u64::MAX);
     }
 
     /// Takes what the journal's thread has taken.
@@ -257,14 +264,20 @@ impl Replication {
         let size = self.backlog_size.load(Ordering::Relaxed);
         self.backlog.put(chunks, end, size, || self.replicas.needed());
         if self.spool.bytes() > 0 {
-            self.spool.let_go(self.replicas.needed());
+            self.spool.let_go(|| self.replicas.needed());
         }
         self.spill(size + BEHIND_BYTES_MAX);
     }
 
     /// Lets go of what no replica needs of the spool any more, but for the file that is written.
     pub(crate) fn trim_spool(&self) {
-        self.spool.let_older_go(self.replicas.needed());
+        self.spool.let_older_go(|| self.replicas.needed());
+    }
+
+    /// A replica has gone: lets go of what it alone needed, without waiting for more of the stream.
+    pub(crate) fn trim(&self) {
+        self.backlog.let_go(self.backlog_size.load(Ordering::Relaxed), || self.replicas.needed());
+        self.trim_spool();
     }
 
     /// Has all but the last `most` bytes of the backlog lie in the spool, if its size is not 0. Called by the thread that puts.
@@ -295,7 +308,7 @@ impl Replication {
     fn end_spool(&self, position: u64, why: &'static str) {
         tracing::warn!("Disconnecting a replica: {why}");
         self.replicas.end_before(position, why);
-        self.spool.let_go(self.replicas.needed());
+        self.spool.let_go(|| self.replicas.needed());
     }
 
     /// For how long the stream has been kept for nobody, in milliseconds.
@@ -309,13 +322,20 @@ impl Replication {
     }
 
     /// Gives a replica, one of [`Replication::replicas`], the stream from behind this offset on, if it is the history of this
-    /// id up to there and the bytes are there: in memory, or in files. False if not. The journal ends at `end`.
+    /// id up to there and the bytes are there: in memory, in the spool, or in files. False if not. The journal ends at `end`.
     pub(crate) fn go_on(&self, replica: &Replica, (id, offset): (&[u8], i64), end: u64) -> bool {
         let Ok(from) = u64::try_from(offset) else { return false };
         if !self.is_kept() || !self.ids.admits(id, offset) || from > self.ids.offset(end) {
             return false;
         }
-        self.keep_from(replica, from) || replica.begin_filed(from, || self.past())
+        self.keep_from(replica, from) || self.spool_from(replica, from) || replica.begin_filed(from, || self.past())
+    }
+
+    /// Has the spool keep the bytes behind this offset for a replica, if it has them; false if not. What one slow replica needs
+    /// is there for others as well.
+    fn spool_from(&self, replica: &Replica, offset: u64) -> bool {
+        let position = self.ids.position(offset as i64);
+        position.is_some_and(|position| self.spool.claim(position, || replica.set_spooled(position)))
     }
 
     /// Has the backlog keep the bytes behind this offset for a replica, if it has them; false if not.
@@ -409,7 +429,8 @@ impl Replication {
 
     /// The figures at this time of the steady clock, where the journal ends at this position.
     pub(crate) fn facts(&self, end: u64, now_ms: i64) -> ReplicationFacts {
-        let (first, last) = self.backlog.bounds();
+        let (in_memory, last) = self.backlog.bounds();
+        let first = self.spool.first_before(in_memory);
         let is_kept = self.is_kept();
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         ReplicationFacts {
@@ -444,6 +465,34 @@ mod tests {
     /// A replica of nobody yet.
     fn replica() -> Replica {
         Replica::new(0, &Peer::default(), ReplicaNow::online(String::new(), 0, 0))
+    }
+
+    /// The bytes that a slow replica needs are there for another one that comes back.
+    #[test]
+    fn issue_17_a_replica_goes_on_out_of_the_spool() {
+        let replication = Replication::new("a".repeat(40), 1);
+        replication.begin("b".repeat(40), 0);
+        replication.set_sizes(100, 1 << 30);
+        let slow = Arc::new(replica());
+        slow.set_cursor(0);
+        replication.replicas.add(Arc::clone(&slow));
+        let (chunk, len) = (Arc::new(Chunk::new(vec![b'x'; 1 << 20], None)), 1_u64 << 20);
+        (1..=40).for_each(|n| replication.put(&[Arc::clone(&chunk)], n * len));
+        let facts = replication.facts(40 * len, 0);
+        assert!(facts.spool_bytes > 20 * len, "memory does not hold all: {facts:?}");
+        assert_eq!((facts.backlog_first, facts.backlog_bytes), (1, 40 * len), "all of it is there");
+        let (id, back) = (replication.ids.history().id, Arc::new(replica()));
+        replication.replicas.add(Arc::clone(&back));
+        assert!(replication.go_on(&back, (id.as_bytes(), 5 * len as i64), 40 * len));
+        assert_eq!((back.spooled(), back.cursor()), (5 * len, u64::MAX));
+        // Once the slow one has gone, the place of the other one stays.
+        replication.replicas.remove(&slow);
+        replication.trim();
+        assert!(replication.spool.file_at(5 * len).is_some());
+        replication.replicas.remove(&back);
+        replication.put(&[chunk], 41 * len);
+        assert_eq!(replication.spool.bytes(), 0);
+        assert!(!replication.go_on(&back, (id.as_bytes(), 5 * len as i64), 41 * len), "it is gone");
     }
 
     #[test]

@@ -68,6 +68,8 @@ impl LinkStage {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkFacts {
     pub(crate) stage: LinkStage,
+    /// The address of the primary's end of the last link.
+    pub(crate) peer: Option<String>,
     /// When something came from the primary.
     pub(crate) heard: Option<Instant>,
     /// Since when the link has been down; None if it has never been up.

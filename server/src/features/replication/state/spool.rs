@@ -93,6 +93,24 @@ impl Spool {
         files.iter().find(|file| file.first <= position && position < file.end()).cloned()
     }
 
+    /// Has the bytes from this position on kept for a replica, if they are there: `claim` is called before any can go. False if
+    /// they are not.
+    pub(crate) fn claim(&self, position: u64, claim: impl FnOnce()) -> bool {
+        let files = self.0.lock();
+        let has = files.iter().any(|file| file.first <= position && position < file.end());
+        if has {
+            claim();
+        }
+        has
+    }
+
+    /// The position from which on it has all in front of this one, where the backlog begins: this one if it has nothing.
+    pub(crate) fn first_before(&self, position: u64) -> u64 {
+        let files = self.0.lock();
+        let is_reached = files.back().is_some_and(|last| last.end() >= position);
+        files.front().filter(|_| is_reached).map_or(position, |first| first.first.min(position))
+    }
+
     /// Bytes that lie in it.
     pub(crate) fn bytes(&self) -> u64 {
         let files = self.0.lock();
@@ -100,17 +118,18 @@ impl Spool {
     }
 
     /// Nobody needs anything before this position. Called by the thread that appends.
-    pub(crate) fn let_go(&self, needed: u64) {
+    pub(crate) fn let_go(&self, needed: impl FnOnce() -> u64) {
         self.let_all_but_go(0, needed);
     }
 
     /// Does so for any thread: the newest file stays.
-    pub(crate) fn let_older_go(&self, needed: u64) {
+    pub(crate) fn let_older_go(&self, needed: impl FnOnce() -> u64) {
         self.let_all_but_go(1, needed);
     }
 
-    fn let_all_but_go(&self, kept: usize, needed: u64) {
+    fn let_all_but_go(&self, kept: usize, needed: impl FnOnce() -> u64) {
         let mut files = self.0.lock();
+        let needed = needed();
         while files.len() > kept && files.front().is_some_and(|file| file.end() <= needed) {
             files.pop_front();
         }
@@ -160,11 +179,14 @@ mod tests {
             assert_eq!((count, room[39]), (if n % 8 == 7 || n == 19 { 40 } else { 100 }, n as u8));
         }
         assert!(spool.file_at(999).is_none() && spool.file_at(1000 + 20 * part).is_none());
-        spool.let_go(1000 + 8 * part - 1);
+        let end = 1000 + 20 * part;
+        assert_eq!([spool.first_before(end), spool.first_before(end + 1)], [1000, end + 1], "it ends there");
+        assert!(spool.claim(1000, || {}) && !spool.claim(999, || panic!("it begins behind that")));
+        spool.let_go(|| 1000 + 8 * part - 1);
         assert_eq!(spool.bytes(), 20 * part);
-        spool.let_go(1000 + 8 * part);
+        spool.let_go(|| 1000 + 8 * part);
         assert_eq!((spool.bytes(), spool.file_at(1000).is_none()), (12 * part, true));
-        spool.let_go(u64::MAX);
+        spool.let_go(|| u64::MAX);
         assert_eq!(spool.bytes(), 0);
         spool.append(&folder, 7, &chunk(b'x', 3)).expect("it begins anywhere");
         assert_eq!(spool.file_at(9).expect("it is there").read(8, &mut room).expect("it can be read"), 2);
@@ -174,7 +196,7 @@ mod tests {
     fn issue_17_a_spool_has_no_gap_and_keeps_the_file_that_is_written() {
         let (spool, folder) = (Spool::default(), std::env::temp_dir());
         spool.append(&folder, 7, &chunk(b'x', 3)).expect("there is room");
-        spool.let_older_go(u64::MAX);
+        spool.let_older_go(|| u64::MAX);
         assert_eq!(spool.bytes(), 3, "its bytes may be on their way");
         spool.append(&folder, 11, &chunk(b'y', 3)).expect("there is room");
         assert!(spool.file_at(7).is_none() && spool.file_at(10).is_none() && spool.file_at(11).is_some());

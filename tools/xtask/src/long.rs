@@ -32,7 +32,11 @@ const RUNS: &[Long] = &[
     Long { name: "page", about: "a page of the metrics port that is open for an hour", run: page },
     Long { name: "releases", about: "the server of the release before reads files of this one", run: before::run_all },
     Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
-    Long { name: "peer", about: "Redis's own suite three times, then 20 minutes of its damaged payloads", run: peer },
+    Long {
+        name: "peer",
+        about: "Redis's own suite three times with its long units, then 20 minutes of its damaged payloads",
+        run: peer,
+    },
     Long { name: "package", about: "the package installed, run and removed in a fresh Debian", run: package },
     Long {
         name: "book",
@@ -109,7 +113,9 @@ fn chains() -> Tally {
 }
 
 fn peer() -> Tally {
-    let thrice = (0..3).fold(setup::packages(), |tally, _| tally.and(|| peer::run(&Choice::of(&[], Over::Tcp))));
+    let once =
+        || peer::run(&Choice::of(&[], Over::Tcp)).and(|| peer::run_units(&Choice::of(peer::LONG_UNITS, Over::Tcp)));
+    let thrice = (0..3).fold(setup::packages(), |tally, _| tally.and(once));
     thrice.and(|| peer::run(&Choice::fuzzer_at_length()))
 }
 

@@ -95,17 +95,24 @@ const UNITS: &[&str] = &[
     "integration/redis-cli",
     "integration/redis-benchmark",
     "integration/replication-2",
+    "integration/replication-3",
+    "integration/replication-4",
+    "integration/replication-buffer",
     "integration/psync2",
     "integration/psync2-reg",
+    "integration/psync2-pingoff",
+    "integration/psync2-master-restart",
     "integration/block-repl",
     "integration/failover",
     "integration/shutdown",
 ];
 
+/// The units that run when they are named, and in `long peer`: they wait for minutes.
+pub(crate) const LONG_UNITS: &[&str] = &["integration/replication-psync"];
+
 /// Units whose tests count on the order in which requests of several connections were sent, and wait for no reply between
 /// them: that is what one thread promises. Our own tests ask the same of several workers, and wait.
 const ONE_WORKER: &[&str] = &[
-    "unit/pubsub",
     "unit/client-eviction",
     "unit/type/list",
     "unit/type/zset",
@@ -228,8 +235,10 @@ pub(crate) fn run_units(choice: &Choice) -> Tally {
     for skip in skips.iter().filter(|skip| !is_unit(&skip.unit)) {
         tally.fail(&format!("peer-suite-skips.txt: no unit {}", skip.unit));
     }
+    let is_named = |unit: &&str| choice.units.iter().any(|wanted| wanted == unit);
     let units = UNITS.iter().chain((choice.over == Over::Tls).then_some(&TLS_UNIT));
-    for unit in units.filter(|unit| choice.units.is_empty() || choice.units.iter().any(|wanted| wanted == *unit)) {
+    let units = units.filter(|unit| choice.units.is_empty() || is_named(unit));
+    for unit in units.chain(LONG_UNITS.iter().filter(|unit| is_named(unit))) {
         let left_out = LeftOut::of(&skips, unit, choice.over);
         tally.add(step(unit, || or_again(unit, || one_unit(&suite, unit, choice, &left_out))));
     }
@@ -237,7 +246,7 @@ pub(crate) fn run_units(choice: &Choice) -> Tally {
 }
 
 fn is_unit(name: &str) -> bool {
-    UNITS.contains(&name) || name == TLS_UNIT
+    UNITS.contains(&name) || LONG_UNITS.contains(&name) || name == TLS_UNIT
 }
 
 /// The source first, then the units.

@@ -536,7 +536,8 @@ fn issue_17_a_slow_replica_has_its_stream_spooled() {
         write_much(&primary, 500);
         most = most.max(figure(&mut client, "mem_total_replication_buffers"));
     }
-    assert!(figure(&mut client, "repl_spool_bytes") > 30 << 20, "80 MB were written, and sockets take a few");
+    let spooled = figure(&mut client, "repl_spool_bytes");
+    assert!(spooled > 30 << 20, "80 MB were written, and sockets take a few: {spooled}\n{}", primary.log());
     assert!(most < 40 << 20, "{most} bytes in memory");
     // All of it is there for a replica that comes back.
     assert!(figure(&mut client, "repl_backlog_histlen") > 70 << 20);

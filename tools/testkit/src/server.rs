@@ -154,7 +154,7 @@ impl Launch {
     fn start_until(&self, will_do: impl Fn(&str) -> bool) -> io::Result<Server> {
         let mut last = io::Error::other("not tried");
         for _ in 0..3 {
-            match self.start_once(&will_do) {
+            match free_port().and_then(|port| self.start_at(port, &will_do)) {
                 Ok(server) => return Ok(server),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let text = format!("{}: {error}; build it first", self.binary.display());
@@ -179,9 +179,9 @@ impl Launch {
         Ok((launch.start()?, port))
     }
 
-    fn start_once(&self, will_do: &impl Fn(&str) -> bool) -> io::Result<Server> {
+    /// Starts it once, on this port.
+    fn start_at(&self, port: u16, will_do: &impl Fn(&str) -> bool) -> io::Result<Server> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let port = free_port()?;
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("varve-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir)?;
@@ -209,20 +209,28 @@ impl Launch {
         let child = command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
         let child = child.inspect_err(|_| _ = std::fs::remove_dir_all(&dir))?;
         let mut server = Server { child, address: (Ipv4Addr::LOCALHOST, port).into(), dir };
-        server.wait_ready(will_do)?;
+        // The program of a wrapper or of another server's command line may be a child of the process that is started here.
+        let is_the_child = self.wrapper.is_empty() && self.command.is_none();
+        server.wait_ready(is_the_child, will_do)?;
         Ok(server)
     }
 }
 
 impl Server {
-    fn wait_ready(&mut self, will_do: &impl Fn(&str) -> bool) -> io::Result<()> {
+    /// Waits for a reply to PING that will do. A server of another test may have taken the port: what it replies does not count,
+    /// and this one ends since it cannot listen there.
+    fn wait_ready(&mut self, is_the_child: bool, will_do: &impl Fn(&str) -> bool) -> io::Result<()> {
         let end = Instant::now() + READY_LIMIT;
+        let pid = self.child.id();
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Err(io::Error::other(format!("the server ended with {status}:\n{}", self.log())));
             }
-            let answered = Client::connect(self.address).and_then(|mut client| client.call(&["PING"]));
-            if answered.is_ok_and(|reply| will_do(&reply.text())) {
+            let answered = Client::connect(self.address).and_then(|mut client| {
+                let is_ready = will_do(&client.call(&["PING"])?.text());
+                Ok(is_ready && (!is_the_child || is_of_process(&mut client, pid)?))
+            });
+            if answered.unwrap_or(false) {
                 return Ok(());
             }
             if Instant::now() > end {
@@ -327,9 +335,24 @@ impl Drop for Server {
     }
 }
 
+/// Whether the server at the other end is this process, or does not say which one it is.
+fn is_of_process(client: &mut Client, pid: u32) -> io::Result<bool> {
+    let info = client.call(&["INFO", "server"])?.text();
+    let shown = info.lines().find_map(|line| line.strip_prefix("process_id:"));
+    Ok(shown.is_none_or(|shown| shown.trim_end() == pid.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two tests may be given one free port, of which one gets it: the other one would talk to the first one's server.
+    #[test]
+    fn issue_17_a_server_of_another_test_does_not_answer_for_this_one() {
+        let first = Launch::peer().start().expect("redis-server 7.0.15");
+        let error = Launch::peer().start_at(first.port(), &|_| true).expect_err("the port is taken");
+        assert!(error.to_string().contains("the server ended with"), "{error}");
+    }
 
     #[test]
     fn a_program_that_is_not_there_is_named() {

@@ -331,11 +331,20 @@ impl Replication {
         self.keep_from(replica, from) || self.spool_from(replica, from) || replica.begin_filed(from, || self.past())
     }
 
-    /// Has the spool keep the bytes behind this offset for a replica, if it has them; false if not. What one slow replica needs
-    /// is there for others as well.
+    /// Has the spool keep the bytes behind this offset for a replica, if it and the backlog have all of them; false if not. What
+    /// one slow replica needs is there for others as well.
     fn spool_from(&self, replica: &Replica, offset: u64) -> bool {
-        let position = self.ids.position(offset as i64);
-        position.is_some_and(|position| self.spool.claim(position, || replica.set_spooled(position)))
+        let Some(position) = self.ids.position(offset as i64) else { return false };
+        if !self.spool.claim(position, || replica.set_spooled(position)) {
+            return false;
+        }
+        // The last file stays for a while when nobody needs it, and the backlog may begin behind its end. From the claim on it
+        // lets go of nothing that the replica needs: what is there now stays.
+        let has_all = self.spool.first_before(self.backlog.bounds().0) <= position;
+        if !has_all {
+            replica.set_spooled(u64::MAX);
+        }
+        has_all
     }
 
     /// Has the backlog keep the bytes behind this offset for a replica, if it has them; false if not.
@@ -493,6 +502,27 @@ mod tests {
         replication.put(&[chunk], 41 * len);
         assert_eq!(replication.spool.bytes(), 0);
         assert!(!replication.go_on(&back, (id.as_bytes(), 5 * len as i64), 41 * len), "it is gone");
+    }
+
+    /// The last file of the spool stays until more of the stream comes; the backlog has shrunk by then.
+    #[test]
+    fn issue_17_a_spool_that_ends_before_the_backlog_begins_serves_nobody() {
+        let replication = Replication::new("a".repeat(40), 1);
+        replication.begin("b".repeat(40), 0);
+        replication.set_sizes(100, 1 << 30);
+        let slow = Arc::new(replica());
+        slow.set_cursor(0);
+        replication.replicas.add(Arc::clone(&slow));
+        let (chunk, len) = (Arc::new(Chunk::new(vec![b'x'; 1 << 20], None)), 1_u64 << 20);
+        (1..=40).for_each(|n| replication.put(&[Arc::clone(&chunk)], n * len));
+        replication.replicas.remove(&slow);
+        replication.trim();
+        assert!(replication.spool.file_at(5 * len).is_some() && replication.backlog.bounds().0 >= 39 * len);
+        let (id, back) = (replication.ids.history().id, Arc::new(replica()));
+        replication.replicas.add(Arc::clone(&back));
+        assert!(!replication.go_on(&back, (id.as_bytes(), 5 * len as i64), 40 * len), "the bytes in between are gone");
+        assert_eq!((back.spooled(), replication.replicas.needed()), (u64::MAX, u64::MAX));
+        assert_eq!(replication.facts(40 * len, 0).backlog_first, 39 * len + 1);
     }
 
     #[test]

@@ -198,6 +198,8 @@ fn issue_17_a_target_that_does_not_want_the_place_leaves_it() {
 
 /// The requests of a primary that asks its replica to take its place.
 const HANDSHAKE: [&str; 4] = ["PING", "REPLCONF", "REPLCONF", "PSYNC"];
+/// The reply of a server that leads already.
+const LEADS: &str = "-ERR PSYNC FAILOVER can't be sent to a master.";
 /// The history that the stand-in goes on with.
 const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
 
@@ -297,7 +299,7 @@ fn issue_17_a_link_that_breaks_in_a_failover_leaves_one_primary() {
         let words = asked(&mut link);
         assert_eq!(words.get(3).map(String::as_str), Some("FAILOVER"), "{words:?}");
         if has_taken {
-            reply(&mut link, "-ERR PSYNC FAILOVER can't be sent to a master.");
+            reply(&mut link, LEADS);
             let plain = request(&mut link);
             assert_eq!(plain, words[..3], "it goes on with the one that leads");
         }
@@ -307,6 +309,30 @@ fn issue_17_a_link_that_breaks_in_a_failover_leaves_one_primary() {
         assert!(held.starts_with("READONLY"), "behind {requests} requests: {held}");
         assert_eq!(primary.client().cmd("GET k").text(), "v");
     }
+}
+
+/// A target that was killed when it was asked may have started anew, as a primary without data: this server's data is not given
+/// up for that.
+#[test]
+fn issue_17_a_target_that_leads_with_another_history_is_not_followed() {
+    let (primary, stand_in, mut writer) = handing_over();
+    break_behind(&stand_in, HANDSHAKE.len());
+    for (answer, is_followed) in [(format!("+FULLRESYNC {OTHER_ID} 1"), false), (format!("+CONTINUE {OTHER_ID}"), true)]
+    {
+        let mut link = stand_in.link();
+        let words = asked(&mut link);
+        reply(&mut link, LEADS);
+        assert_eq!(request(&mut link), words[..3]);
+        reply(&mut link, &answer);
+        if is_followed {
+            assert_follows(&primary);
+        } else {
+            assert!(link.read().is_err(), "the link ends");
+            assert_undecided(&primary);
+        }
+        assert_eq!(primary.client().cmd("GET k").text(), "v");
+    }
+    assert!(writer.read().expect("a reply").text().starts_with("READONLY"));
 }
 
 #[test]
@@ -375,7 +401,7 @@ fn issue_17_a_target_whose_answer_is_lost_leads_alone() {
     for launch in [Launch::varve as fn() -> Launch, Launch::peer] {
         let (old, listener) = (varve(), TcpListener::bind("127.0.0.1:0").expect("a port"));
         let port = listener.local_addr().expect("an address").port();
-        let new = launch().config(&format!("replica-announce-port {port}")).start().expect("a server");
+        let new = launch().config(format!("replica-announce-port {port}")).start().expect("a server");
         relay_that_loses_an_answer(listener, &new);
         follow(&new, &old);
         caught_up(&new, &old);

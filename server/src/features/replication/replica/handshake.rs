@@ -113,7 +113,8 @@ impl Step {
 
 /// Asks the primary to go on where this server's stream ends; in a failover, the replica to take this server's place as well.
 fn synchronise(thread: &mut Thread, line: &mut Line) -> Result<Start, End> {
-    let start = match thread.state.replication().failover().ask() {
+    let (replication, number) = (thread.state.replication(), thread.goal.number);
+    let start = match replication.failover().ask(|| replication.replica().goal_number() == number) {
         None => parse(&psync(thread, line, None)?)?,
         Some(asked) => hand_over(thread, line, asked)?,
     };
@@ -131,8 +132,19 @@ fn hand_over(thread: &mut Thread, line: &mut Line, asked: Asked) -> Result<Start
     let start = match Answer::of(&reply, asked.was_asked) {
         Answer::Takes => parse(&reply)?,
         Answer::HasTaken => {
-            tracing::info!("The failover target leads since it was asked before");
-            parse(&psync(thread, line, None)?)?
+            let reply = psync(thread, line, None)?;
+            match parse(&reply)? {
+                start @ Start::Continue { .. } => {
+                    tracing::info!("The failover target leads since it was asked before");
+                    start
+                }
+                // It may have lost its data when it lost the question: this server's are not given up for those of another history.
+                Start::Full { .. } => {
+                    let reason =
+                        format!("Failover target leads, but does not go on with this server's history: {reply}");
+                    return Err(End::Broken(reason));
+                }
+            }
         }
         Answer::Refuses => {
             handing::abort(&thread.state, Some(asked.number), "Failover target rejected psync request");
@@ -149,7 +161,7 @@ fn hand_over(thread: &mut Thread, line: &mut Line, asked: Asked) -> Result<Start
 enum Answer {
     /// It does from now on.
     Takes,
-    /// It does since it was asked before, when its answer was lost.
+    /// It does, and did so when it was asked again: its answer was lost, or it took no place and has started anew.
     HasTaken,
     /// It does not.
     Refuses,

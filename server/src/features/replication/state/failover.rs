@@ -115,10 +115,11 @@ impl Failover {
     }
 
     /// The replica is asked to take the place from now on, if a failover is under way: None if none is. Called before the request
-    /// goes: whatever becomes of the link, the replica may have it.
-    pub(crate) fn ask(&self) -> Option<Asked> {
+    /// goes: whatever becomes of the link, the replica may have it. `leads_there` returns whether the link is one to the replica of
+    /// this failover: it is asked while no other failover can begin, whose replica another one would be.
+    pub(crate) fn ask(&self, leads_there: impl FnOnce() -> bool) -> Option<Asked> {
         let mut now = self.0.lock();
-        if now.stage != Handing::UnderWay {
+        if now.stage != Handing::UnderWay || !leads_there() {
             return None;
         }
         let was_asked = std::mem::replace(&mut now.is_asked, true);
@@ -147,7 +148,7 @@ mod tests {
         let first = failover.begin(None, || {}).expect("there is none");
         assert_eq!(failover.begin(Some(target.clone()), || panic!("one at a time")), None);
         let mut seen = None;
-        assert_eq!(failover.ask(), None);
+        assert_eq!(failover.ask(|| true), None);
         failover.end(None, |ended| seen = Some(ended));
         assert_eq!(seen, Some(Ended { stage: Handing::Waits, target: None, is_asked: false }));
         failover.end(None, |_| panic!("it has ended"));
@@ -157,15 +158,16 @@ mod tests {
         failover.proceed(first, &target, || Err("the first has ended")).expect("nothing is done");
         assert_eq!(failover.stage(), Handing::Waits);
         failover.proceed(second, &target, || Ok::<_, ()>(())).expect("it goes on");
-        assert_eq!(failover.ask(), Some(Asked { number: second, was_asked: false }));
-        assert_eq!(failover.ask(), Some(Asked { number: second, was_asked: true }));
+        assert_eq!(failover.ask(|| true), Some(Asked { number: second, was_asked: false }));
+        assert_eq!(failover.ask(|| true), Some(Asked { number: second, was_asked: true }));
         failover.end(Some(second), |ended| seen = Some(ended));
         assert_eq!(seen, Some(Ended { stage: Handing::UnderWay, target: Some(target.clone()), is_asked: true }));
-        assert_eq!(failover.ask(), None);
+        assert_eq!(failover.ask(|| true), None);
         let third = failover.begin(None, || {}).expect("there is none");
         failover.proceed(third, &target, || Ok::<_, ()>(())).expect("it goes on");
+        assert_eq!(failover.ask(|| false), None, "the link is still one to the replica of the second");
         assert_eq!(
-            failover.ask(),
+            failover.ask(|| true),
             Some(Asked { number: third, was_asked: false }),
             "another failover, another question"
         );

@@ -116,6 +116,36 @@ fn fill(client: &mut Client) {
     client.cmd("SELECT 0");
 }
 
+/// A score of -0 has its sign in a sorted set that is no small one, and so it has behind a file that both servers load.
+#[test]
+fn issue_13_scores_of_negative_zero_are_loaded_as_redis_server_loads_them() {
+    let many: String = (0..300).map(|n| format!(" -0 m{n}")).collect();
+    let scores = [ours, peer].map(|start: fn(&Dir) -> Server| {
+        let dir = Dir::new();
+        let server = start(&dir);
+        let mut client = server.client();
+        for line in [
+            format!("ZADD long 5 {} -0 a", "m".repeat(100)),
+            format!("ZADD many 5 first{many}"),
+            "ZADD small -0 a 5 b".to_owned(),
+        ] {
+            assert!(!client.cmd(&line).is_error(), "{line}");
+        }
+        let mut seen = Vec::new();
+        for reload in ["PING", "DEBUG RELOAD", "DEBUG RELOAD"] {
+            assert!(!client.cmd(reload).is_error());
+            seen.extend(
+                ["ZSCORE long a", "ZSCORE many m0", "ZSCORE many m299", "ZSCORE small a"]
+                    .map(|line| text(client.cmd(line))),
+            );
+            seen.push(digest(&mut client));
+        }
+        seen
+    });
+    assert_eq!(scores[0], scores[1]);
+    assert!(scores[0].contains(&"-0".to_owned()), "{:?}", scores[0]);
+}
+
 #[test]
 fn redis_server_loads_what_was_saved_and_the_other_way_round() {
     let dir = Dir::new();

@@ -10,7 +10,7 @@
 use varve_rdb::{Kind, Part, ReadFault};
 use varve_store::{
     FIELD_EXPIRY_MS_MAX, Groups, Key, ListEnd, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Unpublished,
-    VALUE_BYTES_MAX, WrongType, ZAdd, ZAdded,
+    VALUE_BYTES_MAX, WrongType,
 };
 
 use super::stream::{Batch, GroupMaker};
@@ -195,7 +195,7 @@ impl Insertion {
             Kind::Set => tx.set_add(key, texts),
             Kind::Hash if self.dates.is_empty() => tx.hash_set(key, self.pairs()).map(|new| 2 * new),
             Kind::Hash => tx.hash_set_dated(key, self.dated_pairs()).map(|new| 2 * new),
-            Kind::Zset => self.flush_members(tx, key),
+            Kind::Zset => tx.zset_load(key, self.members()),
             Kind::Stream => {
                 let need = match groups {
                     Some(_) => StreamNeed::Everything,
@@ -220,15 +220,6 @@ impl Insertion {
             Ok(_) => Err(ReadFault::Duplicate),
             Err(WrongType) => Err(ReadFault::Odd("the key has a value already")),
         }
-    }
-
-    /// Adds members; how many of them are new.
-    fn flush_members(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<usize, WrongType> {
-        let mut new = 0;
-        tx.zset_add_all(key, self.members(), ZAdd::default(), |added| {
-            new += usize::from(matches!(added, ZAdded::Added(_)))
-        })?;
-        Ok(new)
     }
 
     /// Adds what the batch of a stream has, and the groups.

@@ -63,6 +63,28 @@ impl<'s> Tx<'s> {
         Ok(())
     }
 
+    /// Adds members of a value that is being loaded; gives how many are new. A sorted set that begins with them has the
+    /// encoding that all of them lead to: one that is small on its way would lose the sign of a score of -0, which redis-server
+    /// keeps in a set that it loads with too many members, or too long ones, for a small one.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type; then nothing has changed.
+    pub fn zset_load<'m>(
+        &mut self,
+        k: &Key<'_>,
+        mut items: impl Iterator<Item = (&'m [u8], f64)> + Clone,
+    ) -> Result<usize, WrongType> {
+        let sizes = |(members, longest): (usize, usize), item: (&[u8], f64)| (members + 1, longest.max(item.0.len()));
+        let (members, longest) = items.clone().fold((0, 0), sizes);
+        let encoding = self.encoding_of_new(members, longest);
+        let mut new = 0;
+        while let Some(item) = items.next() {
+            let added = self.zset_mut(k)?.add_to(item, ZAdd::default(), &items, Some(encoding));
+            new += usize::from(matches!(added, ZAdded::Added(_)));
+        }
+        Ok(new)
+    }
+
     /// Removes a member, and the key with the last one; true if it was there.
     ///
     /// # Errors
@@ -181,6 +203,18 @@ impl ZsetViewMut<'_, '_> {
         how: ZAdd,
         ahead: &(impl Iterator<Item = (&'m [u8], f64)> + Clone),
     ) -> ZAdded {
+        self.add_to((member, score), how, ahead, None)
+    }
+
+    /// Adds a member or changes its score; a new sorted set gets this encoding, without one that of its first member.
+    #[inline]
+    fn add_to<'m>(
+        self,
+        (member, score): (&[u8], f64),
+        how: ZAdd,
+        ahead: &(impl Iterator<Item = (&'m [u8], f64)> + Clone),
+        encoding: Option<Encoding>,
+    ) -> ZAdded {
         let ZsetViewMut { tx, k, w } = self;
         let ahead =
             |members: &SmallMembers<'_>| members.bytes_with(ahead.clone().take(AHEAD_MAX)).unwrap_or(usize::MAX);
@@ -189,7 +223,8 @@ impl ZsetViewMut<'_, '_> {
             Some(w) => add_small(tx, k, w, (member, score), how, &ahead),
             None if how.xx => ZAdded::Refused,
             None => {
-                new_zset(tx, k, (member, score), &ahead);
+                let encoding = encoding.unwrap_or_else(|| tx.encoding_of_new(1, member.len()));
+                new_zset(tx, k, (member, score), &ahead, encoding);
                 ZAdded::Added(score)
             }
         };
@@ -396,8 +431,7 @@ fn put_anew(
 }
 
 /// Makes the key a sorted set of one member, with room for what `ahead` says.
-fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, (member, score): (&[u8], f64), ahead: Ahead<'_>) {
-    let encoding = tx.encoding_of_new(1, member.len());
+fn new_zset(tx: &mut Tx<'_>, k: &Key<'_>, (member, score): (&[u8], f64), ahead: Ahead<'_>, encoding: Encoding) {
     let is_outgrown = encoding == Encoding::Outgrown;
     let (stored, most) = (kept(score, is_outgrown), tx.bytes_max(Type::Zset, is_outgrown));
     let members = SmallMembers::of(tx.store.seed(), std::iter::once((member, stored)));

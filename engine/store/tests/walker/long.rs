@@ -431,7 +431,7 @@ fn flushall_minds_readers_beside_a_walk_whose_own_has_ended() {
     store.verify();
 }
 
-/// What a list keeps for a reader is counted in the change for which it is kept, also where an element finds room in its node.
+/// Bytes that a list keeps for a reader are counted in the change for which it is kept, also where an element finds room in its node.
 #[test]
 fn what_a_list_keeps_for_a_reader_is_counted_at_once() {
     for pops in [false, true] {

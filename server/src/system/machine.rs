@@ -148,6 +148,7 @@ fn open_files(demands: Demands) -> Option<String> {
 mod tests {
     use super::{Demands, Machine};
     use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const DEMANDS: Demands = Demands { backlog: 511, files: 100, files_max: 1000 };
 
@@ -159,7 +160,10 @@ mod tests {
 
     /// The names of what hinders the server on a machine with these files.
     fn troubles(files: &[(&str, &str)], demands: Demands) -> Vec<&'static str> {
-        let root = std::env::temp_dir().join(format!("varve-machine-{}", std::process::id()));
+        // The tests run side by side: each look has a folder of its own.
+        static LOOKS: AtomicUsize = AtomicUsize::new(0);
+        let look = LOOKS.fetch_add(1, Ordering::Relaxed);
+        let root = std::env::temp_dir().join(format!("varve-machine-{}-{look}", std::process::id()));
         let _ = std::fs::remove_dir_all(&root);
         std::fs::create_dir_all(&root).unwrap();
         files.iter().for_each(|(path, text)| write(&root, path, text));

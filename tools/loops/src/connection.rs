@@ -39,6 +39,8 @@ pub(crate) enum Setting {
     Rights,
     /// There are scripts and functions.
     Scripts,
+    /// No command is sampled for the rankings of keys.
+    Unsampled,
 }
 
 /// The rules of the user of [`Setting::Rights`].
@@ -81,9 +83,14 @@ impl Connections {
         let session = |number: usize| Session::new(number as u64 + 1, NOW_MS, true);
         let client = |number| Client { parser: Parser::new(RequestLimits::default()), session: session(number) };
         let commands = if setting == Setting::Scripts { with_scripts() } else { commands() };
+        let stats = CommandStats::new(commands.ids());
+        if setting == Setting::Unsampled {
+            // A collection of one command of four thousand million takes the place of the samples that are always taken.
+            stats.hot_keys.collect(u32::MAX);
+        }
         let mut connections = Connections {
             worker: store.worker(0),
-            batch: Batch::new(CommandStats::new(commands.ids())),
+            batch: Batch::new(stats),
             commands: Arc::new(CommandTable::new(commands)),
             clients: (0..CLIENTS).map(client).collect(),
             bodies: LargeArguments::default(),
@@ -91,7 +98,7 @@ impl Connections {
             now_ms: NOW_MS,
         };
         match setting {
-            Setting::Plain => {}
+            Setting::Plain | Setting::Unsampled => {}
             Setting::Events => {
                 let events = Subscribers::default();
                 connections.batch.set_events(&mut connections.worker, events.clone(), events);

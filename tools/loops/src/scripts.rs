@@ -41,6 +41,7 @@
 //! | script | EVALSHA of a SET and a GET of a random key | a script's place, its stack and state, its commands, their replies |
 //! | fcall | the same by FCALL | the state of functions, taken out and put back |
 //! | empty | EVALSHA of a script that does nothing | what every script costs |
+//! | bare | get, and no command is sampled for the rankings of keys | what the samples cost: get has at most 1% more |
 //! | fresh | GET and SET of random keys in turn, time passes between batches | background steps of a new store |
 //! | lived | the same in a store where values have grown, and with many collections and databases are gone | background steps of an old one: at most 5% more than fresh |
 //! | watched | WATCH by one client, 8 SETs by the other, UNWATCH, in turn | a key that is watched, changes while keys are watched |
@@ -143,6 +144,7 @@ pub(crate) const SCRIPTS: &[Script] = &[
     Script { setting: Setting::Scripts, ..alone("fcall", KEYS + LOADS, load_and_set_key, fcall) },
     Script { setting: Setting::Scripts, ..alone("empty", LOADS, load_and_set_key, evalsha_of_nothing) },
     Script { ages: true, ..alone("fresh", KEYS, set_key, get_or_set) },
+    Script { setting: Setting::Unsampled, ..alone("bare", KEYS, set_key, get) },
     Script { ages: true, ..alone("lived", LIFE + KEYS, live_and_set_key, get_or_set) },
 ];
 

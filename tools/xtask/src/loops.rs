@@ -25,10 +25,21 @@ const LOOPS: &[&str] = &[
     "get", "mget", "set", "incr", "hget", "list", "lpush", "lpop", "lnode", "lrange", "sadd", "hset", "hfew", "hmany",
     "sfew", "smany", "zfew", "zmany", "hmid", "hbig", "smid", "sbig", "zmid", "zbig", "spop", "zadd", "zpopmin",
     "zrange", "zties", "zscore", "zrank", "zrem", "exec", "served", "xadd", "xgroup", "hexpire", "hgetex", "rget",
-    "rset", "rmget", "events", "tracked", "watched", "script", "fcall", "empty", "fresh", "lived",
+    "rset", "rmget", "events", "tracked", "watched", "script", "fcall", "empty", "bare", "fresh", "lived",
 ];
-/// A store that has lived long, and a new one: by how many percent the first may cost more.
-const LIVED: (&str, &str, f64) = ("lived", "fresh", 5.0);
+/// A loop that may cost little more than another one.
+struct Beside {
+    name: &'static str,
+    /// The loop that is judged, and the one beside it.
+    loops: (&'static str, &'static str),
+    percent_max: f64,
+}
+
+/// A store that has lived long, and a new one; commands of which some are sampled for the rankings of keys, and none.
+const BESIDE: [Beside; 2] = [
+    Beside { name: "a store that lived long", loops: ("lived", "fresh"), percent_max: 5.0 },
+    Beside { name: "samples that are always taken", loops: ("get", "bare"), percent_max: 1.0 },
+];
 /// The function inside which is counted.
 const TOGGLE: &str = "--toggle-collect=*measured_loop*";
 /// Where the counts are.
@@ -70,7 +81,9 @@ fn counted(record: bool) -> Result<Tally, String> {
         let verdict = if record { Ok(()) } else { judge(before, *count) };
         tally.add(Tally::one(&format!("loop {name}"), verdict));
     }
-    tally.add(Tally::one("a store that lived long", judge_life(&now.counts)));
+    for rule in &BESIDE {
+        tally.add(Tally::one(rule.name, rule.judge(&now.counts)));
+    }
     Ok(tally)
 }
 
@@ -158,15 +171,17 @@ fn judge(before: Option<f64>, now: f64) -> Result<(), String> {
     }
 }
 
-/// Refuses a store whose past costs instructions.
-fn judge_life(counts: &BTreeMap<String, f64>) -> Result<(), String> {
-    let (lived, fresh, percent_max) = LIVED;
-    let [lived, fresh] = [lived, fresh].map(|name| counts.get(name).copied().unwrap_or(f64::INFINITY));
-    let more = percent(fresh, lived);
-    if more <= percent_max {
-        Ok(())
-    } else {
-        Err(format!("{lived:.1} instructions per operation, {more:+.1}% of {fresh:.1}"))
+impl Beside {
+    /// Refuses a loop that costs too much more than the one beside it.
+    fn judge(&self, counts: &BTreeMap<String, f64>) -> Result<(), String> {
+        let &Beside { loops: (loaded, plain), percent_max, .. } = self;
+        let [loaded, plain] = [loaded, plain].map(|name| counts.get(name).copied().unwrap_or(f64::INFINITY));
+        let more = percent(plain, loaded);
+        if more <= percent_max {
+            Ok(())
+        } else {
+            Err(format!("{loaded:.1} instructions per operation, {more:+.1}% of {plain:.1}"))
+        }
     }
 }
 
@@ -215,8 +230,11 @@ mod tests {
     #[test]
     fn a_store_may_not_grow_old() {
         let counts = |lived: f64| BTreeMap::from([("fresh".to_string(), 1000.0), ("lived".to_string(), lived)]);
-        assert!(judge_life(&counts(1049.0)).is_ok() && judge_life(&counts(900.0)).is_ok());
-        assert!(judge_life(&counts(1051.0)).is_err() && judge_life(&BTreeMap::new()).is_err());
+        let [lived, sampled] = &BESIDE;
+        assert!(lived.judge(&counts(1049.0)).is_ok() && lived.judge(&counts(900.0)).is_ok());
+        assert!(lived.judge(&counts(1051.0)).is_err() && lived.judge(&BTreeMap::new()).is_err());
+        let counts = |get: f64| BTreeMap::from([("bare".to_string(), 1000.0), ("get".to_string(), get)]);
+        assert!(sampled.judge(&counts(1009.0)).is_ok() && sampled.judge(&counts(1011.0)).is_err());
     }
 
     #[test]

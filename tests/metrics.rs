@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use varve_testkit::server::{free_port, workspace};
 use varve_testkit::{Client, Launch, Server, until};
+use varve_tests::cost::cpu_s;
 
 /// A server with a metrics port.
 fn server() -> (Server, u16) {
@@ -535,16 +536,6 @@ fn issue_16_names_are_shown_to_those_who_may_see_them() {
     // A default user that is switched off lets nobody in, whatever password it would need.
     assert_eq!(boss.cmd("ACL SETUSER default off").text(), "OK");
     assert_eq!(page(""), ok(false));
-}
-
-/// CPU time of the server so far in seconds, threads that have ended included.
-fn cpu_s(client: &mut Client) -> f64 {
-    let info = client.cmd("INFO cpu").text();
-    let field = |name: &str| {
-        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.and_then(|value| value.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {info}"))
-    };
-    field("used_cpu_sys") + field("used_cpu_user")
 }
 
 /// Calls two hundred commands that come back at once, with as many words as they want; most answer by an error.

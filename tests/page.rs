@@ -17,6 +17,7 @@ use std::time::Duration;
 use varve_testkit::server::{free_port, target_dir};
 use varve_testkit::tab::{Tab, Value, Window, json};
 use varve_testkit::{Client, Launch, Server, browser, process, until};
+use varve_tests::cost::cpu_s;
 
 /// A name that is markup, and would be an element if a page took it for that.
 const MARKUP: &str = "<img src=x onerror=alert(1)>";
@@ -191,16 +192,6 @@ fn a_page_that_is_open_costs_little() {
 /// The seconds for which a page stays open in [`a_page_that_stays_open_costs_next_to_nothing`]; the long form takes an hour.
 fn open_seconds() -> u64 {
     std::env::var("VARVE_PAGE_SECONDS").ok().map_or(20, |seconds| seconds.parse().expect("VARVE_PAGE_SECONDS"))
-}
-
-/// CPU time of the server so far in seconds, threads that have ended included.
-fn cpu_s(client: &mut Client) -> f64 {
-    let info = client.cmd("INFO cpu").text();
-    let field = |name: &str| {
-        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        value.and_then(|value| value.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {info}"))
-    };
-    field("used_cpu_sys") + field("used_cpu_user")
 }
 
 const DESK: Window = Window { width: 1280, height: 900, is_dark: false, is_phone: false };

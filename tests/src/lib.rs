@@ -9,6 +9,7 @@ mod bits;
 mod burst;
 pub mod collections;
 pub mod compare;
+pub mod cost;
 pub mod fill;
 pub mod generate;
 mod newer;

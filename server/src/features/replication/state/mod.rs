@@ -476,53 +476,59 @@ mod tests {
         Replica::new(0, &Peer::default(), ReplicaNow::online(String::new(), 0, 0))
     }
 
-    /// The bytes that a slow replica needs are there for another one that comes back.
-    #[test]
-    fn issue_17_a_replica_goes_on_out_of_the_spool() {
+    /// Bytes of each chunk that is put into the stream.
+    const LEN: u64 = 1 << 20;
+
+    fn chunk() -> Arc<Chunk> {
+        Arc::new(Chunk::new(vec![b'x'; LEN as usize], None))
+    }
+
+    /// A stream of forty chunks, of which a replica has none, beside a backlog of 100 bytes.
+    fn behind_by_forty() -> (Replication, Arc<Replica>) {
         let replication = Replication::new("a".repeat(40), 1);
         replication.begin("b".repeat(40), 0);
         replication.set_sizes(100, 1 << 30);
         let slow = Arc::new(replica());
         slow.set_cursor(0);
         replication.replicas.add(Arc::clone(&slow));
-        let (chunk, len) = (Arc::new(Chunk::new(vec![b'x'; 1 << 20], None)), 1_u64 << 20);
-        (1..=40).for_each(|n| replication.put(&[Arc::clone(&chunk)], n * len));
-        let facts = replication.facts(40 * len, 0);
-        assert!(facts.spool_bytes > 20 * len, "memory does not hold all: {facts:?}");
-        assert_eq!((facts.backlog_first, facts.backlog_bytes), (1, 40 * len), "all of it is there");
+        let chunk = chunk();
+        (1..=40).for_each(|n| replication.put(&[Arc::clone(&chunk)], n * LEN));
+        (replication, slow)
+    }
+
+    /// The bytes that a slow replica needs are there for another one that comes back.
+    #[test]
+    fn issue_17_a_replica_goes_on_out_of_the_spool() {
+        let (replication, slow) = behind_by_forty();
+        let facts = replication.facts(40 * LEN, 0);
+        assert!(facts.spool_bytes > 20 * LEN, "memory does not hold all: {facts:?}");
+        assert_eq!((facts.backlog_first, facts.backlog_bytes), (1, 40 * LEN), "all of it is there");
         let (id, back) = (replication.ids.history().id, Arc::new(replica()));
         replication.replicas.add(Arc::clone(&back));
-        assert!(replication.go_on(&back, (id.as_bytes(), 5 * len as i64), 40 * len));
-        assert_eq!((back.spooled(), back.cursor()), (5 * len, u64::MAX));
+        assert!(replication.go_on(&back, (id.as_bytes(), 5 * LEN as i64), 40 * LEN));
+        assert_eq!((back.spooled(), back.cursor()), (5 * LEN, u64::MAX));
         // Once the slow one has gone, the place of the other one stays.
         replication.replicas.remove(&slow);
         replication.trim();
-        assert!(replication.spool.file_at(5 * len).is_some());
+        assert!(replication.spool.file_at(5 * LEN).is_some());
         replication.replicas.remove(&back);
-        replication.put(&[chunk], 41 * len);
+        replication.put(&[chunk()], 41 * LEN);
         assert_eq!(replication.spool.bytes(), 0);
-        assert!(!replication.go_on(&back, (id.as_bytes(), 5 * len as i64), 41 * len), "it is gone");
+        assert!(!replication.go_on(&back, (id.as_bytes(), 5 * LEN as i64), 41 * LEN), "it is gone");
     }
 
     /// The last file of the spool stays until more of the stream comes; the backlog has shrunk by then.
     #[test]
     fn issue_17_a_spool_that_ends_before_the_backlog_begins_serves_nobody() {
-        let replication = Replication::new("a".repeat(40), 1);
-        replication.begin("b".repeat(40), 0);
-        replication.set_sizes(100, 1 << 30);
-        let slow = Arc::new(replica());
-        slow.set_cursor(0);
-        replication.replicas.add(Arc::clone(&slow));
-        let (chunk, len) = (Arc::new(Chunk::new(vec![b'x'; 1 << 20], None)), 1_u64 << 20);
-        (1..=40).for_each(|n| replication.put(&[Arc::clone(&chunk)], n * len));
+        let (replication, slow) = behind_by_forty();
         replication.replicas.remove(&slow);
         replication.trim();
-        assert!(replication.spool.file_at(5 * len).is_some() && replication.backlog.bounds().0 >= 39 * len);
+        assert!(replication.spool.file_at(5 * LEN).is_some() && replication.backlog.bounds().0 >= 39 * LEN);
         let (id, back) = (replication.ids.history().id, Arc::new(replica()));
         replication.replicas.add(Arc::clone(&back));
-        assert!(!replication.go_on(&back, (id.as_bytes(), 5 * len as i64), 40 * len), "the bytes in between are gone");
+        assert!(!replication.go_on(&back, (id.as_bytes(), 5 * LEN as i64), 40 * LEN), "the bytes in between are gone");
         assert_eq!((back.spooled(), replication.replicas.needed()), (u64::MAX, u64::MAX));
-        assert_eq!(replication.facts(40 * len, 0).backlog_first, 39 * len + 1);
+        assert_eq!(replication.facts(40 * LEN, 0).backlog_first, 39 * LEN + 1);
     }
 
     #[test]

@@ -108,6 +108,17 @@ fn count_until_refused(server: &Server, is_on: &AtomicBool) -> i64 {
     last
 }
 
+/// The last INCR that is answered before the server gives its place away by FAILOVER.
+fn count_through_failover(server: &Server, name: &str) -> i64 {
+    let is_on = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| count_until_refused(server, &is_on));
+        wait("there are writes", server, || is_on.load(Relaxed));
+        assert_eq!(server.client().cmd("FAILOVER").text(), "OK", "{name}");
+        writing.join().expect("the writer")
+    })
+}
+
 #[test]
 fn issue_17_a_failover_loses_nothing_that_was_answered() {
     for (name, old, new) in [
@@ -118,13 +129,7 @@ fn issue_17_a_failover_loses_nothing_that_was_answered() {
         let (old, new) = (old(), new());
         follow(&new, &old);
         caught_up(&new, &old);
-        let is_on = AtomicBool::new(false);
-        let answered = std::thread::scope(|scope| {
-            let writing = scope.spawn(|| count_until_refused(&old, &is_on));
-            wait("there are writes", &old, || is_on.load(Relaxed));
-            assert_eq!(old.client().cmd("FAILOVER").text(), "OK", "{name}");
-            writing.join().expect("the writer")
-        });
+        let answered = count_through_failover(&old, name);
         wait("it is over", &old, || state(&old) == "no-failover");
         let mut client = new.client();
         assert_eq!(client.cmd("GET count").text(), answered.to_string(), "{name}: {}", new.log());
@@ -405,13 +410,7 @@ fn issue_17_a_target_whose_answer_is_lost_leads_alone() {
         relay_that_loses_an_answer(listener, &new);
         follow(&new, &old);
         caught_up(&new, &old);
-        let is_on = AtomicBool::new(false);
-        let answered = std::thread::scope(|scope| {
-            let writing = scope.spawn(|| count_until_refused(&old, &is_on));
-            wait("there are writes", &old, || is_on.load(Relaxed));
-            assert_eq!(old.client().cmd("FAILOVER").text(), "OK");
-            writing.join().expect("the writer")
-        });
+        let answered = count_through_failover(&old, "through a relay");
         assert_follows(&old);
         assert!(old.log().contains("The failover target leads since it was asked before"), "{}", old.log());
         assert_eq!(new.client().cmd("INCR count").integer(), Some(answered + 1));

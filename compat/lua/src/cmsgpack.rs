@@ -3,6 +3,7 @@
 use crate::args::Checked;
 use crate::errors::{BAD_FORMAT, MISSING_BYTES, PACK_NOTHING};
 use crate::fault::Fault;
+use crate::nesting::{at_level, has_room};
 use crate::shared::Shared;
 use crate::tick::Pace;
 use crate::values::Unlimited;
@@ -11,8 +12,6 @@ use std::rc::Rc;
 
 /// Tables within each other that are written; a deeper one becomes nil.
 const PACK_DEPTH_MAX: u32 = 16;
-/// Tables within each other that are read.
-const UNPACK_DEPTH_MAX: u32 = 1000;
 
 /// The table `cmsgpack`.
 pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
@@ -181,10 +180,12 @@ fn unpack(lua: &Lua, shared: &Shared, values: &MultiValue, name: &str) -> Result
     let all = limit == 0 && offset == 0;
     let pace = Pace::new(lua, shared);
     let room = pace.room();
-    let mut input = Input { lua, room: &room, pace, rest: input };
+    // All arguments stay on redis-server's stack, or the text alone.
+    let slots = if name == "unpack" { values.len() } else { 1 };
+    let mut input = Input { lua, room: &room, pace, rest: input, level: 0, slots };
     let mut found = MultiValue::new();
     while !input.rest.is_empty() && (all || (found.len() as i64) < limit) {
-        match input.value(0) {
+        match input.value() {
             Ok(value) => found.push_back(value),
             Err(Wrong::Missing) => return Err(Fault::text(lua, MISSING_BYTES)),
             Err(Wrong::Format) => return Err(Fault::text(lua, BAD_FORMAT)),
@@ -192,6 +193,9 @@ fn unpack(lua: &Lua, shared: &Shared, values: &MultiValue, name: &str) -> Result
         }
     }
     if !all {
+        if !has_room(input.slots, 1) {
+            return Err(Fault::text(lua, "stack overflow (in function mp_unpack_full)"));
+        }
         let next = if input.rest.is_empty() { -1 } else { (text.len() - input.rest.len()) as i64 };
         found.push_front(Value::Integer(next));
     }
@@ -203,13 +207,19 @@ struct Input<'a> {
     room: &'a Unlimited<'a>,
     pace: Pace<'a>,
     rest: &'a [u8],
+    /// Arrays and maps that are not whole.
+    level: usize,
+    /// Values that redis-server has on its stack here: the arguments, what is read, and those of tables that are not whole.
+    slots: usize,
 }
 
 impl Input<'_> {
-    fn value(&mut self, depth: u32) -> std::result::Result<Value, Wrong> {
+    /// The next value, which stands on redis-server's stack from then on.
+    fn value(&mut self) -> std::result::Result<Value, Wrong> {
         let [tag] = self.take()?;
+        self.check("too many return values at once; use unpack_one or unpack_limit instead.")?;
         self.pace.value()?;
-        Ok(match tag {
+        let value = match tag {
             0x00..=0x7f => Value::Integer(i64::from(tag)),
             0xe0..=0xff => Value::Integer(i64::from(tag as i8)),
             0xc0 => Value::Nil,
@@ -228,18 +238,20 @@ impl Input<'_> {
                 let len = self.len(tag - 0xd9)?;
                 self.text(len)?
             }
-            0x90..=0x9f => self.array(usize::from(tag & 0xf), depth)?,
+            0x90..=0x9f => self.nested(|input| input.array(usize::from(tag & 0xf)))?,
             0xdc | 0xdd => {
                 let len = self.len(tag - 0xdb)?;
-                self.array(len, depth)?
+                self.nested(|input| input.array(len))?
             }
-            0x80..=0x8f => self.map(usize::from(tag & 0xf), depth)?,
+            0x80..=0x8f => self.nested(|input| input.map(usize::from(tag & 0xf)))?,
             0xde | 0xdf => {
                 let len = self.len(tag - 0xdd)?;
-                self.map(len, depth)?
+                self.nested(|input| input.map(len))?
             }
             _ => return Err(Wrong::Format),
-        })
+        };
+        self.slots += 1;
+        Ok(value)
     }
 
     fn take<const N: usize>(&mut self) -> std::result::Result<[u8; N], Wrong> {
@@ -264,22 +276,41 @@ impl Input<'_> {
         Ok(Value::String(self.lua.create_string(text)?))
     }
 
-    fn array(&mut self, len: usize, depth: u32) -> std::result::Result<Value, Wrong> {
-        self.check(depth, "array")?;
+    /// An array or a map, which `work` reads.
+    fn nested(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> std::result::Result<Value, Wrong>,
+    ) -> std::result::Result<Value, Wrong> {
+        let slots = self.slots;
+        self.level += 1;
+        let value = at_level(self.level, || work(self))?;
+        self.level -= 1;
+        self.slots = slots;
+        Ok(value)
+    }
+
+    fn array(&mut self, len: usize) -> std::result::Result<Value, Wrong> {
         let table = self.lua.create_table()?;
+        let slots = self.slots;
+        // The table, below the index of the element.
+        self.slots = slots + 1;
+        self.check("in function mp_decode_to_lua_array")?;
         for i in 1..=len {
             self.room.admit(0)?;
-            table.raw_set(i, self.value(depth + 1)?)?;
+            self.slots = slots + 2;
+            table.raw_set(i, self.value()?)?;
         }
         Ok(Value::Table(table))
     }
 
-    fn map(&mut self, len: usize, depth: u32) -> std::result::Result<Value, Wrong> {
-        self.check(depth, "hash")?;
+    fn map(&mut self, len: usize) -> std::result::Result<Value, Wrong> {
         let table = self.lua.create_table()?;
+        let slots = self.slots;
         for _ in 0..len {
             self.room.admit(0)?;
-            let (key, value) = (self.value(depth + 1)?, self.value(depth + 1)?);
+            // The table; then the key is above it.
+            self.slots = slots + 1;
+            let (key, value) = (self.value()?, self.value()?);
             match key {
                 Value::Nil => return Err(Wrong::Raised(Fault::Text(b"table index is nil".to_vec()).into())),
                 Value::Number(n) if n.is_nan() => {
@@ -291,11 +322,11 @@ impl Input<'_> {
         Ok(Value::Table(table))
     }
 
-    fn check(&self, depth: u32, kind: &str) -> std::result::Result<(), Wrong> {
-        if depth < UNPACK_DEPTH_MAX {
+    /// Refuses a value for which redis-server's stack has no room; it says what for.
+    fn check(&self, what: &str) -> std::result::Result<(), Wrong> {
+        if has_room(self.slots, 1) {
             return Ok(());
         }
-        let text = format!("stack overflow (in function mp_decode_to_lua_{kind})");
-        Err(Wrong::Raised(Fault::text(self.lua, text)))
+        Err(Wrong::Raised(Fault::text(self.lua, format!("stack overflow ({what})"))))
     }
 }

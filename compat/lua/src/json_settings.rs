@@ -1,7 +1,7 @@
 //! The settings of `cjson`, with which each run of a script begins.
 
-/// Tables within each other; settings above are taken, and mean this.
-pub(crate) const DEPTH_MAX: i64 = 1000;
+/// Tables within each other, until the script sets something else.
+const DEPTH: i64 = 1000;
 
 /// The settings of one copy of the library.
 #[derive(Clone, Copy)]
@@ -26,8 +26,8 @@ pub(crate) struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            encode_depth: DEPTH_MAX,
-            decode_depth: DEPTH_MAX,
+            encode_depth: DEPTH,
+            decode_depth: DEPTH,
             precision: 14,
             sparse_convert: 0,
             sparse_ratio: 2,

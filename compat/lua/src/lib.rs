@@ -24,6 +24,7 @@ mod inside;
 mod json_settings;
 mod lent;
 mod library;
+mod nesting;
 mod patterns;
 mod random;
 mod raw;

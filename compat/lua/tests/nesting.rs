@@ -142,3 +142,55 @@ fn issue_15_thousands_of_values_at_once_end_nothing_but_the_script() {
     }
     assert_eq!(eval_with(&mut state, &mut TestHost::default(), b"return 1", &[], &[]), b":1\r\n");
 }
+
+/// A script that reads or writes something `n` levels deep, how deep it goes, the level at which it is asked for its error,
+/// and what that has. Depths and errors are redis-server 7.0.15's, but where the library for Lua ends a script: it refers to at most
+/// 8000 values at once, of which some are our own.
+type Deep = (&'static str, usize, usize, &'static str);
+
+const ALL: &str = "stack overflow (too many return values at once; use unpack_one or unpack_limit instead.)";
+const ARRAY: &str = "stack overflow (in function mp_decode_to_lua_array)";
+const REFERENCES: &str = "out of Lua stack";
+
+const DEEP: [Deep; 14] = [
+    ("cmsgpack.unpack(string.rep('\\145', n) .. '\\1')", 3999, 4000, ARRAY),
+    ("cmsgpack.unpack(string.rep('\\129\\1', n) .. '\\1')", 3999, 4000, ALL),
+    ("cmsgpack.unpack(string.rep('\\129', n) .. string.rep('\\1', n + 1))", 7900, 7998, REFERENCES),
+    ("cmsgpack.unpack('\\1\\1\\1\\1\\1' .. string.rep('\\145', n) .. '\\1')", 3996, 3997, ALL),
+    ("cmsgpack.unpack(string.rep('\\145', n) .. '\\1', 1, 2, 3)", 3997, 3998, ALL),
+    ("cmsgpack.unpack_one(string.rep('\\145', n) .. '\\1', 0)", 3999, 4000, ARRAY),
+    ("cmsgpack.unpack(string.rep('\\1', n))", 7900, 8000, ALL),
+    ("cmsgpack.unpack_limit(string.rep('\\1', 9000), n, 0)", 7900, 7999, "stack overflow (in function mp_unpack_full)"),
+    ("cjson.decode(string.rep('[', n) .. string.rep(']', n))", 7900, 7999, REFERENCES),
+    ("cjson.decode(string.rep('{\"a\":', n) .. '1' .. string.rep('}', n))", 3999, 4000, "(4000) at character 19996"),
+    ("cjson.decode(string.rep('[{\"a\":', n) .. '1' .. string.rep('}]', n))", 2666, 2667, "(5333) at character 15997"),
+    ("local t = 1 for _ = 1, n do t = {t} end cjson.encode(t)", 7900, 7998, REFERENCES),
+    ("local t = 1 for _ = 1, n do t = {a = t} end cjson.encode(t)", 3900, 4000, REFERENCES),
+    ("local t = 1 for _ = 1, n do t = {{a = t}} end cjson.encode(t)", 2600, 2667, REFERENCES),
+];
+
+/// On a small stack: what lies deep has one of its own.
+#[test]
+fn issue_15_libraries_read_and_write_as_deep_as_redis_servers() {
+    let run = || {
+        for (work, deepest, too_deep, error) in DEEP {
+            let script =
+                format!("cjson.decode_max_depth(1e5) cjson.encode_max_depth(1e5) local n = tonumber(ARGV[1]) {work}");
+            let at = |depth: usize| {
+                let depth = depth.to_string();
+                let got =
+                    eval_with(&mut state(), &mut TestHost::default(), script.as_bytes(), &[], &[depth.as_bytes()]);
+                String::from_utf8(got).expect("text")
+            };
+            for depth in [1, 99, 100, 101, deepest] {
+                assert_eq!(at(depth), "$-1\r\n", "{work}, {depth} deep");
+            }
+            for depth in [too_deep, too_deep + 50] {
+                let got = at(depth);
+                let error = if depth == too_deep { error } else { "" };
+                assert!(got.starts_with("-ERR ") && got.contains(error), "{work}, {depth} deep: {got}");
+            }
+        }
+    };
+    Builder::new().stack_size(1 << 20).spawn(run).expect("a thread").join().expect("all depths are right");
+}

@@ -2,7 +2,8 @@
 
 use crate::errors::{BAD_ESCAPE, BAD_NUMBER, BAD_TOKEN, BAD_UNICODE, NOT_UTF_8, OPEN_STRING};
 use crate::fault::Fault;
-use crate::json_settings::{Config, DEPTH_MAX};
+use crate::json_settings::Config;
+use crate::nesting::{at_level, has_room};
 use crate::tick::{PIECE_BYTES, Pace};
 use crate::values::Unlimited;
 use mlua::{Lua, Result, Value};
@@ -49,7 +50,7 @@ pub(super) fn decode(lua: &Lua, pace: &Pace<'_>, config: &Config, text: &[u8]) -
         return Err(Fault::text(lua, NOT_UTF_8));
     }
     let room = pace.room();
-    let mut decoder = Decoder { lua, pace, config, room: &room, text, at: 0, token_at: 0, depth: 0 };
+    let mut decoder = Decoder { lua, pace, config, room: &room, text, at: 0, token_at: 0, depth: 0, slots: 1 };
     let token = decoder.next()?;
     let value = decoder.value(token)?;
     match decoder.next()? {
@@ -67,7 +68,10 @@ struct Decoder<'a> {
     at: usize,
     /// Where the last token begins, or where it is wrong.
     token_at: usize,
-    depth: i64,
+    /// Objects and arrays that are open.
+    depth: usize,
+    /// Values that redis-server has on its stack here: the text, and those of what is open.
+    slots: usize,
 }
 
 impl Decoder<'_> {
@@ -235,15 +239,16 @@ impl Decoder<'_> {
             Token::Number(n) => Ok(Value::Number(n)),
             Token::Boolean(value) => Ok(Value::Boolean(value)),
             Token::Null => Ok(Value::NULL),
-            Token::ObjectBegin => self.object(),
-            Token::ArrayBegin => self.array(),
+            Token::ObjectBegin => at_level(self.depth + 1, || self.object()),
+            Token::ArrayBegin => at_level(self.depth + 1, || self.array()),
             other => Err(self.expected("value", &other)),
         }
     }
 
-    fn descend(&mut self) -> Result<()> {
+    /// Opens an object or an array, for which redis-server asks for room for `slots` values.
+    fn descend(&mut self, slots: usize) -> Result<()> {
         self.depth += 1;
-        if self.depth <= self.config.decode_depth.min(DEPTH_MAX) {
+        if self.depth as i64 <= self.config.decode_depth && has_room(self.slots, slots) {
             return Ok(());
         }
         let (depth, at) = (self.depth, self.at);
@@ -251,7 +256,7 @@ impl Decoder<'_> {
     }
 
     fn object(&mut self) -> Result<Value> {
-        self.descend()?;
+        self.descend(3)?;
         let table = self.lua.create_table()?;
         let mut token = self.next()?;
         if !matches!(token, Token::ObjectEnd) {
@@ -263,9 +268,12 @@ impl Decoder<'_> {
                 }
                 self.room.admit(key.len())?;
                 self.pace.value()?;
-                let key = self.lua.create_string(key)?;
                 let token_of_value = self.next()?;
-                table.raw_set(key, self.value(token_of_value)?)?;
+                self.slots += 2;
+                let value = self.value(token_of_value)?;
+                self.slots -= 2;
+                // Not before: each string of Lua's that is held takes the place of a deeper value.
+                table.raw_set(self.lua.create_string(key)?, value)?;
                 match self.next()? {
                     Token::ObjectEnd => break,
                     Token::Comma => token = self.next()?,
@@ -278,12 +286,14 @@ impl Decoder<'_> {
     }
 
     fn array(&mut self) -> Result<Value> {
-        self.descend()?;
+        self.descend(2)?;
         let table = self.lua.create_table()?;
         let mut token = self.next()?;
         if !matches!(token, Token::ArrayEnd) {
             for i in 1.. {
+                self.slots += 1;
                 table.raw_set(i, self.value(token)?)?;
+                self.slots -= 1;
                 match self.next()? {
                     Token::ArrayEnd => break,
                     Token::Comma => token = self.next()?,

@@ -2,7 +2,8 @@
 
 use crate::errors::{NOT_A_NUMBER, SPARSE};
 use crate::fault::Fault;
-use crate::json_settings::{Config, DEPTH_MAX};
+use crate::json_settings::Config;
+use crate::nesting::{at_level, has_room};
 use crate::tick::{PIECE_BYTES, Pace};
 use crate::values::Unlimited;
 use mlua::{Lua, Result, Table, Value};
@@ -12,7 +13,7 @@ use varve_base::number::push_f64_rounded;
 pub(super) fn encode(lua: &Lua, pace: &Pace<'_>, config: &Config, value: &Value) -> Result<Value> {
     let room = pace.room();
     let mut encoder = Encoder { lua, pace, config, room: &room, out: Vec::new() };
-    encoder.value(value, 0)?;
+    encoder.value(value, 0, 1)?;
     room.admit(encoder.out.len())?;
     Ok(Value::String(lua.create_string(&encoder.out)?))
 }
@@ -26,7 +27,8 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    fn value(&mut self, value: &Value, depth: i64) -> Result<()> {
+    /// Writes a value within `depth` tables; redis-server has `slots` values on its stack then, of which this is the last.
+    fn value(&mut self, value: &Value, depth: usize, slots: usize) -> Result<()> {
         self.pace.value()?;
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
@@ -36,7 +38,7 @@ impl Encoder<'_> {
             Value::Integer(n) => self.number(*n as f64)?,
             Value::Number(n) => self.number(*n)?,
             Value::String(text) => self.text(&text.as_bytes())?,
-            Value::Table(table) => return self.table(table, depth + 1),
+            Value::Table(table) => return at_level(depth + 1, || self.table(table, depth + 1, slots)),
             other => {
                 let text = format!("Cannot serialise {}: type not supported", other.type_name());
                 return Err(Fault::text(self.lua, text));
@@ -81,8 +83,8 @@ impl Encoder<'_> {
         }
     }
 
-    fn table(&mut self, table: &Table, depth: i64) -> Result<()> {
-        if depth > self.config.encode_depth.min(DEPTH_MAX) {
+    fn table(&mut self, table: &Table, depth: usize, slots: usize) -> Result<()> {
+        if depth as i64 > self.config.encode_depth || !has_room(slots, 3) {
             return Err(Fault::text(self.lua, format!("Cannot serialise, excessive nesting ({depth})")));
         }
         self.room.admit(self.out.len())?;
@@ -97,7 +99,7 @@ impl Encoder<'_> {
                     // A sparse array has far more places than values: each place without one is written as null.
                     self.room.admit(self.out.len())?;
                 }
-                self.value(&table.raw_get(i)?, depth)?;
+                self.value(&table.raw_get(i)?, depth, slots + 1)?;
             }
             self.out.push(b']');
             return Ok(());
@@ -110,8 +112,10 @@ impl Encoder<'_> {
                 self.out.push(b',');
             }
             self.key(&key)?;
+            // Each value of Lua's that is held takes the place of a deeper one.
+            drop(key);
             self.out.push(b':');
-            self.value(&value, depth)?;
+            self.value(&value, depth, slots + 2)?;
         }
         self.out.push(b'}');
         Ok(())

@@ -12,6 +12,7 @@
 //! All of it is raising: the frames own nothing.
 
 use crate::errors::{TOO_DEEP, without_last_line_ends};
+use crate::nesting::has_room;
 use crate::shared::Shared;
 use crate::tick::{Meter, VALUE_UNITS};
 use mlua::ffi;
@@ -24,8 +25,6 @@ use super::closure::{BIG_NUMBER, COUNTED, DOUBLE, ERR, FORMAT, MAP, OK, SET, STR
 use super::stack::{make_room, push_field, spend, text};
 use super::{owns_nothing, settled};
 
-/// Values for which redis-server's stack has room while it writes a reply.
-const SLOTS_MAX: c_int = 8000;
 /// Values that redis-server has there before it writes: a handler of errors, and the script's value.
 const SLOTS_FIRST: c_int = 2;
 /// Values for which there is room above the one that is written: those of a pair, of a verbatim string, of a look at a field.
@@ -139,7 +138,7 @@ impl Writer<'_> {
         let state = self.state;
         // SAFETY: the caller's. Numbers are not converted in place: a key that is one is still the key.
         unsafe {
-            if slots > SLOTS_MAX - ROOM {
+            if !has_room(slots as usize, ROOM as usize) {
                 self.error(Raised { text: TOO_DEEP, counted: false });
                 return ffi::lua_settop(state, -2);
             }

@@ -16,6 +16,7 @@
 //!   features/*/state  plain data of each matter
 //!   config          the settings
 //!   errors, system  texts of errors; calls of the operating system, the log, the version
+//!   time_left       of works that end
 //! ```
 //! Every failure before "Ready" ends the process with status 1 and a line that names the reason. Not here: requests.
 #![deny(unsafe_code)]
@@ -27,6 +28,7 @@ mod net;
 mod process;
 mod state;
 mod system;
+mod time_left;
 mod worker;
 
 use std::io::{Read, Write};

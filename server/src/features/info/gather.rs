@@ -25,6 +25,7 @@ use crate::features::replication::state::ReplicationFacts;
 use crate::state::{Now, ServerState, WaitsOn};
 use crate::system::memory::{resident_bytes, system_memory_bytes};
 use crate::system::sys::{Whose, cpu_time};
+use crate::time_left::time_left_s;
 
 /// Starts the counts that INFO shows from zero.
 pub(super) fn reset(state: &ServerState) {
@@ -163,7 +164,8 @@ pub(super) fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFa
         let (began_s, done) = (loading.began_s.load(Relaxed), loading.done_bytes.load(Relaxed));
         let total_bytes = loading.total_bytes.load(Relaxed);
         let elapsed_s = (now_ms() as u64 / 1000).saturating_sub(began_s);
-        let eta_s = if done == 0 { 1 } else { (elapsed_s * total_bytes.saturating_sub(done)).div_ceil(done) };
+        // redis-server says one second where it knows nothing.
+        let eta_s = time_left_s(done, total_bytes, elapsed_s * 1000).unwrap_or(1);
         let rate_bytes = done / elapsed_s.max(1);
         LoadingFacts { began_s, total_bytes, done_bytes: done, rate_bytes, eta_s }
     });

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::state::Loading;
+use crate::time_left::time_left_s;
 
 /// Time between two lines of the log.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
@@ -46,12 +47,13 @@ impl Progress {
 fn line(offset: u64, done: u64, total: u64, elapsed: Duration) -> String {
     let total = total.max(done);
     let rate = offset as f64 / elapsed.as_secs_f64().max(0.001);
+    let left_s = time_left_s(offset, offset + (total - done), elapsed.as_millis() as u64);
     format!(
-        "Loading: {:.1}% of {} MB, {:.0} MB/s, {:.0} seconds left",
+        "Loading: {:.1}% of {} MB, {:.0} MB/s, {} seconds left",
         done as f64 * 100.0 / total.max(1) as f64,
         total >> 20,
         rate / (1 << 20) as f64,
-        (total - done) as f64 / rate.max(1.0)
+        left_s.unwrap_or_default()
     )
 }
 

@@ -350,9 +350,7 @@ fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
         if job.is_sent {
             stream::wake(state);
         }
-        if settings.key_save_delay_us > 0 {
-            delay(job, keys, settings.key_save_delay_us);
-        }
+        note_written(job, keys, settings.key_save_delay_us);
         if job.snapshot.is_over() {
             return Ok(false);
         }
@@ -444,14 +442,19 @@ fn about(job: &Job) -> RdbBuffer {
     head
 }
 
-/// Waits as `rdb-key-save-delay` asks for this number of keys, or until the save is over.
-fn delay(job: &Job, keys: usize, delay_us: u64) {
-    let until = Instant::now() + Duration::from_micros(delay_us.saturating_mul(keys as u64));
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
+/// Counts entries that are written. Where each is to take a time, it passes meanwhile, unless the save is given up.
+fn note_written(job: &Job, keys: usize, delay_us: u64) {
+    let (began, mut noted) = (Instant::now(), 0);
+    let whole = Duration::from_micros(delay_us.saturating_mul(keys as u64));
+    while let Some(left) = whole.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) {
         if job.snapshot.sleep(left.min(DELAY_STEP)) {
             return;
         }
+        let passed = (began.elapsed().as_micros() as u64 / delay_us).min(keys as u64) as usize;
+        job.snapshot.add_written(passed - noted);
+        noted = passed;
     }
+    job.snapshot.add_written(keys - noted);
 }
 
 /// Unix time in seconds.

@@ -251,9 +251,14 @@ impl Snapshot {
         }
     }
 
-    /// Entries so far.
+    /// Entries that are written.
     pub(crate) fn keys(&self) -> u64 {
         self.keys.load(Relaxed)
+    }
+
+    /// So many more entries are written.
+    pub(crate) fn add_written(&self, keys: usize) {
+        self.keys.fetch_add(keys as u64, Relaxed);
     }
 
     /// The next piece, or the end, waited for.
@@ -402,7 +407,6 @@ impl Snapshot {
 impl Walker for Snapshot {
     fn before(&self, old: &Before<'_>) {
         let Some(db) = self.database_of(old) else { return };
-        self.keys.fetch_add(1, Relaxed);
         let Some(bytes) = old.pin() else {
             let mut piece = self.take_open();
             piece.head(db, old, self.uses);
@@ -417,7 +421,6 @@ impl Walker for Snapshot {
 
     fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
         let db = self.database_of(old)?;
-        self.keys.fetch_add(1, Relaxed);
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
         piece.head(db, old, self.uses);
         put_count(old, &mut piece.encoded);

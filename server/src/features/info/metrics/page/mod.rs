@@ -29,6 +29,7 @@ use super::http::{Answer, Request};
 use crate::features::info::gather::{self, databases, persistence};
 use crate::features::info::syncs::syncs;
 use crate::state::{Now, ServerState};
+use crate::time_left::time_left_s;
 use history::History;
 
 /// The page.
@@ -91,8 +92,7 @@ fn work(state: &ServerState) -> Value {
     let save = &facts.save;
     if let Some(running_s) = save.running_s {
         let name = if facts.aof.is_rewriting { "rewriting the append-only file" } else { "saving" };
-        let left_s =
-            (save.keys_done > 0).then(|| running_s * save.keys_total.saturating_sub(save.keys_done) / save.keys_done);
+        let left_s = time_left_s(save.keys_done, save.keys_total, running_s * 1000);
         all.push(json!({
             "name": name, "unit": "keys", "done": save.keys_done, "total": save.keys_total, "left_s": left_s,
         }));

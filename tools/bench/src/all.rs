@@ -13,7 +13,7 @@ use crate::report::{self, About, Findings};
 use crate::screen::{self, Progress};
 use crate::size::Size;
 use crate::{apply, collections, commands, engine, fragmentation, giveback, hitrate, lists, longlist, machine, misses};
-use crate::{mixes, point, publish, reclaim, replication, save, scripts, tails, tls, types};
+use crate::{mixes, point, publish, reclaim, replication, save, scripts, tails, tls, types, ycsb};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,7 @@ const LIST: &[Entry] = &[
     tiny(entry("mixes", "The paper's Fig. 7 and 8: delay and throughput", (20.0, 900.0), |size| {
         mixes::run(size.is_small(), None)
     })),
+    entry("ycsb", "Beyond the paper's Fig. 8: YCSB itself", (60.0, 3600.0), |size| ycsb::run(size.is_small(), None)),
     entry("point", "Single keys", (10.0, 900.0), |size| point::run(size.is_small(), None)),
     entry("commands", "redis-benchmark's commands", (20.0, 900.0), |size| commands::run(size.is_small(), None, None)),
     entry("collections", "Collections by size", (40.0, 3000.0), |size| collections::run(size.is_small(), None)),

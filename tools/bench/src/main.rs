@@ -15,6 +15,7 @@ mod engine;
 mod floor;
 mod fragmentation;
 mod giveback;
+mod grid;
 mod hitrate;
 mod lists;
 mod load;
@@ -39,6 +40,7 @@ mod tails;
 mod tls;
 mod turns;
 mod types;
+mod ycsb;
 
 use crate::report::Findings;
 use crate::size::Size;
@@ -197,6 +199,15 @@ enum Experiment {
         #[arg(long)]
         part: Option<String>,
     },
+    /// Workloads A, B, C, D and F of YCSB, by YCSB itself
+    Ycsb {
+        /// Few records
+        #[arg(long)]
+        quick: bool,
+        /// Only this workload: a, b, c, d, f
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Seconds and memory of BGSAVE and of loading, and what GETs and SETs wait meanwhile
     Save {
         /// Tiny sizes
@@ -308,6 +319,7 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Apply { quick, threads } => apply::run(threads, quick),
         Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
+        Experiment::Ycsb { quick, only } => ycsb::run(quick, only.as_deref()),
         Experiment::Save { quick } => save::run(quick),
         Experiment::Replication { quick, part } => replication::run(quick, part.as_deref()),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),

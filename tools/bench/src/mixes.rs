@@ -11,11 +11,11 @@
 
 use crate::contenders::{self, Contender};
 use crate::draw::{self, Draw};
+use crate::grid::{Grid, Quantity};
 use crate::load::{self, Op, Order, Sizes, Traffic};
 use crate::point;
 use crate::published;
-use crate::report::{Better, Figure, Findings, Form, Role, Series, Value, figures};
-use crate::say;
+use crate::report::{Better, Findings, figures};
 use crate::turns::push;
 use std::io;
 use std::ops::RangeInclusive;
@@ -94,7 +94,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
         .lost(
             "The paper's bars for Small and Large, and its delays of writes: only the numbers in its text are at hand.",
         )
-        .lost("YCSB itself: these are its distributions (Zipf with 0.99, uniform), from a generator of this project."))
+        .note("The mixes have the distributions of YCSB (Zipf with 0.99, uniform), drawn by this project; `ycsb` runs YCSB itself."))
 }
 
 fn sizes(set: &Set) -> Sizes {
@@ -161,14 +161,6 @@ fn measure(server: &Server, plan: Traffic, mix: &mut Mix<'_>) -> io::Result<[f64
     Ok([mean, spent as f64 / 1000.0 / replies, p50, p99, p999])
 }
 
-/// A figure for each quantity, filled place by place.
-struct Grid {
-    figures: Vec<Figure>,
-}
-
-/// Title, unit and better direction of a quantity.
-type Quantity = (&'static str, &'static str, Better);
-
 const DELAYS: [Quantity; 5] = [
     ("One client: mean delay (Fig. 7)", "microseconds from request to reply", Better::Less),
     ("One client: server CPU", "microseconds of CPU per request", Better::Less),
@@ -184,58 +176,7 @@ const FIGURES: [Quantity; 5] = [
     ("50 clients: 99.9th percentile", "microseconds", Better::Less),
 ];
 
-impl Grid {
-    fn new(quantities: &[Quantity; 5]) -> Grid {
-        let figure = |&(title, unit, better): &Quantity| Figure::new(title, unit, better, Form::Dots);
-        Grid { figures: quantities.iter().map(figure).collect() }
-    }
-
-    /// Measures one place on all contenders in turns.
-    fn measure(
-        &mut self,
-        place: String,
-        contenders: &[Contender],
-        turns: u64,
-        of: &mut dyn FnMut(&Server, u64) -> io::Result<[f64; 5]>,
-    ) -> io::Result<()> {
-        let mut runs: Vec<Vec<[f64; 5]>> = contenders.iter().map(|_| Vec::new()).collect();
-        for turn in 0..turns {
-            for (one, runs) in contenders.iter().zip(&mut runs) {
-                runs.push(of(&one.server, turn)?);
-            }
-        }
-        let first: Vec<f64> =
-            runs.iter().map(|runs| Value::of(runs.iter().map(|run| run[0]).collect()).median).collect();
-        say!("{place}: {first:.1?}");
-        for (quantity, figure) in self.figures.iter_mut().enumerate() {
-            let at = figure.places.len();
-            figure.places.push(place.clone());
-            if at == 0 {
-                figure.series = contenders.iter().map(|one| Series::new(one.name.as_str(), one.role)).collect();
-            }
-            for (series, runs) in figure.series.iter_mut().zip(&runs) {
-                series.push(at, Value::of(runs.iter().map(|run| run[quantity]).collect()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the paper's two servers to a figure, at the places that it has numbers for.
-    fn publish(&mut self, figure: usize, of: impl Fn(&str) -> Option<[f64; 2]>) {
-        let figure = &mut self.figures[figure];
-        for (number, name) in published::PAPER.into_iter().enumerate() {
-            let mut series = Series::new(name, Role::Published);
-            for (at, place) in figure.places.iter().enumerate() {
-                if let Some(values) = of(place) {
-                    series.push(at, values[number]);
-                }
-            }
-            figure.series.push(series);
-        }
-    }
-}
-
-fn alone(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut Grid) -> io::Result<()> {
+fn alone(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut Grid<5>) -> io::Result<()> {
     let draw = Draw::Uniform(keys);
     for (op, writes_percent) in [("GET", 0), ("SET", 100)] {
         let plan = Traffic { connections: 1, pipeline: 1, requests: scale.requests };
@@ -251,7 +192,7 @@ fn mix_name(set: &str, writes_percent: usize, draw: &str) -> String {
     format!("{set} {}:{writes_percent} {draw}", 100 - writes_percent)
 }
 
-fn mixed(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut Grid) -> io::Result<()> {
+fn mixed(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut Grid<5>) -> io::Result<()> {
     for writes_percent in [50, 5] {
         for name in &draw::NAMES[..2] {
             let draw = Draw::named(name, keys);

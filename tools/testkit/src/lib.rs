@@ -11,6 +11,7 @@
 //! watch   waiting for what a server does by itself, and the figures of INFO
 //! browser a page in Chromium: its tree, and what its console says
 //! tab     a page in Chromium that is used: keys, windows, time
+//! java    programs in Java: libraries by Maven, the source compiled
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! ```
 //!
@@ -20,6 +21,7 @@
 
 pub mod browser;
 pub mod client;
+pub mod java;
 pub mod linear;
 pub mod process;
 pub mod replica;

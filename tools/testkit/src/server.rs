@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a server may take until it answers.
-const READY_LIMIT: Duration = Duration::from_secs(20);
+const READY_LIMIT: Duration = Duration::from_secs(120);
 
 /// How a server is to be started.
 #[derive(Debug, Clone)]
@@ -137,7 +137,7 @@ impl Launch {
     /// Starts it and waits until it answers; a port that was taken in between is tried again with another.
     ///
     /// # Errors
-    /// When it does not answer in 20 seconds, with the end of its log.
+    /// When it ends, or does not answer in two minutes, with the end of its log.
     pub fn start(&self) -> io::Result<Server> {
         self.start_until(|reply| !reply.starts_with("LOADING"))
     }

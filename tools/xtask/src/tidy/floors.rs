@@ -127,7 +127,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "server",
         &[
-            &["errors"],
+            &["errors", "time_left"],
             &["system"],
             &["config"],
             &["features/pubsub/state"],

@@ -256,7 +256,7 @@ impl Snapshot {
         self.keys.load(Relaxed)
     }
 
-    /// So many more entries are written.
+    /// `keys` more entries are written.
     pub(crate) fn add_written(&self, keys: usize) {
         self.keys.fetch_add(keys as u64, Relaxed);
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use varve_testkit::linear::{Answer, Call, HistoryEvent, Keyspace, check};
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
+use varve_tests::ending::SetAtEnd;
 
 const CLIENTS: usize = 8;
 const CALLS: usize = 14;
@@ -144,7 +145,7 @@ fn histories_have_a_legal_order() {
     let mut rounds = 0;
     thread::scope(|scope| {
         scope.spawn(|| churn(&server, &stop));
-        let _stop = StopAtEnd(&stop);
+        let _stop = SetAtEnd(&stop);
         let end = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < end {
             round(&mut clients, first_seed, rounds);
@@ -154,12 +155,4 @@ fn histories_have_a_legal_order() {
     println!("{rounds} histories of {CLIENTS} clients with {CALLS} calls each");
     assert!(rounds > 0);
     assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
-}
-
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

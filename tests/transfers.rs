@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use varve_testkit::linear::{Answer, Bytes, Call, HistoryEvent, Keyspace, check};
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
+use varve_tests::ending::SetAtEnd;
 
 const CLIENTS: usize = 8;
 /// Acts of a client in a round.
@@ -319,7 +320,7 @@ fn transfers_keep_the_sum_and_have_a_legal_order() {
     let (mut rounds, mut made, mut given_up) = (0, 0, 0);
     thread::scope(|scope| {
         scope.spawn(|| churn(&server, &stop));
-        let _stop = StopAtEnd(&stop);
+        let _stop = SetAtEnd(&stop);
         let end = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < end {
             let counts = round(&mut clients, &bank, first_seed, rounds);
@@ -329,12 +330,4 @@ fn transfers_keep_the_sum_and_have_a_legal_order() {
     println!("{rounds} rounds of {CLIENTS} clients, {made} watched transfers, {given_up} given up");
     assert!(made > rounds, "transfers are made");
     assert_eq!(server.client().cmd("DEBUG VERIFY").text(), "OK");
-}
-
-struct StopAtEnd<'a>(&'a AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

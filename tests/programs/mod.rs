@@ -97,8 +97,16 @@ pub(crate) fn run_node(client: &str) {
 
 /// A program in Java, which lies in `Main.java`, with the libraries that its `pom.xml` names, in both protocols.
 pub(crate) fn run_java(client: &str) {
+    let Some(program) = java(client) else { return };
+    for protocol in ["2", "3"] {
+        run(client, &program, Some(protocol));
+    }
+}
+
+/// The command of a program in Java, made ready; none where its toolchain is missing.
+pub(crate) fn java(client: &str) -> Option<impl Fn() -> Command + use<>> {
     if !present(client, &["java", "javac", "mvn"]) {
-        return;
+        return None;
     }
     let (from, dir) = (sources(client), tools(client));
     // Maven writes beside the file that it reads.
@@ -108,15 +116,12 @@ pub(crate) fn run_java(client: &str) {
     });
     let libraries = dir.join("lib/*");
     prepare(Command::new("javac").arg("-cp").arg(&libraries).arg("-d").arg(&dir).arg(from.join("Main.java")));
-    let program = || {
+    Some(move || {
         let mut program = Command::new("java");
         let path = std::env::join_paths([&dir, &libraries]).expect("a class path");
         program.arg("-cp").arg(path).arg("Main");
         program
-    };
-    for protocol in ["2", "3"] {
-        run(client, program, Some(protocol));
-    }
+    })
 }
 
 /// Copies the files that say what a program needs, and makes that, unless it was made from the same files.

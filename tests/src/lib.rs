@@ -10,6 +10,7 @@ mod burst;
 pub mod collections;
 pub mod compare;
 pub mod cost;
+pub mod ending;
 pub mod fill;
 pub mod generate;
 mod newer;

@@ -3,6 +3,7 @@
 //! ```text
 //! Launch --start--> Server (ready: answers PING) --drop--> killed, waited for, directory removed
 //! ```
+//! One whose [`Launch::at`] names an address listens there: a network namespace's, which [`Launch::under`] has it enter.
 //!
 //! Which binary stands for Varve: VARVE_SERVER, else `target/release/varve-server` of this workspace (or of
 //! CARGO_TARGET_DIR). The peer is VARVE_PEER, else `redis-server` on the path. Nothing here builds anything.
@@ -30,6 +31,8 @@ pub struct Launch {
     wrapper: Vec<OsString>,
     /// The words of a foreign command line, which gets no configuration file.
     command: Option<Vec<String>>,
+    /// Where it is to listen; none: on a free loopback port.
+    address: Option<SocketAddr>,
 }
 
 /// A running server. Dropping it ends the process.
@@ -102,7 +105,7 @@ impl Launch {
     #[must_use]
     pub fn binary(path: impl Into<PathBuf>) -> Launch {
         let config = ["save \"\"", "appendonly no", "enable-debug-command yes"].map(String::from).to_vec();
-        Launch { binary: path.into(), args: Vec::new(), config, wrapper: Vec::new(), command: None }
+        Launch { binary: path.into(), args: Vec::new(), config, wrapper: Vec::new(), command: None, address: None }
     }
 
     /// Any server at all, by its command line: `{port}` in a word stands for the port to listen on. Settings and arguments
@@ -134,6 +137,13 @@ impl Launch {
         self
     }
 
+    /// Has it listen at this address in place of a free loopback port.
+    #[must_use]
+    pub fn at(mut self, address: SocketAddr) -> Launch {
+        self.address = Some(address);
+        self
+    }
+
     /// Starts it and waits until it answers; a port that was taken in between is tried again with another.
     ///
     /// # Errors
@@ -154,7 +164,11 @@ impl Launch {
     fn start_until(&self, will_do: impl Fn(&str) -> bool) -> io::Result<Server> {
         let mut last = io::Error::other("not tried");
         for _ in 0..3 {
-            match free_port().and_then(|port| self.start_at(port, &will_do)) {
+            let address = match self.address {
+                Some(address) => Ok(address),
+                None => free_port().map(|port| (Ipv4Addr::LOCALHOST, port).into()),
+            };
+            match address.and_then(|address| self.start_at(address, &will_do)) {
                 Ok(server) => return Ok(server),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let text = format!("{}: {error}; build it first", self.binary.display());
@@ -179,13 +193,14 @@ impl Launch {
         Ok((launch.start()?, port))
     }
 
-    /// Starts it once, on this port.
-    fn start_at(&self, port: u16, will_do: &impl Fn(&str) -> bool) -> io::Result<Server> {
+    /// Starts it once, at this address.
+    fn start_at(&self, address: SocketAddr, will_do: &impl Fn(&str) -> bool) -> io::Result<Server> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("varve-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&dir)?;
-        let mut config = format!("bind 127.0.0.1\nport {port}\ndaemonize no\ndir {}\n", dir.display());
+        let (ip, port) = (address.ip(), address.port());
+        let mut config = format!("bind {ip}\nport {port}\ndaemonize no\ndir {}\n", dir.display());
         for line in &self.config {
             config.push_str(line);
             config.push('\n');
@@ -208,7 +223,7 @@ impl Launch {
         }
         let child = command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
         let child = child.inspect_err(|_| _ = std::fs::remove_dir_all(&dir))?;
-        let mut server = Server { child, address: (Ipv4Addr::LOCALHOST, port).into(), dir };
+        let mut server = Server { child, address, dir };
         // The program of a wrapper or of another server's command line may be a child of the process that is started here.
         let is_the_child = self.wrapper.is_empty() && self.command.is_none();
         server.wait_ready(is_the_child, will_do)?;
@@ -246,7 +261,7 @@ impl Server {
         self.address
     }
 
-    /// Its port on 127.0.0.1.
+    /// Its port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
@@ -350,7 +365,7 @@ mod tests {
     #[test]
     fn issue_17_a_server_of_another_test_does_not_answer_for_this_one() {
         let first = Launch::peer().start().expect("redis-server 7.0.15");
-        let error = Launch::peer().start_at(first.port(), &|_| true).expect_err("the port is taken");
+        let error = Launch::peer().start_at(first.address(), &|_| true).expect_err("the port is taken");
         assert!(error.to_string().contains("the server ended with"), "{error}");
     }
 

@@ -27,6 +27,11 @@ const RUNS: &[Long] = &[
     Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
     Long { name: "chains", about: "50 rounds of chains of three servers, of which some are killed", run: chains },
+    Long {
+        name: "failovers",
+        about: "100 failovers by Sentinel, of Varve and of redis-server side by side, with a checker of histories",
+        run: failovers,
+    },
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "page", about: "a page of the metrics port that is open for an hour", run: page },
@@ -82,10 +87,17 @@ fn package() -> Tally {
 
 /// One file of the end-to-end tests with a number of its own, against a release build.
 fn end_to_end(test: &str, variable: &str, value: &str) -> Tally {
-    all::server_build().and(|| {
-        let mut tests = cargo(&["test", "--release", "-p", "varve-tests", "--test", test]);
-        cargo_test(test, tests.env(variable, value).env("VARVE_SERVER", server_binary()))
-    })
+    all::server_build().and(|| run_test(test, variable, value, &[]))
+}
+
+/// One whose lines are printed while it runs: its figures are what is wanted.
+fn with_figures(test: &str, variable: &str, value: &str) -> Tally {
+    all::server_build().and(|| run_test(test, variable, value, &["--", "--nocapture"]))
+}
+
+fn run_test(test: &str, variable: &str, value: &str, words: &[&str]) -> Tally {
+    let mut tests = cargo(&["test", "--release", "-p", "varve-tests", "--test", test]);
+    cargo_test(test, tests.args(words).env(variable, value).env("VARVE_SERVER", server_binary()))
 }
 
 fn trips() -> Tally {
@@ -110,6 +122,10 @@ fn kills() -> Tally {
 
 fn chains() -> Tally {
     end_to_end("replication_chains", "VARVE_CHAINS", "50")
+}
+
+fn failovers() -> Tally {
+    with_figures("failovers", "VARVE_FAILOVERS", "100")
 }
 
 fn peer() -> Tally {

@@ -50,6 +50,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("groff", "groff-base"),
     ("faketime", "faketime"),
     ("sidekiq", "ruby-sidekiq"),
+    // Networks of a test's own.
+    ("ip", "iproute2"),
 ];
 
 /// Installs the packages that are missing.

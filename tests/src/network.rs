@@ -1,4 +1,4 @@
-//! A network of a test's own: machines that are network namespaces, joined by a bridge, whose links are cut.
+//! A network of a test's own: machines that are network namespaces, joined by a bridge, whose links are cut and slowed down.
 //!
 //! ```text
 //!   the test's process, 10.77.N.1 --- bridge --+-- box 0, 10.77.N.10
@@ -123,6 +123,15 @@ impl Network {
         ["nsenter".to_owned(), format!("--net=/run/netns/{}", self.name(nth))]
     }
 
+    /// Has what a box is sent arrive at this rate at most, in bytes a second; what it sends is as fast as before.
+    ///
+    /// # Errors
+    /// The system's words, where it has no such limit.
+    pub fn slow_down(&self, nth: usize, bytes_per_second: u64) -> Result<(), String> {
+        let port = self.port(nth);
+        try_run(&format!("tc qdisc replace dev {port} root tbf rate {bytes_per_second}bps burst 256kb latency 50ms"))
+    }
+
     /// Cuts a box off from all others and from the test.
     ///
     /// # Panics
@@ -163,8 +172,14 @@ impl Network {
 
 /// Runs a line of words.
 fn run(line: &str) {
+    try_run(line).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Runs a line of words; an error has it, and what it says.
+fn try_run(line: &str) -> Result<(), String> {
     let mut words = line.split(' ');
     let output = Command::new(words.next().unwrap_or_default()).args(words).output();
-    let output = output.unwrap_or_else(|error| panic!("{line}: {error}"));
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = output.map_err(|error| format!("{line}: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(format!("{line}: {}", said.trim())) }
 }

@@ -32,6 +32,11 @@ const RUNS: &[Long] = &[
         about: "100 failovers by Sentinel, of Varve and of redis-server side by side, with a checker of histories",
         run: failovers,
     },
+    Long {
+        name: "slow-link",
+        about: "50 MB/s to a replica behind 20 MB/s for two minutes, then 5 MB/s, also with redis-server",
+        run: slow_link,
+    },
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "page", about: "a page of the metrics port that is open for an hour", run: page },
@@ -126,6 +131,10 @@ fn chains() -> Tally {
 
 fn failovers() -> Tally {
     with_figures("failovers", "VARVE_FAILOVERS", "100")
+}
+
+fn slow_link() -> Tally {
+    with_figures("slow_link", "VARVE_SLOW_LINK_SECONDS", "120")
 }
 
 fn peer() -> Tally {

@@ -50,8 +50,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("groff", "groff-base"),
     ("faketime", "faketime"),
     ("sidekiq", "ruby-sidekiq"),
-    // Networks of a test's own.
+    // Networks of a test's own: its machines, and how fast their links are.
     ("ip", "iproute2"),
+    ("tc", "iproute2"),
 ];
 
 /// Installs the packages that are missing.

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use varve_testkit::process::has_program;
 use varve_testkit::server::workspace;
 use varve_testkit::{Launch, Server};
 
@@ -86,8 +87,7 @@ fn queues_workers_and_flows() {
     let Some(archive) = std::env::var_os("VARVE_BULLMQ").map(PathBuf::from).filter(|path| path.is_file()) else {
         return say("skipped: BullMQ's suite needs its source, an archive that VARVE_BULLMQ names");
     };
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if !["node", "npm"].iter().all(|name| std::env::split_paths(&path).any(|dir| dir.join(name).is_file())) {
+    if !["node", "npm"].into_iter().all(has_program) {
         return say("skipped: BullMQ's suite needs node and npm, which are not on this machine");
     }
     let suite = suite(&archive);

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use varve_testkit::Launch;
+use varve_testkit::java::Java;
+use varve_testkit::process::has_program;
 use varve_testkit::server::workspace;
 use varve_testkit::tls::Certificates;
 
@@ -28,8 +30,7 @@ pub(crate) fn tools(name: &str) -> PathBuf {
 
 /// True if all of a toolchain's programs are on the path; else a line says what is missing, past the test's capture.
 pub(crate) fn present(client: &str, programs: &[&str]) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let missing = programs.iter().find(|name| !std::env::split_paths(&path).any(|dir| dir.join(name).is_file()));
+    let missing = programs.iter().find(|name| !has_program(name));
     if let Some(missing) = missing {
         let _ = writeln!(std::io::stderr(), "skipped: {client} needs {missing}, which is not on this machine");
     }
@@ -105,23 +106,12 @@ pub(crate) fn run_java(client: &str) {
 
 /// The command of a program in Java, made ready; none where its toolchain is missing.
 pub(crate) fn java(client: &str) -> Option<impl Fn() -> Command + use<>> {
-    if !present(client, &["java", "javac", "mvn"]) {
+    if !present(client, &Java::PROGRAMS) {
         return None;
     }
-    let (from, dir) = (sources(client), tools(client));
-    // Maven writes beside the file that it reads.
-    ready(&from, &dir, &["pom.xml"], "lib", || {
-        let goal = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
-        prepare(Command::new("mvn").args(["-q", "-B", goal, "-DoutputDirectory=lib"]).current_dir(&dir));
-    });
-    let libraries = dir.join("lib/*");
-    prepare(Command::new("javac").arg("-cp").arg(&libraries).arg("-d").arg(&dir).arg(from.join("Main.java")));
-    Some(move || {
-        let mut program = Command::new("java");
-        let path = std::env::join_paths([&dir, &libraries]).expect("a class path");
-        program.arg("-cp").arg(path).arg("Main");
-        program
-    })
+    let ready = Java::ready(&sources(client), "Main.java", &tools(client));
+    let java = ready.unwrap_or_else(|error| panic!("{client}: {error}"));
+    Some(move || java.command("Main"))
 }
 
 /// Copies the files that say what a program needs, and makes that, unless it was made from the same files.

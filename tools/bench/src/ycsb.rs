@@ -19,6 +19,7 @@ use std::io;
 use std::process::Stdio;
 use varve_testkit::Server;
 use varve_testkit::java::Java;
+use varve_testkit::process::has_program;
 use varve_testkit::server::{target_dir, workspace};
 
 /// Clients at once.
@@ -67,7 +68,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
         return Err(io::Error::other("no such workload: a, b, c, d, f"));
     }
     let findings = Findings::new("ycsb", "Beyond the paper's Fig. 8: YCSB itself");
-    if let Some(program) = Java::missing() {
+    if let Some(program) = Java::PROGRAMS.into_iter().find(|name| !has_program(name)) {
         return Ok(findings.lost(format!("YCSB: there is no {program} on this machine.")));
     }
     let java = Java::ready(&workspace().join("tools/bench/ycsb"), "RespBinding.java", &target_dir().join("ycsb"))?;

@@ -16,13 +16,8 @@ pub struct Java {
 }
 
 impl Java {
-    /// The first program of the toolchain that is not on this machine.
-    #[must_use]
-    pub fn missing() -> Option<&'static str> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let has = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
-        ["java", "javac", "mvn"].into_iter().find(|name| !has(name))
-    }
+    /// The programs of the toolchain.
+    pub const PROGRAMS: [&str; 3] = ["java", "javac", "mvn"];
 
     /// Makes the program `source` of the folder `from` ready in the folder `dir`, which may have its libraries already.
     ///

@@ -4,7 +4,7 @@
 //! value   one reply of RESP2 or RESP3, and the incremental decoder
 //! client  a blocking connection: one command, or a pipeline
 //! server  varve-server or redis-server started on a loopback port of its own, stopped by its pid
-//! process CPU time and resident memory of a process, read from /proc
+//! process CPU time and resident memory of a process, read from /proc; programs on the path
 //! tls     certificates made for a test, and a blocking connection by TLS
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
 //! replica what a server sends to its replicas: the stream of write commands

@@ -52,6 +52,13 @@ pub fn memory(pid: u32) -> io::Result<Memory> {
     Ok(Memory { resident: field("VmRSS:"), peak: field("VmHWM:") })
 }
 
+/// True if a program is on the path.
+#[must_use]
+pub fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

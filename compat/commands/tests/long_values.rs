@@ -363,7 +363,7 @@ fn issue_14_bits_of_a_large_string_are_looked_at_in_parts() {
     // A run is pinned while it is looked at: what is written meanwhile is not seen.
     let begun = server.turn_as(1, &[b"BITCOUNT", b"k"]);
     server.run(&[b"APPEND", b"k", b"\xff"]);
-    // So it is copied, in parts, before it is written to, and others wait for it.
+    // A write copies the block that it touches, and goes on at once.
     let changes: [(&[&[u8]], &[u8]); 4] = [
         (&[b"SETBIT", b"k", b"39999999", b"1"], b":0\r\n"),
         (&[b"SETBIT", b"k", b"39999999", b"1"], b":1\r\n"),
@@ -373,12 +373,9 @@ fn issue_14_bits_of_a_large_string_are_looked_at_in_parts() {
     for (at, (words, reply)) in changes.into_iter().enumerate() {
         let reader = 10 + at;
         assert!(!server.turn_as(reader, &[b"BITCOUNT", b"k"]).1, "it reads k where it lies");
-        let begun = server.turn_as(2, words);
-        assert!(!begun.1 && begun.0.is_empty(), "it is copied first");
-        assert!(server.is_put_back(3, &[b"GETBIT", b"k", b"1"]), "others wait");
-        let (found, turns) = finish(&mut server, 2, begun);
-        assert_eq!(found, reply, "{}", words.concat().escape_ascii());
-        assert!((5..9).contains(&turns), "{turns} turns");
+        let kept = server.kept_bytes();
+        assert_eq!(server.turn_as(2, words), (reply.to_vec(), true), "{}", words.concat().escape_ascii());
+        assert!(server.kept_bytes() <= kept + (64 << 10), "a block was copied");
     }
     assert_eq!(server.run(&[b"GETRANGE", b"k", b"99", b"103"]), b"$5\r\n\0\x01bc\0\r\n");
     assert_eq!(finish(&mut server, 1, begun).0, b":2\r\n");
@@ -386,6 +383,58 @@ fn issue_14_bits_of_a_large_string_are_looked_at_in_parts() {
     assert!(!server.turn_as(2, &[b"BITOP", b"AND", b"gone", b"k", b"d"]).1);
     server.hang_up(2);
     assert_eq!(server.run(&[b"EXISTS", b"gone"]), b":0\r\n");
+}
+
+#[test]
+fn issue_14_a_write_to_a_string_that_is_read_copies_what_it_touches() {
+    const MB: usize = 1 << 20;
+    let mut server = server();
+    server.run(&[b"SET", b"k", &[b'a'; 5 * MB]]);
+    let pin = server.with_key("k", |tx, key| tx.pin(key)).expect("it has a run");
+    let held = pin.read(MB..MB + 10);
+    let bit = |byte: usize| (8 * byte).to_string().into_bytes();
+    assert!(server.is_put_back(3, &[b"SETBIT", b"k", &bit(MB + 5), b"1"]), "its bytes are being read");
+    assert_eq!(server.kept_bytes(), 64 << 10, "they are copied for others");
+    let begun = server.turn_as(4, &[b"BITCOUNT", b"k", &MB.to_string().into_bytes(), b"-1"]);
+    assert_eq!(finish(&mut server, 4, begun).0, format!(":{}\r\n", 3 * 4 * MB).into_bytes());
+    assert_eq!(server.run(&[b"SETBIT", b"k", &bit(3 * MB), b"1"]), b":0\r\n", "nobody reads these");
+    drop(held);
+    assert_eq!(server.run(&[b"SETBIT", b"k", &bit(MB + 5), b"1"]), b":0\r\n");
+    assert_eq!(server.kept_bytes(), 128 << 10);
+    // A transaction copies its blocks at once; a command that touches many is put back between some of them.
+    server.run(&[b"MULTI"]);
+    server.run(&[b"SETRANGE", b"k", b"7", b"transaction"]);
+    server.run(&[b"SETBIT", b"k", &bit(2 * MB), b"1"]);
+    assert_eq!(server.run(&[b"EXEC"]), b"*2\r\n:5242880\r\n:0\r\n");
+    assert_eq!(server.kept_bytes(), 256 << 10);
+    let (times, reply) = server.run_put_back(&[b"SETRANGE", b"k", b"100", &vec![b'b'; 4 * MB]]);
+    assert_eq!(reply, b":5242880\r\n");
+    assert!((6..9).contains(&times), "put back {times} times for 4 MB, a quarter of which was copied before");
+    // Bytes behind the old end are not copied.
+    let kept = server.kept_bytes();
+    assert_eq!(server.run(&[b"SETRANGE", b"k", b"5242879", b"bcd"]), b":5242882\r\n");
+    assert!(server.kept_bytes() <= kept + (64 << 10));
+    let mut sum = 0;
+    pin.each_part(0..pin.len(), |part| sum += part.iter().filter(|&&byte| byte == b'a').count());
+    assert_eq!((sum, pin.len()), (5 * MB, 5 * MB), "it reads what was there when it was made");
+    drop(pin);
+    server.background();
+    assert_eq!(server.kept_bytes(), 0);
+}
+
+#[test]
+fn issue_14_a_string_that_is_being_sent_is_copied_before_it_is_written() {
+    let mut server = server();
+    server.run(&[b"SETRANGE", b"k", b"0", &[b'a'; 5_000_000]]);
+    let sent = server.with_key("k", |tx, key| tx.pin_whole(key)).expect("it has a run");
+    let begun = server.turn_as(2, &[b"SETRANGE", b"k", b"100", b"abc"]);
+    assert!(!begun.1 && begun.0.is_empty(), "it is copied first");
+    assert!(server.is_put_back(3, &[b"GETBIT", b"k", b"1"]), "others wait");
+    let (found, turns) = finish(&mut server, 2, begun);
+    assert_eq!(found, b":5000000\r\n");
+    assert!((5..9).contains(&turns), "{turns} turns");
+    assert_eq!(server.run(&[b"GETRANGE", b"k", b"99", b"103"]), b"$5\r\naabca\r\n");
+    assert!(sent.iter().all(|&byte| byte == b'a'));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use varve_base::mem::zeros;
 use varve_catalog::Row;
 use varve_protocol::{Args, OwnedArgs, Pinned, Reply};
-use varve_store::{Again, Effect, Key, Pin, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{Again, Effect, Key, Removal, Store, StoreWorker, StringForm, Ttl, Tx, WholePin};
 
 use crate::errors::{CmdResult, CommandError};
 use crate::large_arguments::LargeArguments;
@@ -54,7 +54,7 @@ fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
 
 /// The parts of a large value as they are sent: from where it lies, but for long stretches that were never written, which come from
 /// one place of zeros and so touch no page of the value.
-fn pinned_parts(value: &Pin) -> Vec<Pinned> {
+fn pinned_parts(value: &WholePin) -> Vec<Pinned> {
     let mut parts: Vec<Pinned> = Vec::new();
     let (mut begin, mut done, zeros) = (0, 0, zeros());
     while done < value.len() {
@@ -153,7 +153,7 @@ impl<'a> Ctx<'_, 'a> {
     /// own.
     #[cold]
     pub fn reply_large(&mut self, key: &Key<'_>, range: Range<usize>) {
-        match self.tx.pin(key) {
+        match self.tx.pin_whole(key) {
             Some(pin) => self.out.bulk_pinned_parts(range.len(), pinned_parts(&pin.part(range))),
             None => match self.tx.peek(key) {
                 Ok(Some(value)) => self.out.bulk(&value[range]),

@@ -12,7 +12,7 @@
 
 use smallvec::SmallVec;
 use varve_protocol::Span;
-use varve_store::{FilledExtent, OpenExtent, Pin, StoreWorker};
+use varve_store::{FilledExtent, OpenExtent, StoreWorker, WholePin};
 
 /// LargeArguments of one request, as far as they are whole.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl LargeArguments {
     }
 
     /// The bodies, to be kept by whoever needs them longer than the request.
-    pub(crate) fn pins(&self) -> Vec<Pin> {
+    pub(crate) fn pins(&self) -> Vec<WholePin> {
         self.runs.iter().map(FilledExtent::pin).collect()
     }
 

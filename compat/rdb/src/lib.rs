@@ -31,4 +31,4 @@ mod lzf;
 pub use distinct::Distinct;
 pub use format::{Dialect, Kind, Magic, StreamTail};
 pub use read::{Event, KeyHead, Part, ReadError, ReadFault, Reader, StringReader, ValueReader};
-pub use write::{LastUse, Listpack, Payload, RdbBuffer, Sparse, Writer, put_large};
+pub use write::{LargeText, LastUse, Listpack, Payload, RdbBuffer, Writer, put_large};

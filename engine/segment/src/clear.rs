@@ -38,7 +38,7 @@ impl Log {
         let count = space.clearing.map_or(0, |unsettled| unsettled.count) + 1;
         assert!(count <= UNSETTLED_MAX + 1, "{count} clearings in a row are not settled");
         if count == 1 {
-            self.shared.memory.add_releasing();
+            self.shared.memory.add_releasing(1);
         }
         self.shared.memory.begin_age();
         space.clearing = Some(Clearing { next: 0, count });

@@ -24,8 +24,7 @@
 //! Of each block of 1/64 segment it is known whether it was ever written (`written`): the pages of the others have no memory, and a
 //! copy leaves them out.
 //!
-//! A pin keeps an extent's bytes readable without the lock. While there is one they do not change (the value may only grow
-//! behind them) and, if the object dies, its memory is not released.
+//! A pin keeps an extent's bytes readable without the lock (`pin`). If the object dies meanwhile, its memory is not released.
 //!
 //! A new name rewrites nothing but the first part: flags, clock, expiry and value stay where they are. Only a thread that has the
 //! shards of both names locked may do it; reclaim, which reads first parts without locks, does not walk extents, and pins
@@ -41,8 +40,8 @@ use varve_base::mem::PAGE_BYTES;
 use crate::kind::{NewObject, NewValue, ObjectKind, Owner};
 use crate::layout::{OVERHEAD_MAX, Plan};
 use crate::log::{Log, LogShared};
-use crate::memory::LogMemory;
 use crate::object::Access;
+use crate::pin::{Pin, WholePin};
 use crate::releases::Release;
 use crate::space::exhausted;
 use crate::table::{Live, SegmentEntry, SegmentState};
@@ -50,60 +49,6 @@ use crate::table::{Live, SegmentEntry, SegmentState};
 /// Addresses before the value of an extent, for its head and for longer names than its first. A value that gets a key of
 /// more bytes is copied.
 const FRONT_MAX: usize = 64 << 10;
-
-/// Bytes of a large value that stay readable after the shard's lock is gone, until this is dropped.
-#[derive(Debug)]
-pub struct Pin {
-    shared: Arc<LogShared>,
-    segment: u32,
-    at: usize,
-    len: usize,
-}
-
-impl Pin {
-    pub(crate) fn memory(&self) -> &LogMemory {
-        &self.shared.memory
-    }
-
-    /// A pin on the part of these bytes alone. Panics if the range reaches beyond them.
-    pub fn part(mut self, range: Range<usize>) -> Pin {
-        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
-        self.at += range.start;
-        self.len = range.len();
-        self
-    }
-}
-
-impl Clone for Pin {
-    fn clone(&self) -> Pin {
-        // This pin counts meanwhile, so the extent stays.
-        self.shared.memory.table.entry(self.segment).pins.fetch_add(1, Ordering::Relaxed);
-        Pin { shared: self.shared.clone(), ..*self }
-    }
-}
-
-impl AsRef<[u8]> for Pin {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
-impl Deref for Pin {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        // SAFETY: bytes of an extent's value; `value_mut` and `resize` refuse while the pin counts, `extend_value` writes
-        // behind them, `release_step` waits.
-        unsafe { std::slice::from_raw_parts(self.shared.memory.mapping.base().add(self.at), self.len) }
-    }
-}
-
-impl Drop for Pin {
-    fn drop(&mut self) {
-        // Releases: what was read through the pin was read before anybody may change it.
-        self.shared.memory.table.entry(self.segment).pins.fetch_sub(1, Ordering::Release);
-    }
-}
 
 /// An extent that is not yet, or not any more, somebody's: dropped, it is given back.
 #[derive(Debug)]
@@ -184,8 +129,7 @@ impl OpenExtent {
     pub fn finish(self) -> FilledExtent {
         let OpenExtent { extent, filled } = self;
         assert!(filled == extent.len, "{filled} of {} bytes are there", extent.len);
-        extent.shared.memory.table.entry(extent.segment).pins.fetch_add(1, Ordering::Relaxed);
-        let pin = Pin { shared: extent.shared.clone(), segment: extent.segment, at: extent.at(), len: extent.len };
+        let pin = WholePin::new(&extent.shared, extent.segment, extent.at(), extent.len);
         FilledExtent { pin, extent }
     }
 }
@@ -195,13 +139,13 @@ impl OpenExtent {
 #[derive(Debug)]
 pub struct FilledExtent {
     // Dropped first: the pin ends before the extent is retired.
-    pin: Pin,
+    pin: WholePin,
     extent: Owned,
 }
 
 impl FilledExtent {
     /// Keeps the value readable whatever becomes of it.
-    pub fn pin(&self) -> Pin {
+    pub fn pin(&self) -> WholePin {
         self.pin.clone()
     }
 }
@@ -366,8 +310,21 @@ impl Log {
         Some(OpenExtent { extent, filled: 0 })
     }
 
-    /// Keeps the value of an object in an extent readable without the lock. None if the object is no such: copy its value.
+    /// Keeps the value of an object in an extent readable as it is now without the lock, by ranges. None if the object is no such:
+    /// copy its value.
     pub fn pin(&self, access: &Access, r: Ref) -> Option<Pin> {
+        let (segment, at, len) = self.pinnable(access, r)?;
+        Some(Pin::new(&self.shared, segment, at, len))
+    }
+
+    /// Keeps the value of an object in an extent readable without the lock, and as it is. None if the object is no such.
+    pub fn pin_whole(&self, access: &Access, r: Ref) -> Option<WholePin> {
+        let (segment, at, len) = self.pinnable(access, r)?;
+        Some(WholePin::new(&self.shared, segment, at, len))
+    }
+
+    /// The first segment of an object's extent, and where its value is in the range of addresses; None if it has no extent.
+    fn pinnable(&self, access: &Access, r: Ref) -> Option<(u32, usize, usize)> {
         let object = access.open(self, r);
         if !self.is_extent_size(object.bytes()) {
             return None;
@@ -378,9 +335,7 @@ impl Log {
             "an object of an extent's size lies in a segment of others"
         );
         let at = value.as_ptr() as usize - self.shared.memory.mapping.base() as usize;
-        self.entry(r).pins.fetch_add(1, Ordering::Relaxed);
-        let segment = (r.bits() / self.shared.memory.geometry.segment_bytes as u64) as u32;
-        Some(Pin { shared: self.shared.clone(), segment, at, len: value.len() })
+        Some((self.segment(r), at, value.len()))
     }
 
     /// True if somebody reads the value of an object through a pin: dead, it keeps its memory until the last pin goes.
@@ -450,6 +405,10 @@ impl Log {
             return true;
         }
         let mut left = bytes.max(1);
+        left = left.saturating_sub(shared.release_old(left));
+        if left == 0 && shared.has_freed_old() {
+            return true;
+        }
         loop {
             let mut queue = shared.releases.lock();
             let ready =

@@ -19,7 +19,9 @@
 //! | `fullness` | sealed segments by the share that lives: where victims are found  |
 //! | `space`    | pieces: the right to write                                       |
 //! | `append`   | one worker's way to write                                         |
-//! | `extent`   | large objects in segments of their own; pins                      |
+//! | `extent`   | large objects in segments of their own                            |
+//! | `pin`      | reading an extent's value without the lock, and writing beside    |
+//! | `kept`     | blocks of a pinned extent as they were before a write             |
 //! | `written`  | which parts of an extent were ever written                        |
 //! | `reclaim`  | moving objects out of a segment and giving its memory back        |
 //! | `clear`    | everything dies at once                                           |
@@ -51,10 +53,13 @@
 //!    that are dead, so nobody reads or writes there.
 //! 5. **A piece belongs to one appender**, from check-out to return, and pieces do not overlap. Parked pieces belong to
 //!    whoever holds the mutex.
-//! 6. **An extent's value may be read without the lock through a `Pin`.** Pins are made under the lock, or before the object
-//!    exists (`FilledExtent`); while one counts, the bytes that the value had do not change, it gets no shorter (`ObjectMut`
-//!    refuses) and the memory stays. It may grow behind them; its first part, expiry, clock and flags have places of
-//!    their own and may change. A pin ends with release; a thread that finds none has read with acquire.
+//! 6. **An extent's value may be read without the lock through a pin.** Pins are made under the lock, or before the object
+//!    exists (`FilledExtent`); while one counts, the value gets no shorter (`ObjectMut` refuses) and the memory stays. It may
+//!    grow behind the pinned bytes; its first part, expiry, clock and flags have places of
+//!    their own and may change. A pin ends with release; a thread that finds none has read with acquire. While a `WholePin`
+//!    counts, the bytes that the value had do not change. Bytes that a `Pin` reads change under the lock alone, and only once
+//!    the block was copied and no `PinRead` that began before is left on it: both are known under the lock of the extent's pins
+//!    (`kept`), which orders a reader's end before the write, and the copy before the next reader.
 //! 7. **Beyond what an extent's value has ever reached, its memory is zero**: it is fresh from the system, and the only
 //!    other bytes ever written there, the slack's count, are zeroed when the slack changes. So is every block of the value whose
 //!    bit of `written` is clear.
@@ -65,12 +70,14 @@ mod extent;
 mod fullness;
 mod geometry;
 mod ids;
+mod kept;
 mod kind;
 mod layout;
 mod leaf_lock;
 mod log;
 mod memory;
 mod object;
+mod pin;
 mod reclaim;
 mod releases;
 mod space;
@@ -82,11 +89,12 @@ mod written;
 mod tests;
 
 pub use append::Appender;
-pub use extent::{FilledExtent, OpenExtent, Pin};
+pub use extent::{FilledExtent, OpenExtent};
 pub use geometry::LogGeometry;
 pub use kind::{NewObject, NewValue, ObjectKind, ObjectTag, Owner, SegmentClass};
 pub use log::{Log, LogStats, SegmentInfo};
 pub use object::{Access, Object, ObjectMut};
+pub use pin::{Pin, PinRead, Way, WholePin};
 pub use reclaim::{Drain, DrainState, Greedy, ObjectHead, Relocate, Relocated, SLICE, VictimPolicy};
 pub use table::SegmentState;
 pub use varve_base::Ref;

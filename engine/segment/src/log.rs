@@ -3,6 +3,7 @@
 //! `Log` is a handle; its clones share one log. The work is elsewhere: writing in `append`, large objects in `extent`,
 //! moving out in `reclaim`, checking in `verify`.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use varve_base::mem::{Line, Mapping};
 
 use crate::fullness::rung_of;
 use crate::geometry::LogGeometry;
+use crate::kept::{Kept, OldBytes};
 use crate::kind::SegmentClass;
 use crate::layout::ObjectPtr;
 use crate::leaf_lock::LeafLock;
@@ -20,13 +22,17 @@ use crate::releases::Releases;
 use crate::space::Space;
 use crate::table::{Granules, Live, SegmentEntry, SegmentState};
 
-/// The part that all handles share. Lock order: `space` and `releases` are leaves; a thread that holds one of them takes
-/// no other lock.
+/// The part that all handles share. Lock order: its locks and those of the pins on an extent are leaves; a thread that holds
+/// one of them takes no other lock.
 #[derive(Debug)]
 pub(crate) struct LogShared {
     pub(crate) memory: LogMemory,
     pub(crate) space: LeafLock<Space>,
     pub(crate) releases: LeafLock<Releases>,
+    /// The pins on each extent that has some, by its first segment.
+    pub(crate) pinned: LeafLock<HashMap<u32, Arc<LeafLock<Kept>>>>,
+    /// Blocks that were kept for pins, and that nobody needs any more.
+    pub(crate) freed_old: LeafLock<Vec<Arc<OldBytes>>>,
 }
 
 impl LogShared {
@@ -51,7 +57,7 @@ impl LogShared {
         let entry = self.memory.table.entry(segment);
         entry.retire();
         let end = entry.fill.load(Ordering::Relaxed) as usize;
-        self.memory.add_releasing();
+        self.memory.add_releasing(1);
         self.releases.lock().push(segment, end);
     }
 }
@@ -127,6 +133,8 @@ pub struct LogStats {
     pub run_bytes: u64,
     /// Of these, of those that died.
     pub retired_bytes: u64,
+    /// Bytes of their blocks that were written while somebody read them, as they were before; beside `run_bytes`.
+    pub kept_bytes: u64,
     /// Segments that those take.
     pub extent_segments: u32,
     /// Free segments among those in use, the middle of the range left out.
@@ -200,6 +208,8 @@ impl Log {
                 memory,
                 space: LeafLock::new(space),
                 releases: LeafLock::new(Releases::default()),
+                pinned: LeafLock::new(HashMap::new()),
+                freed_old: LeafLock::new(Vec::new()),
             }),
         })
     }
@@ -329,15 +339,16 @@ impl Log {
             let space = self.shared.space.lock();
             LogStats {
                 used_bytes: self.used_bytes(),
+                kept_bytes: self.kept_bytes(),
                 free_segments: space.ids.free_in_use(),
                 opened_bytes: space.opened(&self.shared.memory) as u64,
                 table_bytes: (self.shared.memory.table.bytes(space.ids.reached()) + space.fullness().bytes()) as u64,
-                cached_bytes: space.cached_segments().iter().map(|&id| self.kept_bytes(id)).sum(),
+                cached_bytes: space.cached_segments().iter().map(|&id| self.cached_bytes_of(id)).sum(),
                 ..LogStats::default()
             }
         };
         self.each_segment(|id, entry, seals| {
-            stats.cached_bytes += self.kept_bytes(id);
+            stats.cached_bytes += self.cached_bytes_of(id);
             stats.count(&info(&self.shared.memory, id, seals), entry.extent_len.load(Ordering::Relaxed));
         });
         stats
@@ -383,7 +394,7 @@ impl Log {
     }
 
     /// Memory that a segment keeps behind what is written in it.
-    fn kept_bytes(&self, segment: u32) -> u64 {
+    fn cached_bytes_of(&self, segment: u32) -> u64 {
         let units = self.shared.memory.table.entry(segment).cached.load(Ordering::Relaxed).count_ones();
         u64::from(units) * self.shared.memory.geometry.release_bytes as u64
     }
@@ -407,8 +418,13 @@ impl Log {
 
     /// The segment in which a Ref lies.
     #[inline(always)]
-    fn segment(&self, r: Ref) -> u32 {
+    pub(crate) fn segment(&self, r: Ref) -> u32 {
         (r.bits() >> self.segment_shift) as u32
+    }
+
+    /// The offset of a byte in the range of addresses.
+    pub(crate) fn offset_of(&self, byte: *const u8) -> usize {
+        byte as usize - self.base as usize
     }
 
     /// The offset of a Ref in its segment.

@@ -42,6 +42,8 @@ struct Sums {
     used: SharedU64,
     /// Of the used bytes, those of extents, dead or alive.
     extents: SharedU64,
+    /// Of these, blocks that were written while somebody read them through a pin, as they were before.
+    kept: SharedU64,
     /// Granules of live bytes in all segments but extents.
     live_granules: SharedU64,
     /// Bytes that owners have appended so far: all but what was relocated.
@@ -63,7 +65,8 @@ struct Gauges {
     opens: SharedU64,
     /// Its lower 16 bits are the present age: what lies in a segment of another one is dead; see `clear`.
     age: SharedU32,
-    /// Dead extents whose memory is not released whole, and one more while a clearing is to be settled.
+    /// Dead extents whose memory is not released whole, blocks that nobody needs any more, and one more while a clearing is
+    /// to be settled.
     releasing: SharedU64,
 }
 
@@ -102,6 +105,26 @@ impl LogMemory {
     /// Of the used bytes, those of extents.
     pub(crate) fn extent_bytes(&self) -> u64 {
         self.sums.extents.load(Ordering::Relaxed)
+    }
+
+    /// Of the bytes of extents, those of blocks that are kept for pins.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.sums.kept.load(Ordering::Relaxed)
+    }
+
+    /// Counts the old bytes of a block, which are kept beside its extent.
+    pub(crate) fn count_kept(&self, bytes: u64) {
+        self.sums.kept.fetch_add(bytes, Ordering::Relaxed);
+        self.sums.extents.fetch_add(bytes, Ordering::Relaxed);
+        self.sums.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The old bytes of a block are given back.
+    pub(crate) fn uncount_kept(&self, bytes: u64) {
+        let before = self.sums.kept.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "{bytes} bytes are given back of {before} that are kept");
+        self.sums.extents.fetch_sub(bytes, Ordering::Relaxed);
+        self.sums.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Granules of live bytes in all segments but extents.
@@ -157,18 +180,19 @@ impl LogMemory {
         self.sums.live_granules.store(0, Ordering::Relaxed);
     }
 
-    /// Dead extents whose memory is not released whole, and one more while a clearing is to be settled.
+    /// Dead extents whose memory is not released whole, blocks that nobody needs, and one more while a clearing is to be
+    /// settled.
     #[inline]
     pub(crate) fn releasing(&self) -> u64 {
         self.gauges.releasing.load(Ordering::Relaxed)
     }
 
-    /// One more dead extent waits for its memory to be released, or a clearing for being settled.
-    pub(crate) fn add_releasing(&self) {
-        self.gauges.releasing.fetch_add(1, Ordering::Relaxed);
+    /// This number of dead extents or blocks more wait for their memory to be released, or a clearing for being settled.
+    pub(crate) fn add_releasing(&self, count: u64) {
+        self.gauges.releasing.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The memory of a dead extent is released, or a clearing is settled.
+    /// The memory of a dead extent or of a block is released, or a clearing is settled.
     pub(crate) fn end_releasing(&self) {
         let before = self.gauges.releasing.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "an extent was released that had not died");

@@ -12,6 +12,7 @@ use varve_base::Ref;
 use crate::kind::{NewObject, NewValue, ObjectKind, ObjectTag, Owner, SegmentClass};
 use crate::layout::{First, ObjectPtr};
 use crate::log::Log;
+use crate::pin::Way;
 
 /// The right to open the objects of one shard. It lives inside the shard's mutex, so its holder has locked the shard;
 /// a Ref must be opened with the access of its own shard, which only the owner of both can know.
@@ -246,10 +247,27 @@ impl ObjectMut<'_> {
         unsafe { std::slice::from_raw_parts_mut(begin, len) }
     }
 
+    /// Makes way for a write to some bytes of the value: copies those that somebody reads through a pin, blocks of 1/128 segment
+    /// (64 KB) each. Copies about `most` bytes at most, and takes their number from it. Panics if the value ends before the
+    /// bytes do.
+    #[inline]
+    pub fn make_way(&mut self, range: Range<usize>, most: &mut usize) -> Way {
+        let len = self.object.value_span().1;
+        assert!(range.start <= range.end && range.end <= len, "{range:?} of a value of {len} bytes");
+        if !self.pinned() {
+            return Way::Free;
+        }
+        let at = self.log.offset_of(self.object.value_span().0);
+        self.log.make_way(self.log.segment(self.r), at..at + len, at + range.start..at + range.end, most)
+    }
+
     /// Writes `part` over the value's bytes from `at` on: of a value in an extent no other page is touched. Panics if they are
-    /// pinned, or end before the part does.
+    /// pinned and no way was made for them in this hold of the shard, or end before the part does.
     pub fn write_value(&mut self, at: usize, part: &[u8]) {
-        assert!(!self.pinned(), "the value of a pinned extent would change");
+        if self.pinned() {
+            let from = self.log.offset_of(self.object.value_span().0) + at;
+            self.log.write_beside_pins(self.log.segment(self.r), from..from + part.len());
+        }
         self.bytes_mut(at..at + part.len()).copy_from_slice(part);
     }
 

@@ -4,10 +4,11 @@
 mod cases;
 #[cfg(debug_assertions)]
 mod contracts;
+mod pins;
 mod scale;
 mod threads;
 
-use crate::{Appender, Log, LogGeometry, NewObject, ObjectHead, ObjectKind, Owner, Relocate, Relocated};
+use crate::{Appender, Log, LogGeometry, NewObject, ObjectHead, ObjectKind, Owner, Pin, Relocate, Relocated};
 
 /// A kind of keys.
 const KEY: ObjectKind = ObjectKind::key(1);
@@ -21,6 +22,13 @@ fn tiny() -> LogGeometry {
         release_bytes: 4096,
         reserve_bytes: 64 << 20,
     }
+}
+
+/// All bytes of a pinned value, read as they lie together.
+fn bytes_of(pin: &Pin) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pin.each_part(0..pin.len(), |part| bytes.extend_from_slice(part));
+    bytes
 }
 
 fn plain<'a>(key: &'a [u8], value: &'a [u8]) -> NewObject<'a> {

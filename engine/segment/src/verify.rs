@@ -60,10 +60,13 @@ impl Log {
                 SegmentState::Tail | SegmentState::Free => {}
             }
         }
-        assert_eq!(used, self.used_bytes(), "used bytes of all segments");
+        let kept = self.shared.find_kept_bytes();
+        assert_eq!(kept, self.kept_bytes(), "blocks that are kept for pins");
+        assert_eq!(used + kept, self.used_bytes(), "used bytes of all segments, and kept blocks");
         assert_eq!(sealed, space.fullness().count(), "sealed segments among those by fullness");
         let sums = (self.shared.memory.live_granules(), self.shared.memory.extent_bytes());
-        assert_eq!(sums, (granules, extents), "granules of live bytes and bytes of extents of all segments");
+        let found = (granules, extents + kept);
+        assert_eq!(sums, found, "granules of live bytes and bytes of extents of all segments, and kept blocks");
     }
 
     fn verify_segment(

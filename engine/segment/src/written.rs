@@ -5,16 +5,18 @@
 //! its entry in the table     1         0               1               a bit is set before a byte of the block is written
 //! ```
 //! Bits are set under the lock of the value's shard, or by the one who fills the extent, and cleared when an extent begins.
-//! A reader has that lock, or a pin: what is written while a pin counts lies behind the pinned bytes. So no order
-//! between the bits and the bytes is needed beyond that of locks and pins.
+//! A reader has that lock, or a pin. What is written while a pin counts lies behind the pinned bytes, or was kept before its bit
+//! was set (`kept`), and what was kept is read in its place. So no order between the bits and the bytes is needed beyond
+//! that of locks and pins.
 //!
 //! Not here: the slack's count and what stands before a value, which nobody asks for.
 
 use std::ops::Range;
 
-use crate::extent::{OpenExtent, Pin};
+use crate::extent::OpenExtent;
 use crate::log::Log;
 use crate::memory::LogMemory;
+use crate::pin::{Pin, WholePin};
 use crate::table::{BLOCKS, SegmentState};
 
 /// Bytes that [`OpenExtent::push`] looks at together: if all are zero, no page is touched for them.
@@ -40,6 +42,12 @@ impl LogMemory {
         }
     }
 
+    /// Whether the block was ever written in which a byte of an extent lies, given by its offset in the range of addresses.
+    pub(crate) fn is_written(&self, at: usize) -> bool {
+        let block = at / self.block_bytes();
+        self.table.entry((block / BLOCKS) as u32).written() >> (block % BLOCKS) & 1 == 1
+    }
+
     /// The first block from `from` on, and before `end`, that was written, or was not; `end` if there is none.
     fn next_block(&self, from: usize, end: usize, written: bool) -> usize {
         let mut block = from;
@@ -57,8 +65,13 @@ impl LogMemory {
     /// The first part of `bytes`, from offset `from` on, that may have been written: the bytes before it are zero. It is empty
     /// and at the end if there is none. Bytes that do not lie in an extent were all written.
     pub(crate) fn next_written(&self, bytes: &[u8], from: usize) -> Range<usize> {
-        let whole = from.min(bytes.len())..bytes.len();
         let at = (bytes.as_ptr() as usize).wrapping_sub(self.mapping.base() as usize);
+        self.next_written_at(at, bytes.len(), from)
+    }
+
+    /// Like `next_written`, of `len` bytes that begin at an offset in the range of addresses.
+    fn next_written_at(&self, at: usize, len: usize, from: usize) -> Range<usize> {
+        let whole = from.min(len)..len;
         if whole.is_empty() || at >= self.geometry.reserve_bytes {
             return whole;
         }
@@ -87,7 +100,7 @@ impl Log {
     /// Notes that a range of a value is going to be written that begins at `value` and lies in an extent.
     #[cold]
     pub(crate) fn mark_extent_written(&self, value: *const u8, range: Range<usize>) {
-        let at = value as usize - self.shared.memory.mapping.base() as usize;
+        let at = self.offset_of(value);
         assert!(range.start <= range.end && at < self.shared.memory.geometry.reserve_bytes, "{range:?} at {at}");
         self.shared.memory.mark_written(at + range.start..at + range.end);
     }
@@ -96,6 +109,14 @@ impl Log {
 impl Pin {
     /// The first part of the pinned bytes, from offset `from` on, that may hold anything but zeros; it is empty and at their end if
     /// there is none.
+    pub fn next_written(&self, from: usize) -> Range<usize> {
+        let place = self.place();
+        self.memory().next_written_at(place.start, place.len(), from)
+    }
+}
+
+impl WholePin {
+    /// Like [`Pin::next_written`].
     pub fn next_written(&self, from: usize) -> Range<usize> {
         self.memory().next_written(self, from)
     }

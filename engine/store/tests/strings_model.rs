@@ -8,10 +8,18 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Drawn, FilledExtent, LogGeometry, Options, Pin, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Type,
+    Drawn, FilledExtent, LogGeometry, Options, Pin, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Type, Way,
+    WholePin,
 };
 
 type Model = BTreeMap<(u32, Vec<u8>), (Vec<u8>, Option<i64>)>;
+
+/// All bytes of a pinned value, read as they lie together.
+fn bytes_of(pin: &Pin) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pin.each_part(0..pin.len(), |part| bytes.extend_from_slice(part));
+    bytes
+}
 
 struct Pair {
     store: Arc<Store>,
@@ -21,6 +29,7 @@ struct Pair {
     rng: Rng,
     /// Replies on their way: values as they were when they were read.
     pins: Vec<(Pin, Vec<u8>)>,
+    whole: Vec<(WholePin, Vec<u8>)>,
     /// Arguments in runs, some of them adopted.
     bodies: Vec<(FilledExtent, Vec<u8>)>,
 }
@@ -51,6 +60,7 @@ impl Pair {
             now: 1_000_000,
             rng: Rng::seeded(seed),
             pins: vec![],
+            whole: vec![],
             bodies: vec![],
         }
     }
@@ -102,7 +112,10 @@ impl Pair {
     fn step(&mut self) {
         let db = self.rng.below(3) as u32;
         let key = self.key();
-        match self.rng.below(25) {
+        match self.rng.below(29) {
+            25 | 26 => self.write_within(db, &key),
+            27 => self.read_pin(),
+            28 => drop(self.whole.pop()),
             22 => self.adopt(db, &key),
             23 => self.pin(db, &key),
             24 => self.unpin(),
@@ -165,14 +178,51 @@ impl Pair {
     fn pin(&mut self, db: u32, key: &[u8]) {
         let expected = self.model_live(db, key).map(|v| v.0.clone());
         if let Some(pin) = self.with(db, &[(db, key)], |tx| tx.pin(&tx.key(key))) {
-            self.pins.push((pin, expected.expect("a key that is there")));
+            let value = expected.expect("a key that is there");
+            if self.rng.below(8) == 0 {
+                let whole = self.with(db, &[(db, key)], |tx| tx.pin_whole(&tx.key(key))).expect("it has a run");
+                self.whole.push((whole, value.clone()));
+            }
+            self.pins.push((pin, value));
         }
+    }
+
+    /// A write into the middle of a value, over a few bytes; of a large one that somebody reads, blocks alone are copied.
+    fn write_within(&mut self, db: u32, key: &[u8]) {
+        let Some(len) = self.model_live(db, key).map(|v| v.0.len()).filter(|&len| len > 0) else { return };
+        let at = self.rng.below(len as u64) as usize;
+        let part = vec![self.rng.next_u64() as u8; 1 + self.rng.below(200) as usize];
+        let end = len.min(at + part.len());
+        let (kept, whole) = (self.store.log().kept_bytes(), !self.whole.is_empty() || !self.bodies.is_empty());
+        self.with(db, &[(db, key)], |tx| {
+            let key = tx.key(key);
+            if at.is_multiple_of(2) {
+                let way = tx.make_way(&key, std::iter::once(at..end));
+                assert!(way == Way::Free || (whole && way == Way::Never), "{way:?}: nobody reads");
+            }
+            tx.set_range(&key, at, &part).expect("a string");
+        });
+        assert!(self.store.log().kept_bytes() <= kept + 6 * 4096, "{} bytes were written", part.len());
+        let model = self.model.get_mut(&(db, key.to_vec())).expect("it lives");
+        model.0.resize(len.max(at + part.len()), 0);
+        model.0[at..at + part.len()].copy_from_slice(&part);
+    }
+
+    /// Some bytes of a pinned value.
+    fn read_pin(&mut self) {
+        if self.pins.is_empty() {
+            return;
+        }
+        let (pin, value) = &self.pins[self.rng.below(self.pins.len() as u64) as usize];
+        let from = self.rng.below(value.len() as u64) as usize;
+        let part = pin.read(from..value.len());
+        assert!(*part == value[from..from + part.len()], "a pinned value changed at {from}");
     }
 
     fn unpin(&mut self) {
         if !self.pins.is_empty() {
             let (pin, value) = self.pins.swap_remove(self.rng.below(self.pins.len() as u64) as usize);
-            assert!(*pin == value[..], "a pinned value changed");
+            assert!(bytes_of(&pin) == value, "a pinned value changed");
         }
         if !self.bodies.is_empty() {
             let (run, value) = self.bodies.swap_remove(self.rng.below(self.bodies.len() as u64) as usize);
@@ -306,7 +356,8 @@ impl Pair {
         }
         self.worker.park();
         self.store.verify();
-        assert!(self.pins.iter().all(|(pin, value)| **pin == value[..]), "a pinned value changed");
+        assert!(self.whole.iter().all(|(pin, value)| **pin == value[..]), "a pinned value changed");
+        assert!(self.pins.iter().all(|(pin, value)| bytes_of(pin) == *value), "a pinned value changed");
     }
 }
 
@@ -375,7 +426,7 @@ fn large_values_leave_nothing_behind() {
     pair.worker.park();
     pair.work_off();
     assert!(pair.store.log().stats().runs as usize >= pair.pins.len(), "what is pinned stays");
-    assert!(pair.pins.len() == 25 && pair.pins.iter().all(|(pin, value)| **pin == value[..]));
+    assert!(pair.pins.len() == 25 && pair.pins.iter().all(|(pin, value)| bytes_of(pin) == *value));
     pair.pins.clear();
     pair.bodies.clear();
     pair.work_off();
@@ -389,7 +440,7 @@ fn a_large_value_is_renamed_and_grows_where_it_lies() {
     let value = vec![5; 20_000];
     pair.with(0, &[(0, b"a")], |tx| tx.set_range(&tx.key(b"a"), 0, &value)).unwrap();
     let at = |pair: &mut Pair, db: u32, key: &[u8]| {
-        pair.with(db, &[(db, key)], |tx| tx.pin(&tx.key(key)).map(|pin| pin.as_ptr().addr()))
+        pair.with(db, &[(db, key)], |tx| tx.pin_whole(&tx.key(key)).map(|pin| pin.as_ptr().addr()))
     };
     let place = at(&mut pair, 0, b"a");
     assert!(place.is_some());
@@ -406,9 +457,15 @@ fn a_large_value_is_renamed_and_grows_where_it_lies() {
     assert_eq!(at(&mut pair, 2, b"b"), place, "it grows behind its pin");
     let (used, runs) = (pair.store.log().used_bytes(), pair.store.log().stats().runs);
     pair.with(2, &[(2, b"b")], |tx| assert_eq!(tx.set_range(&tx.key(b"b"), 3, b"xyz"), Ok(20_201)));
-    assert_ne!(at(&mut pair, 2, b"b"), place, "a change is a copy");
-    assert_eq!(*pin, [5; 20_000]);
+    assert_eq!(at(&mut pair, 2, b"b"), place, "a change copies what it touches");
+    assert_eq!(pair.store.log().used_bytes(), used + 4096, "one small block, in a page");
+    assert_eq!(bytes_of(&pin), [5; 20_000]);
     drop(pin);
+    let whole = pair.with(2, &[(2, b"b")], |tx| tx.pin_whole(&tx.key(b"b"))).unwrap();
+    pair.with(2, &[(2, b"b")], |tx| assert_eq!(tx.set_range(&tx.key(b"b"), 3, b"xyz"), Ok(20_201)));
+    assert_ne!(at(&mut pair, 2, b"b"), place, "a change is a copy where all bytes are to stay");
+    assert!(whole[..6] == *b"\x05\x05\x05xyz" && whole.len() == 20_201);
+    drop(whole);
     pair.work_off();
     assert_eq!((pair.store.log().used_bytes(), pair.store.log().stats().runs), (used, runs));
     let expected = [&[5; 3][..], b"xyz", &[5; 19_994], &[6; 100], &[0; 100], &[7]].concat();

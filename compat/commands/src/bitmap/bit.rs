@@ -22,7 +22,7 @@ fn setbit(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let byte = (offset >> 3) as usize;
     let len = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
     admit_growth(&mut ctx.tx, (byte + 1).saturating_sub(len))?;
-    pinned::write(ctx, len, set_bit)
+    pinned::write(ctx, len, std::iter::once(byte..byte + 1), set_bit)
 }
 
 /// Writes the bit that SETBIT names.

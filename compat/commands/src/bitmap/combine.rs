@@ -13,9 +13,10 @@ use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{OpenExtent, Pin, ShardSet, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{OpenExtent, Pin, PinRead, ShardSet, StoreWorker, StringForm, Ttl, Tx};
 
-use std::ops::Range;
+use std::borrow::Cow;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use super::PART_BYTES;
@@ -67,11 +68,11 @@ impl Operation {
 /// Bytes that are combined at once: what is in between stays in the nearest cache.
 const BLOCK: usize = 4096;
 
-/// Combines a part of the sources, which begins at `from`, into `to`, which has zeros.
-fn combine<'s>(operation: Operation, sources: impl Iterator<Item = &'s [u8]> + Clone, from: usize, to: &mut [u8]) {
+/// Combines the sources into `to`, which has zeros.
+fn combine<'s>(operation: Operation, sources: impl Iterator<Item = &'s [u8]> + Clone, to: &mut [u8]) {
     let mut more = [0; BLOCK];
     for (i, block) in to.chunks_mut(BLOCK).enumerate() {
-        let (at, bytes) = (from + i * BLOCK, block.len());
+        let (at, bytes) = (i * BLOCK, block.len());
         let mut parts = sources.clone().map(|source| {
             let there = source.get(at..).unwrap_or_default();
             &there[..there.len().min(bytes)]
@@ -155,8 +156,15 @@ fn make_some(operation: Operation, sources: &[Source], result: &mut OpenExtent, 
             result.skip(zeros_end.min(result.len()) - from);
             continue;
         }
-        let part = left.min(end.min(result.len()) - from);
-        combine(operation, sources.iter().map(Source::bytes), from, &mut result.rest()[..part]);
+        let part = left.min(end.min(result.len()) - from).min(Pin::READ_BYTES);
+        let parts: SmallVec<[Part<'_>; 4]> = sources.iter().map(|source| source.part(from, part)).collect();
+        // As far as each source that goes on lies together.
+        let goes_on = |(source, part): &(&Source, &Part<'_>)| from + part.len() < source.len();
+        let part = sources.iter().zip(&parts).filter(goes_on).map(|(_, part)| part.len()).fold(part, usize::min);
+        debug_assert!(part > 0, "a source has no byte at {from}");
+        let bytes = parts.iter().map(|bytes| &bytes[..bytes.len().min(part)]);
+        combine(operation, bytes, &mut result.rest()[..part]);
+        drop(parts);
         result.advance(part);
         left -= part;
     }
@@ -181,7 +189,7 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             None => Source::Copied(ctx.tx.peek(&key)?.unwrap_or_default().into()),
         });
     }
-    let longest = sources.iter().map(|source| source.bytes().len()).max().unwrap_or(0);
+    let longest = sources.iter().map(Source::len).max().unwrap_or(0);
     let run = if longest > PART_BYTES { ctx.tx.store().log().begin_extent(longest) } else { None };
     if let Some(run) = run {
         if !ctx.session.takes_parts() {
@@ -202,7 +210,9 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         ctx.did_store(Class::String, "set", &target, 0, taken);
     } else {
         let mut result = vec![0; longest];
-        combine(operation, sources.iter().map(Source::bytes), 0, &mut result);
+        let whole: SmallVec<[Cow<'_, [u8]>; 4]> = sources.iter().map(Source::whole).collect();
+        combine(operation, whole.iter().map(|bytes| &bytes[..]), &mut result);
+        drop(whole);
         drop(sources);
         ctx.tx.set(&target, &result, Ttl::Clear, StringForm::Raw);
         ctx.did(&target, Effect::sent(Class::String, "set", 1));
@@ -252,10 +262,49 @@ impl Source {
         if part.is_empty() { usize::MAX..usize::MAX } else { part }
     }
 
-    fn bytes(&self) -> &[u8] {
+    fn len(&self) -> usize {
         match self {
-            Source::Pinned(pin) => pin,
-            Source::Copied(bytes) => bytes,
+            Source::Pinned(pin) => pin.len(),
+            Source::Copied(bytes) => bytes.len(),
+        }
+    }
+
+    /// Its bytes from offset `from` on that lie together, up to `most`; none behind its end.
+    fn part(&self, from: usize, most: usize) -> Part<'_> {
+        let range = from.min(self.len())..self.len().min(from + most);
+        match self {
+            Source::Pinned(pin) if !range.is_empty() => Part::Pinned(pin.read(range)),
+            Source::Pinned(_) => Part::Copied(&[]),
+            Source::Copied(bytes) => Part::Copied(&bytes[range]),
+        }
+    }
+
+    /// All of it, for short results.
+    fn whole(&self) -> Cow<'_, [u8]> {
+        match self {
+            Source::Copied(bytes) => Cow::Borrowed(bytes),
+            Source::Pinned(pin) => {
+                let mut bytes = Vec::with_capacity(pin.len());
+                pin.each_part(0..pin.len(), |part| bytes.extend_from_slice(part));
+                Cow::Owned(bytes)
+            }
+        }
+    }
+}
+
+/// Some bytes of a source, while they are combined.
+enum Part<'s> {
+    Pinned(PinRead<'s>),
+    Copied(&'s [u8]),
+}
+
+impl Deref for Part<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Part::Pinned(bytes) => bytes,
+            Part::Copied(bytes) => bytes,
         }
     }
 }
@@ -347,8 +396,9 @@ mod tests {
                 let mut result = vec![0; longest];
                 let cut = longest / 3;
                 let slices = || sources.iter().map(Vec::as_slice);
-                combine(operation, slices(), 0, &mut result[..cut]);
-                combine(operation, slices(), cut, &mut result[cut..]);
+                let from = |at: usize| slices().map(move |bytes| bytes.get(at..).unwrap_or_default());
+                combine(operation, from(0), &mut result[..cut]);
+                combine(operation, from(cut), &mut result[cut..]);
                 for bit in 0..8 * longest {
                     let of = |bytes: &[u8]| bytes.get(bit / 8).is_some_and(|byte| byte >> (7 - bit % 8) & 1 == 1);
                     let bits: Vec<bool> = slices().map(of).collect();

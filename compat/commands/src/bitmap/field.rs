@@ -219,7 +219,8 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CmdResult {
     }
     let len = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
     admit_growth(&mut ctx.tx, last.saturating_sub(len))?;
-    pinned::write(ctx, len, write_fields)
+    let written = fields.iter().filter(|field| field.action != Action::Get);
+    pinned::write(ctx, len, written.map(|field| field.byte()..field.byte() + field.bytes()), write_fields)
 }
 
 /// Runs the subcommands of BITFIELD, some of which write.

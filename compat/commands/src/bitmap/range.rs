@@ -10,7 +10,7 @@ use varve_base::bits::{first_other, ones};
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::{Args, Reply};
-use varve_store::{Pin, Store, Tx};
+use varve_store::{Pin, Tx};
 
 use super::PART_BYTES;
 use crate::errors;
@@ -52,28 +52,28 @@ impl BitRange {
         first & last
     }
 
-    /// The bits that are set in a part of the range.
-    fn count(&self, value: &[u8], part: Range<usize>) -> u64 {
-        let outside = |at: usize| u64::from((value[at] & !self.mask(at)).count_ones());
-        let mut edges = 0;
-        if part.start == self.bytes.start {
-            edges += outside(part.start);
+    /// The bits that are set in a part of the range, which begins at byte `at` of the string.
+    fn count(&self, at: usize, part: &[u8]) -> u64 {
+        let outside = |nth: usize| u64::from((part[nth] & !self.mask(at + nth)).count_ones());
+        let (mut edges, end) = (0, at + part.len());
+        if at == self.bytes.start {
+            edges += outside(0);
         }
-        if part.end == self.bytes.end && part.end - 1 != self.bytes.start {
-            edges += outside(part.end - 1);
+        if end == self.bytes.end && end - 1 != self.bytes.start {
+            edges += outside(part.len() - 1);
         }
-        ones(&value[part]) - edges
+        ones(part) - edges
     }
 
-    /// The first bit of a part of the range that is set, or is not.
-    fn find(&self, value: &[u8], part: Range<usize>, bit: bool) -> Option<u64> {
-        let mut from = part.start;
-        while let Some(at) = first_other(&value[from..part.end], if bit { 0 } else { 0xff }).map(|at| from + at) {
-            let bits = if bit { value[at] } else { !value[at] } & self.mask(at);
+    /// The first bit that is set, or is not, in a part of the range that begins at byte `at` of the string.
+    fn find(&self, at: usize, part: &[u8], bit: bool) -> Option<u64> {
+        let mut from = 0;
+        while let Some(nth) = first_other(&part[from..], if bit { 0 } else { 0xff }).map(|behind| from + behind) {
+            let bits = if bit { part[nth] } else { !part[nth] } & self.mask(at + nth);
             if bits != 0 {
-                return Some(8 * at as u64 + u64::from(bits.leading_zeros()));
+                return Some(8 * (at + nth) as u64 + u64::from(bits.leading_zeros()));
             }
-            from = at + 1;
+            from = nth + 1;
         }
         None
     }
@@ -117,7 +117,7 @@ fn bitcount(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Ok(());
     };
     if range.bytes.len() <= PART_BYTES {
-        let count = range.count(value, range.bytes.clone());
+        let count = range.count(range.bytes.start, &value[range.bytes.clone()]);
         ctx.out.integer(count as i64);
         return Ok(());
     }
@@ -169,7 +169,7 @@ fn bitpos(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Ok(());
     };
     if range.bytes.len() <= PART_BYTES {
-        let found = range.find(value, range.bytes.clone(), bit);
+        let found = range.find(range.bytes.start, &value[range.bytes.clone()], bit);
         ctx.out.integer(position(found, &range, bit, has_end));
         return Ok(());
     }
@@ -219,32 +219,42 @@ enum Scan {
 }
 
 impl Scan {
+    /// Looks at all bytes of a range: the reply.
+    fn whole(self, bytes: &[u8], range: &BitRange) -> i64 {
+        match self {
+            Scan::Count(count) => (count + range.count(range.bytes.start, bytes)) as i64,
+            Scan::Find { bit, has_end } => position(range.find(range.bytes.start, bytes, bit), range, bit, has_end),
+        }
+    }
+
     /// Looks at some `most` bytes of a range, from byte `done` on, which moves behind them; the reply, if there is one now. Bytes
     /// that were never written are passed over: none of their bits is set.
-    fn step(&mut self, store: &Store, value: &[u8], range: &BitRange, done: &mut usize, most: usize) -> Option<i64> {
-        let (value, mut left) = (&value[..range.bytes.end], most);
-        while *done < value.len() && left > 0 {
+    fn step(&mut self, value: &Pin, range: &BitRange, done: &mut usize, most: usize) -> Option<i64> {
+        let (end, mut left) = (range.bytes.end, most);
+        while *done < end && left > 0 {
             let mut part = match self {
                 // The first zero is found where nothing was written, at the latest.
-                Scan::Find { bit: false, .. } => *done..value.len(),
-                _ => store.log().next_written(value, *done),
+                Scan::Find { bit: false, .. } => *done..end,
+                _ => value.next_written(*done),
             };
-            part.end = part.end.min(part.start.saturating_add(left));
-            (*done, left) = (part.end, left - part.len());
+            part.end = part.end.min(end).min(part.start.saturating_add(left.min(Pin::READ_BYTES)));
             if part.is_empty() {
+                *done = end;
                 break;
             }
+            let read = value.read(part.clone());
+            (*done, left) = (part.start + read.len(), left - read.len());
             match self {
-                Scan::Count(count) => *count += range.count(value, part),
+                Scan::Count(count) => *count += range.count(part.start, &read),
                 Scan::Find { bit, has_end } => {
-                    let found = range.find(value, part, *bit);
+                    let found = range.find(part.start, &read, *bit);
                     if found.is_some() {
                         return Some(position(found, range, *bit, *has_end));
                     }
                 }
             }
         }
-        let is_over = *done == value.len();
+        let is_over = *done == end;
         is_over.then(|| match self {
             Scan::Count(count) => *count as i64,
             Scan::Find { bit, has_end } => position(None, range, *bit, *has_end),
@@ -261,26 +271,28 @@ struct LongScan {
 }
 
 /// Looks at many bits of the first key's value: over several turns, if the value has a run to be pinned in and was written in many
-/// places.
+/// places. Runs are for values of fewer bytes than come here, unless the settings say otherwise.
 #[cold]
 fn scan_large(ctx: &mut Ctx<'_, '_>, range: BitRange, mut scan: Scan) -> CmdResult {
     let key = ctx.key(1);
-    let (store, mut done) = (ctx.tx.store(), range.bytes.start);
-    let pin = if ctx.session.takes_parts() { ctx.tx.pin(&key) } else { None };
-    let most = if pin.is_some() { PART_BYTES } else { usize::MAX };
-    let value = ctx.tx.peek(&key)?.unwrap_or_default();
-    match (scan.step(store, value, &range, &mut done, most), pin) {
-        (Some(reply), _) => ctx.out.integer(reply),
-        (None, Some(value)) => ctx.go_on(Box::new(LongScan { value, range, done, scan })),
-        (None, None) => unreachable!("all of it was looked at"),
+    let mut done = range.bytes.start;
+    let most = if ctx.session.takes_parts() { PART_BYTES } else { usize::MAX };
+    let Some(value) = ctx.tx.pin(&key) else {
+        let value = ctx.tx.peek(&key)?.unwrap_or_default();
+        ctx.out.integer(scan.whole(&value[range.bytes.clone()], &range));
+        return Ok(());
+    };
+    match scan.step(&value, &range, &mut done, most) {
+        Some(reply) => ctx.out.integer(reply),
+        None => ctx.go_on(Box::new(LongScan { value, range, done, scan })),
     }
     Ok(())
 }
 
 impl Ongoing for LongScan {
-    fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
+    fn go_on(&mut self, _: &mut Tx<'_>, out: &mut Reply) -> Progress {
         let LongScan { value, range, done, scan } = self;
-        match scan.step(tx.store(), value, range, done, PART_BYTES) {
+        match scan.step(value, range, done, PART_BYTES) {
             Some(reply) => {
                 out.integer(reply);
                 Progress::Done
@@ -308,10 +320,10 @@ mod tests {
                 for cut in range.bytes.clone() {
                     let parts = [range.bytes.start..cut, cut..range.bytes.end];
                     let parts = || parts.iter().filter(|part| !part.is_empty()).cloned();
-                    let counted: u64 = parts().map(|part| range.count(&value, part)).sum();
+                    let counted: u64 = parts().map(|part| range.count(part.start, &value[part])).sum();
                     assert_eq!(counted, (start..=end).filter(|&bit| is_set(bit)).count() as u64, "{start} {end} {cut}");
                     for bit in [false, true] {
-                        let found = parts().find_map(|part| range.find(&value, part, bit));
+                        let found = parts().find_map(|part| range.find(part.start, &value[part], bit));
                         let wanted = (start..=end).find(|&at| is_set(at) == bit);
                         assert_eq!(found, wanted.map(|at| at as u64), "{bit} in {start} {end} {cut}");
                     }

@@ -114,7 +114,7 @@ impl LongDump {
             }
             Source::Text(pin, done) => {
                 let end = pin.len().min(*done + TEXT_PART_BYTES);
-                payload.settle_raw(&pin[*done..end]);
+                pin.each_part(*done..end, |part| payload.settle_raw(part));
                 *done = end;
                 if end == pin.len() { Progress::Done } else { Progress::More }
             }

@@ -1,18 +1,21 @@
-//! Writes into the middle of a large string that somebody reads where it lies: it is copied first, part by part, while the key is
-//! occupied.
+//! Writes into the middle of a large string that somebody reads where it lies.
 //!
 //! ```text
-//!   SETBIT k ..     k's run is pinned --> a part is copied .. the last one --> k adopts the copy, which is written to
-//!                                           |  between two parts others on k wait, all else goes on
+//!   SETBIT k ..     k's run is read by ranges --> the blocks of 64 KB that are about to change are copied --> written where it lies
+//!                                                   |  more than some of them, or somebody is reading one: put back
+//!
+//!                   k's run is sent or filed  --> a part is copied .. the last one --> k adopts the copy, which is written to
+//!                                                   |  between two parts others on k wait, all else goes on
 //! ```
 //! Blocks that were never written are not copied. Not here: a string that nobody reads, which is written to where it lies; one that is
-//! short; commands inside EXEC and of scripts, which copy it at once.
+//! short; commands inside EXEC and of scripts, which copy what they must at once.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use varve_exec::{CmdResult, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
+use varve_exec::{CmdResult, CommandError, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
 use varve_protocol::{Args, OwnedArgs, Reply};
-use varve_store::{Key, StringForm, Ttl, Tx};
+use varve_store::{Key, StringForm, Ttl, Tx, Way};
 
 use super::string_copy::{PART_BYTES, StringCopy};
 
@@ -27,21 +30,50 @@ pub(crate) struct Write<'a> {
 /// Runs a write and replies.
 pub(crate) type Run = fn(&mut Tx<'_>, &Write<'_>, &mut Reply) -> CmdResult;
 
-/// Runs a write at once, or begins to copy the string before, which has this number of bytes.
+/// Runs a write to these ranges of a string, which has `len` bytes, at once, or begins to copy the string before.
 #[inline]
-pub(crate) fn write(ctx: &mut Ctx<'_, '_>, len: usize, run: Run) -> CmdResult {
-    if len > PART_BYTES && copy_first(ctx, run) {
-        return Ok(());
+pub(crate) fn write(
+    ctx: &mut Ctx<'_, '_>,
+    len: usize,
+    ranges: impl Iterator<Item = Range<usize>> + Clone,
+    run: Run,
+) -> CmdResult {
+    if len > ctx.tx.pin_min() && ctx.tx.is_read_in_place(&ctx.key(1)) {
+        let within = ranges.map(|range| range.start..range.end.min(len)).filter(|range| !range.is_empty());
+        match make_way(ctx, len, within)? {
+            Way::Free => {}
+            Way::Later => return ctx.put_back(),
+            Way::Never if len > PART_BYTES && copy_first(ctx, run) => return Ok(()),
+            Way::Never => {}
+        }
     }
     let (args, key, string_bytes_max) = (ctx.args, ctx.key(1), ctx.session.string_bytes_max());
     run(&mut ctx.tx, &Write { args, key, string_bytes_max }, ctx.out)
+}
+
+/// Bytes of a block that is copied, about.
+const BLOCK_BYTES: usize = 64 << 10;
+
+/// Makes way for a write to ranges of a string that somebody reads where it lies. A command that cannot be put back makes way
+/// when it writes.
+#[cold]
+fn make_way(ctx: &mut Ctx<'_, '_>, len: usize, ranges: impl Iterator<Item = Range<usize>> + Clone) -> CmdResult<Way> {
+    let most = ranges.clone().map(|range| range.len() + 2 * BLOCK_BYTES).sum::<usize>().min(len + BLOCK_BYTES);
+    // The shards may be released for it and taken again.
+    ctx.tx.admit_more(most as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    if !ctx.tx.is_patient() {
+        return Ok(Way::Free);
+    }
+    let key = ctx.key(1);
+    let len = ctx.tx.glance(&key).map_or(0, <[u8]>::len);
+    Ok(ctx.tx.make_way(&key, ranges.filter(|range| range.end <= len)))
 }
 
 /// False, and nothing is done, if the write is to run at once.
 #[cold]
 fn copy_first(ctx: &mut Ctx<'_, '_>, run: Run) -> bool {
     let key = ctx.key(1);
-    if !ctx.session.takes_parts() || !ctx.tx.is_read_in_place(&key) {
+    if !ctx.session.takes_parts() {
         return false;
     }
     let Some(copy) = StringCopy::begin(&mut ctx.tx, &key) else { return false };

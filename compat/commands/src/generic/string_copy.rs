@@ -39,16 +39,18 @@ impl StringCopy {
             let from = copy.filled();
             let written = source.next_written(from);
             copy.skip(written.start - from);
-            let some = &source[written.start..written.end.min(written.start + left)];
-            copy.rest()[..some.len()].copy_from_slice(some);
-            copy.advance(some.len());
-            left -= some.len();
+            let end = written.end.min(written.start + left);
+            source.each_part(written.start..end, |some| {
+                copy.rest()[..some.len()].copy_from_slice(some);
+                copy.advance(some.len());
+            });
+            left -= end - written.start;
         }
     }
 
-    /// Whether a key, whose shard is held, still has the string that was copied.
+    /// Whether a key, whose shard is held, still has the string that was copied, whatever was written to it since.
     pub(crate) fn is_of(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> bool {
-        tx.exists(key) && tx.pin(key).is_some_and(|pin| std::ptr::eq(&pin[..], &self.source[..]))
+        tx.exists(key) && tx.pin(key).is_some_and(|pin| pin.is_beside(&self.source))
     }
 
     /// The whole copy, to be adopted.

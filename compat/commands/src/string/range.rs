@@ -64,7 +64,8 @@ fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     check_length(ctx.session.string_bytes_max(), offset, part.len())?;
     admit_growth(ctx, (offset + part.len()).saturating_sub(old))?;
     // Bytes behind the end are written beside pins.
-    pinned::write(ctx, if offset < old { old } else { 0 }, set_part)
+    let len = if offset < old { old } else { 0 };
+    pinned::write(ctx, len, std::iter::once(offset..offset + part.len()), set_part)
 }
 
 /// Writes the bytes that SETRANGE has.

@@ -11,7 +11,9 @@ use varve_exec::pause::Pause;
 use varve_exec::stats::{CommandStats, NotedFrom};
 use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
-use varve_store::{EffectSink, Limits, LogGeometry, NodeLimits, Options, Policy, ReadBounds, Store, StoreWorker, Unit};
+use varve_store::{
+    EffectSink, Key, Limits, LogGeometry, NodeLimits, Options, Policy, ReadBounds, Store, StoreWorker, Tx, Unit,
+};
 
 /// Milliseconds of Unix time at which a server starts.
 const START_MS: i64 = 1_795_000_000_000;
@@ -158,16 +160,30 @@ impl Server {
     #[allow(dead_code, reason = "not every test that shares this module asks")]
     pub(crate) fn written_bytes(&mut self, key: &str) -> usize {
         let store = Arc::clone(&self.store);
-        self.worker.view(0, |tx| {
-            let key = tx.key(key.as_bytes());
-            assert!(tx.try_hold(&[tx.shard_of(key.hash)]), "one worker meets no busy shard");
-            let value = tx.glance(&key).expect("a string");
+        self.with_key(key, |tx, key| {
+            let value = tx.glance(key).expect("a string");
             let (mut sum, mut done) = (0, 0);
             while done < value.len() {
                 let written = store.log().next_written(value, done);
                 (sum, done) = (sum + written.len(), written.end);
             }
             sum
+        })
+    }
+
+    /// Bytes of blocks that were copied because somebody read them.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.store.log().kept_bytes()
+    }
+
+    /// Calls `f` with a key whose shard is held.
+    #[allow(dead_code, reason = "not every test that shares this module asks")]
+    pub(crate) fn with_key<R>(&mut self, key: &str, f: impl FnOnce(&mut Tx<'_>, &Key<'_>) -> R) -> R {
+        self.worker.view(0, |tx| {
+            let key = tx.key(key.as_bytes());
+            assert!(tx.try_hold(&[tx.shard_of(key.hash)]), "one worker meets no busy shard");
+            f(tx, &key)
         })
     }
 

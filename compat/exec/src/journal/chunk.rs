@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use varve_aof::{Note, put_request, put_sent};
-use varve_store::Pin;
+use varve_store::WholePin;
 
 /// Whole requests, one behind the other.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ pub enum StreamMark {
 #[derive(Debug)]
 struct Pinned {
     at: usize,
-    pin: Pin,
+    pin: WholePin,
 }
 
 /// Pinned bytes that a journal counts until they are let go.
@@ -161,7 +161,7 @@ impl Chunk {
     }
 
     /// Puts the bytes of a large argument behind the others.
-    pub(super) fn pin(&mut self, pin: Pin) {
+    pub(super) fn pin(&mut self, pin: WholePin) {
         self.pins.push(Pinned { at: self.bytes.len(), pin });
     }
 

@@ -5,8 +5,8 @@
 //! sparse      | 0xc3 | compressed length | length |  32 bytes as they are ..  a zero, copies of 264 zeros ..
 //! ```
 //! SETBIT and SETRANGE make strings of hundreds of megabytes of which a few pages were written. Only runs of zeros are
-//! looked for, by two passes over the bytes: the compressed length stands in front, and nothing is kept in memory. The owner of
-//! the bytes knows some zeros without a look at them, which are not looked at.
+//! looked for, by two passes over the bytes: the compressed length stands in front, and no more than a piece is kept in memory. The
+//! owner of the bytes lends them for a copy of a piece, and knows some zeros without a look at them, which are not looked at.
 //! Compressing them like short strings would take seconds, and a buffer of their size.
 
 use std::io;
@@ -20,30 +20,35 @@ use crate::lzf;
 const BLOCK_BYTES: usize = 64;
 /// Bytes that are given out at once, about; of a string that is not compressed.
 const PIECE_BYTES: usize = 64 << 10;
-const SLICE_BYTES: usize = 1 << 20;
-/// Bytes of a run of zeros that are looked at before something is given out.
+const SLICE_BYTES: usize = 256 << 10;
+/// Bytes that are looked at before something is given out, if only nothing.
 const RUN_BYTES: usize = 4 << 20;
 
-/// A string and its part, from an offset on, before which all is zero; the part is empty and at the string's end if nothing else follows.
-pub struct Sparse<'t> {
-    /// All its bytes.
-    pub text: &'t [u8],
-    /// The part that comes first from an offset on.
-    pub next_written: &'t dyn Fn(usize) -> Range<usize>,
+/// A large string, whose owner lends some bytes at a time.
+#[allow(clippy::len_without_is_empty, reason = "a large string is not empty")]
+pub trait LargeText {
+    /// Bytes of the string.
+    fn len(&self) -> usize;
+
+    /// The part that comes first from an offset on and before which all is zero; empty and at the string's end if nothing else
+    /// follows.
+    fn next_written(&self, from: usize) -> Range<usize>;
+
+    /// Appends the bytes of a range to `to`.
+    fn copy(&self, range: Range<usize>, to: &mut Vec<u8>);
 }
 
-/// Writes a string to `put`, a megabyte at most at a time; with `compress`, runs of zeros are compressed where that saves a
+/// Writes a string to `put`, some 64 KB at a time; with `compress`, runs of zeros are compressed where that saves a
 /// quarter of the string. Where some megabytes at most were looked at and there is nothing to write, `put` is given nothing: so
-/// whatever the string is, `put` is soon called again.
+/// whatever the string is, `put` is soon called again. No byte of the string is borrowed while it is.
 ///
 /// # Errors
 /// Those of `put`.
-pub fn put_large(string: &Sparse<'_>, compress: bool, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let text = string.text;
+pub fn put_large(text: &dyn LargeText, compress: bool, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut head = Vec::new();
     let mut bytes = 0;
     if compress {
-        each_piece(string, &mut |piece| {
+        each_piece(text, &mut |piece| {
             bytes += piece.len();
             put(&[])
         })?;
@@ -51,39 +56,94 @@ pub fn put_large(string: &Sparse<'_>, compress: bool, put: &mut dyn FnMut(&[u8])
     if !compress || bytes > text.len() / 4 * 3 {
         push_length(&mut head, text.len() as u64);
         put(&head)?;
-        return text.chunks(SLICE_BYTES).try_for_each(put);
+        return each_slice(text, put);
     }
     head.push(len::LZF);
     push_length(&mut head, bytes as u64);
     push_length(&mut head, text.len() as u64);
     put(&head)?;
-    each_piece(string, put)
+    each_piece(text, put)
 }
 
-/// Gives the compressed bytes of a string out.
-fn each_piece(string: &Sparse<'_>, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let (mut piece, mut at) = (Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8), 0);
-    let text = string.text;
+/// Gives the bytes of a string out as they are.
+fn each_slice(text: &dyn LargeText, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let (mut slice, mut at) = (Vec::with_capacity(SLICE_BYTES), 0);
     while at < text.len() {
-        let is_zeros = |block: &[u8]| block.iter().fold(0, |all, byte| all | byte) == 0;
-        let begin = at;
-        let written_end = loop {
-            let written = (string.next_written)(at);
-            let looked = written.start..written.end.min(written.start + RUN_BYTES);
-            let blocks = text[looked].chunks(BLOCK_BYTES);
-            at = written.start + blocks.take_while(|block| is_zeros(block)).map(<[u8]>::len).sum::<usize>();
-            if at < written.end || at == text.len() || at - begin >= RUN_BYTES {
-                break written.end;
-            }
-        };
-        push_zeros(at - begin, &mut piece, put)?;
-        let rest = &text[at..written_end.min(at + PIECE_BYTES)];
-        let others: usize = rest.chunks(BLOCK_BYTES).take_while(|block| !is_zeros(block)).map(<[u8]>::len).sum();
-        lzf::push_literals(&rest[..others], &mut piece);
-        at += others;
+        let end = text.len().min(at + SLICE_BYTES);
+        slice.clear();
+        text.copy(at..end, &mut slice);
+        debug_assert!(slice.len() == end - at, "{} bytes of {at}..{end}", slice.len());
+        put(&slice)?;
+        at = end;
+    }
+    Ok(())
+}
+
+/// Gives the compressed bytes of a string out. They follow from its bytes alone, whatever of it is known to be zero: that may
+/// change between two passes, when others write to what this string was copied from.
+fn each_piece(text: &dyn LargeText, put: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let is_zeros = |block: &[u8]| block.iter().fold(0, |all, byte| all | byte) == 0;
+    let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+    let mut window = Window { text, bytes: Vec::with_capacity(PIECE_BYTES), at: 0 };
+    let (mut at, mut zeros, mut looked) = (0, 0, 0);
+    while at < text.len() {
+        debug_assert!(at % BLOCK_BYTES == 0, "a block begins at {at}");
+        let written = text.next_written(at);
+        // The block in which it begins, and the one in which it ends, are zero beside it.
+        let begin = written.start / BLOCK_BYTES * BLOCK_BYTES;
+        let end = text.len().min(written.end.next_multiple_of(BLOCK_BYTES));
+        if written.is_empty() {
+            zeros += text.len() - at;
+            break;
+        }
+        zeros += begin - at;
+        at = begin;
+        let bytes = window.at(at, end);
+        let blocks = bytes.chunks(BLOCK_BYTES).take_while(|block| is_zeros(block));
+        let (run, rest) = bytes.split_at(blocks.map(<[u8]>::len).sum());
+        zeros += run.len();
+        if !rest.is_empty() {
+            push_zeros(std::mem::take(&mut zeros), &mut piece, put)?;
+        }
+        let blocks = rest.chunks(BLOCK_BYTES).take_while(|block| !is_zeros(block));
+        let others = &rest[..blocks.map(<[u8]>::len).sum()];
+        lzf::push_literals(others, &mut piece);
+        let done = run.len() + others.len();
+        (at, looked) = (at + done, looked + done);
+        if looked >= RUN_BYTES {
+            put(&[])?;
+            looked = 0;
+        }
         give(&mut piece, put)?;
     }
+    push_zeros(zeros, &mut piece, put)?;
     put(&piece)
+}
+
+/// A copy of the bytes that are looked at.
+struct Window<'t> {
+    text: &'t dyn LargeText,
+    bytes: Vec<u8>,
+    /// Where they are in the string.
+    at: usize,
+}
+
+impl Window<'_> {
+    /// The bytes from offset `from` on, before `end`: some at least, a whole number of blocks unless they reach the end.
+    fn at(&mut self, from: usize, end: usize) -> &[u8] {
+        debug_assert!(from < end, "no bytes are looked at from {from} on");
+        let there =
+            from.checked_sub(self.at).filter(|skip| self.bytes.len() >= (skip + BLOCK_BYTES).min(skip + end - from));
+        let skip = there.unwrap_or_else(|| {
+            (self.at, _) = (from, self.bytes.clear());
+            self.text.copy(from..end.min(from + PIECE_BYTES), &mut self.bytes);
+            0
+        });
+        let bytes = &self.bytes[skip..];
+        let most = bytes.len().min(end - from);
+        let whole = if most == end - from { most } else { most / BLOCK_BYTES * BLOCK_BYTES };
+        &bytes[..whole]
+    }
 }
 
 /// Appends a run of zeros.
@@ -118,6 +178,41 @@ mod tests {
     use crate::StringReader;
     use varve_base::rng::Rng;
 
+    /// A string that was written everywhere.
+    struct Plain<'t>(&'t [u8]);
+
+    impl LargeText for Plain<'_> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn next_written(&self, from: usize) -> Range<usize> {
+            from..self.0.len()
+        }
+
+        fn copy(&self, range: Range<usize>, to: &mut Vec<u8>) {
+            to.extend_from_slice(&self.0[range]);
+        }
+    }
+
+    /// A string of which some parts alone were written.
+    struct Sparse<'t>(Plain<'t>, [Range<usize>; 3]);
+
+    impl LargeText for Sparse<'_> {
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+
+        fn next_written(&self, from: usize) -> Range<usize> {
+            let part = self.1.iter().find(|part| part.end > from).unwrap_or(&self.1[2]);
+            part.start.max(from)..part.end
+        }
+
+        fn copy(&self, range: Range<usize>, to: &mut Vec<u8>) {
+            self.0.copy(range, to);
+        }
+    }
+
     /// A string as it is written, and the longest piece.
     fn written(text: &[u8], compress: bool) -> (Vec<u8>, usize) {
         let (mut file, mut most) = (Vec::new(), 0);
@@ -126,27 +221,48 @@ mod tests {
             most = most.max(piece.len());
             Ok(())
         };
-        put_large(&Sparse { text, next_written: &|from| from..text.len() }, compress, put).expect("memory");
+        put_large(&Plain(text), compress, put).expect("memory");
         (file, most)
     }
 
     #[test]
     fn what_was_never_written_is_not_looked_at() {
-        // The bytes that are said to be zero are not: whoever looks at them would see it.
-        let text = [&[1; 1000][..], &[7; 100_000], &[2; 999], &[7; 1]].concat();
-        let zeros = [&[1; 1000][..], &[0; 100_000], &[2; 999], &[0; 1]].concat();
-        let parts = [0..1000, 101_000..101_999, 102_000..102_000];
-        let next_written = |from: usize| {
-            let part = parts.iter().find(|part| part.end > from).unwrap_or(&parts[2]);
-            part.start.max(from)..part.end
-        };
+        // The bytes that are said to be zero are not: whoever looks at them would see it. Those of a block that was written in part
+        // are looked at.
+        let text = [&[1; 1024][..], &[7; 99_968], &[2; 960], &[7; 1]].concat();
+        let zeros = [&[1; 1024][..], &[0; 99_968], &[2; 960], &[0; 1]].concat();
+        let parts = [0..1024, 100_992..101_952, 101_953..101_953];
         let mut file = Vec::new();
         let mut put = |piece: &[u8]| {
             file.extend_from_slice(piece);
             Ok(())
         };
-        put_large(&Sparse { text: &text, next_written: &next_written }, true, &mut put).expect("memory");
+        put_large(&Sparse(Plain(&text), parts), true, &mut put).expect("memory");
         assert!(read(&file) == zeros);
+    }
+
+    #[test]
+    fn issue_14_a_string_is_the_same_whatever_is_known_of_it() {
+        let mut text = vec![0; 30 << 20];
+        [77, 5_000_000, 5_000_100, 29_999_999].iter().for_each(|&at| text[at] = 9);
+        text[20_000_000..20_300_000].fill(3);
+        let mut files: Vec<Vec<u8>> = Vec::new();
+        let all = text.len()..text.len();
+        let known = [
+            [0..all.end, all.clone(), all.clone()],
+            [70..5_000_200, 19_999_999..20_300_001, 29_999_998..all.end],
+            [77..5_000_101, 20_000_000..20_300_000, 29_999_999..all.end],
+        ];
+        for parts in known {
+            let mut file = Vec::new();
+            let put = &mut |piece: &[u8]| {
+                file.extend_from_slice(piece);
+                Ok(())
+            };
+            put_large(&Sparse(Plain(&text), parts), true, put).expect("memory");
+            files.push(file);
+        }
+        assert!(files.iter().all(|file| *file == files[0]) && read(&files[0]) == text);
     }
 
     fn read(file: &[u8]) -> Vec<u8> {

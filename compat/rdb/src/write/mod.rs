@@ -15,7 +15,7 @@ mod listpack;
 mod payload;
 
 pub use buffer::{LastUse, RdbBuffer};
-pub use large::{Sparse, put_large};
+pub use large::{LargeText, put_large};
 pub use listpack::Listpack;
 pub use payload::Payload;
 

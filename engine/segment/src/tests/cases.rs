@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Nobody, parked, plain, tiny};
+use super::{Nobody, bytes_of, parked, plain, tiny};
 use crate::{
     Access, Appender, DrainState, FilledExtent, Greedy, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind,
     ObjectTag, Owner, Relocate, Relocated, SegmentClass, SegmentState,
@@ -260,7 +260,7 @@ fn a_pinned_run_stays() {
     assert!(!log.release_step(1 << 20), "nothing that could be released");
     drop(again);
     assert!(!log.release_step(1 << 20));
-    assert_eq!(*pin, value);
+    assert_eq!(bytes_of(&pin), value);
     assert_eq!(log.stats().runs, 1);
     drop(pin);
     log.release_step(1 << 20);
@@ -428,7 +428,7 @@ fn a_run_is_renamed_where_it_lies() {
     appender.park(&log);
     assert_eq!(log.rename(&mut access, small, Owner::Database(0), b"other"), None);
     let pin = log.pin(&access, r).unwrap();
-    let at = pin.as_ptr();
+    let at = access.open(&log, r).value().as_ptr();
     let mut before = log.used_bytes() - 4;
     for (key, db) in [(&b"a longer name"[..], 0), (&[b'k'; 300], 7), (b"x", 9), (b"", 0)] {
         r = log.rename(&mut access, r, Owner::Database(db), key).unwrap();
@@ -441,7 +441,7 @@ fn a_run_is_renamed_where_it_lies() {
         log.verify();
     }
     assert_eq!(log.rename(&mut access, r, Owner::Database(0), &[b'k'; 3000]), None, "no room before it");
-    assert_eq!(*pin, [7; 9000]);
+    assert_eq!(bytes_of(&pin), [7; 9000]);
     access.kill(&log, r);
     drop(pin);
     while log.release_step(1 << 20) {}
@@ -460,8 +460,8 @@ fn a_pinned_value_grows_behind_its_pins() {
     let longer = log.pin(&access, r).unwrap();
     let room = access.open(&log, r).room();
     assert!(!access.open_mut(&log, r).extend_value(room, &[1]) && access.open_mut(&log, r).extend_value(room, &[]));
-    assert_eq!(*pin, [9; 4000]);
-    assert_eq!(*longer, [&[9; 5000][..], &[1; 10], &[0; 1990], &[2]].concat());
+    assert_eq!(bytes_of(&pin), [9; 4000]);
+    assert_eq!(bytes_of(&longer), [&[9; 5000][..], &[1; 10], &[0; 1990], &[2]].concat());
     assert!(access.open(&log, r).value()[7001..].iter().all(|&byte| byte == 0));
     log.verify();
 }

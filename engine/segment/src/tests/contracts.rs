@@ -83,6 +83,8 @@ fn a_pinned_value_is_not_changed_in_place() {
         let pin = log.pin(&access, r).unwrap();
         stops("the value of a pinned extent would change", || access.open_mut(&log, r).value_mut()[0] = 0);
         stops("what stands already is not extended", || access.open_mut(&log, r).extend_value(4999, b"x"));
+        stops("0 of blocks", || access.open_mut(&log, r).write_value(0, b"x"));
+        stops("5000..5000 of 5000 bytes", || pin.read(5000..5000));
         stops("0..5001 of 5000 bytes", || pin.part(0..5001));
     });
 }

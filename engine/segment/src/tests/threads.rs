@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::tiny;
+use super::{bytes_of, tiny};
 use crate::{Access, Appender, DrainState, Log, NewObject, ObjectHead, Ref, Relocate, Relocated, SegmentClass};
 
 const SHARDS: usize = 8;
@@ -100,7 +100,7 @@ fn worker(log: &Log, shards: &Shards, mut seed: u64, steps: usize) {
             appender.park(log);
         }
         if step % 64 == 0 {
-            pins.drain(..).for_each(|(pin, value)| assert!(*pin == value[..], "a pinned value"));
+            pins.drain(..).for_each(|(pin, value)| assert!(bytes_of(&pin) == value, "a pinned value"));
         }
     }
     appender.park(log);

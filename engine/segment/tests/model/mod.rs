@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use varve_segment::{
     Access, Appender, Drain, DrainState, Log, LogGeometry, NewObject, NewValue, ObjectHead, ObjectKind, ObjectTag,
-    Owner, Pin, Ref, Relocate, Relocated, SLICE, SegmentClass,
+    Owner, Pin, Ref, Relocate, Relocated, SLICE, SegmentClass, Way, WholePin,
 };
 
 /// An operation; `usize`s choose a thing, a drain or a pin, whatever their number.
@@ -34,7 +34,10 @@ pub(crate) enum Op {
     Mark(usize, u32, bool),
     Relocate(usize, SegmentClass),
     Pin(usize),
+    PinWhole(usize),
     Unpin(usize),
+    Write(usize, usize, usize),
+    Read(usize, usize, usize),
     Park,
     Choose,
     Drain {
@@ -69,6 +72,7 @@ pub(crate) struct Model {
     things: Vec<(Ref, Thing)>,
     drains: Vec<Drain>,
     pins: Vec<(Pin, Vec<u8>)>,
+    whole: Vec<(WholePin, Vec<u8>)>,
     number: u64,
 }
 
@@ -122,6 +126,13 @@ impl Relocate for Nobody {
     }
 }
 
+/// A range of a pinned value, read as it lies together.
+fn read(pin: &Pin, range: std::ops::Range<usize>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pin.each_part(range, |part| bytes.extend_from_slice(part));
+    bytes
+}
+
 /// Segments of two pages or one, pieces and runs of few objects.
 pub(crate) fn tiny(page: bool) -> LogGeometry {
     let (segment_bytes, piece_bytes, extent_min_bytes) = if page { (4096, 512, 512) } else { (8192, 1024, 2048) };
@@ -134,7 +145,7 @@ impl Model {
         let log = Log::new(geometry).unwrap();
         let access = log.access();
         let appender = Appender::new();
-        Model { log, access, appender, things: vec![], drains: vec![], pins: vec![], number: 0 }
+        Model { log, access, appender, things: vec![], drains: vec![], pins: vec![], whole: vec![], number: 0 }
     }
 
     fn bytes(&mut self, len: usize) -> Vec<u8> {
@@ -223,6 +234,29 @@ impl Model {
         }
     }
 
+    /// Writes over some bytes of a value, pinned or not.
+    fn write(&mut self, at: usize, from: usize, len: usize) {
+        if self.things[at].1.value.is_empty() {
+            return;
+        }
+        let part = self.bytes(len);
+        let (r, thing) = &mut self.things[at];
+        let from = from % thing.value.len();
+        let part = &part[..len.min(thing.value.len() - from)];
+        let kept = self.log.kept_bytes();
+        let mut object = self.access.open_mut(&self.log, *r);
+        let way = object.make_way(from..from + part.len(), &mut usize::MAX.clone());
+        if way == Way::Free {
+            object.write_value(from, part);
+            thing.value[from..from + part.len()].copy_from_slice(part);
+            // A page for each block that was touched at most.
+            let blocks = part.len() / (self.log.geometry().segment_bytes / 128) + 2;
+            assert!(self.log.kept_bytes() <= kept + 4096 * blocks as u64, "{} bytes were written", part.len());
+        } else {
+            assert!(way == Way::Never && object.pinned() && !self.whole.is_empty(), "{way:?}: nobody reads");
+        }
+    }
+
     /// Another name for an object in a run.
     fn rename(&mut self, at: usize, len: usize) {
         let key = self.bytes(len);
@@ -307,7 +341,17 @@ impl Model {
             }
             Op::Unpin(which) if !self.pins.is_empty() => {
                 let (pin, value) = self.pins.swap_remove(which % self.pins.len());
-                assert!(*pin == value[..], "a pinned value changed");
+                assert!(read(&pin, 0..value.len()) == value, "a pinned value changed");
+                self.whole.pop();
+            }
+            Op::Unpin(_) => drop(self.whole.pop()),
+            Op::Read(which, from, len) if !self.pins.is_empty() => {
+                let (pin, value) = &self.pins[which % self.pins.len()];
+                let from = from % value.len().max(1);
+                let range = from..value.len().min(from + len);
+                assert!(read(pin, range.clone()) == value[range.clone()], "{range:?} of a pinned value changed");
+                let written = pin.next_written(from);
+                assert!(value[from..written.start].iter().all(|&byte| byte == 0), "{written:?} was written");
             }
             Op::Park => self.appender.park(&self.log),
             Op::SealAll => self.log.seal_all(),
@@ -328,6 +372,8 @@ impl Model {
         | Op::Expire(which, _)
         | Op::Mark(which, ..)
         | Op::Relocate(which, _)
+        | Op::Write(which, ..)
+        | Op::PinWhole(which)
         | Op::Pin(which)) = op
         else {
             return;
@@ -342,6 +388,11 @@ impl Model {
             Op::Resize(_, len) => self.resize(at, len),
             Op::Extend(_, gap, len) => self.extend(at, gap, len),
             Op::Rename(_, len) => self.rename(at, len),
+            Op::Write(_, from, len) => self.write(at, from, len),
+            Op::PinWhole(_) => {
+                let pin = self.log.pin_whole(&self.access, *r);
+                self.whole.extend(pin.map(|pin| (pin, thing.value.clone())));
+            }
             Op::Expire(_, expiry) => {
                 let slack = { self.access.open(&self.log, *r).room() } - thing.value.len();
                 if self.access.open_mut(&self.log, *r).set_expiry_ms(expiry) {
@@ -391,7 +442,10 @@ impl Model {
         assert_eq!((stats.live_bytes, stats.live_objects), (live as u64, self.things.len() as u64));
         assert!(stats.used_bytes >= stats.live_bytes);
         for (pin, value) in &self.pins {
-            assert!(**pin == value[..], "a pinned value changed");
+            assert!(read(pin, 0..value.len()) == *value, "a pinned value changed");
+        }
+        for (pin, value) in &self.whole {
+            assert!(pin[..] == value[..], "a pinned value changed");
         }
     }
 
@@ -402,6 +456,7 @@ impl Model {
             self.access.kill(&self.log, r);
         }
         self.pins.clear();
+        self.whole.clear();
         for drain in std::mem::take(&mut self.drains) {
             self.log.abandon(drain);
         }
@@ -412,6 +467,7 @@ impl Model {
         }
         let stats = self.log.stats();
         assert_eq!((stats.used_bytes, stats.live_bytes, stats.segments, stats.runs), (0, 0, 0, 0), "{stats:?}");
+        assert_eq!(stats.kept_bytes, 0, "{stats:?}");
         self.log.verify();
         let most = self.log.geometry().segment_bytes + self.log.geometry().segment_bytes / 4;
         assert!(stats.cached_bytes <= most as u64, "{stats:?}");

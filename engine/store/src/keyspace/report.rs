@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use varve_index::IndexEntry;
-use varve_segment::Pin;
+use varve_segment::WholePin;
 
 use super::shard::Shard;
 use super::store::Store;
@@ -130,7 +130,7 @@ impl StoreWorker {
 
     /// The command that runs next has these large arguments: its effects refer to them, and copy none. Without any, what
     /// the last one had is let go.
-    pub fn set_large_arguments(&mut self, large: Vec<Pin>) {
+    pub fn set_large_arguments(&mut self, large: Vec<WholePin>) {
         self.local.reported.set_large(large);
     }
 

@@ -39,6 +39,11 @@ impl Tx<'_> {
         self
     }
 
+    /// Whether a command that cannot run now may be put back.
+    pub fn is_patient(&self) -> bool {
+        self.patient
+    }
+
     /// The command that runs has met a busy shard, and is to be tried again.
     pub fn put_back(&mut self) {
         debug_assert!(self.patient, "whoever cannot be put back waits");

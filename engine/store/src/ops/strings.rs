@@ -4,15 +4,18 @@
 //! value is appended and the old object dies. A value that grows gets a quarter more than it needs, so that a run of
 //! appends costs amortised O(1) a byte.
 //!
-//! A large value lies in a run of segments of its own. It can be pinned, so that it is sent from where it lies with no
-//! shard held; while it is, it grows in place but changes by a copy. One that came from a socket straight into a run is
+//! A large value lies in a run of segments of its own. It can be pinned, so that it is read where it lies with no
+//! shard held; while it is, it grows in place, and a write into it copies the blocks of 64 KB that it touches first. A value
+//! that is being sent changes by a copy of the whole. One that came from a socket straight into a run is
 //! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
-//! when it moves a value to twice the room; SETRANGE and its kin in EXEC and scripts what was written of a value that is pinned
-//! (elsewhere it is copied before, part by part), and so COPY; a new key too long for the room
+//! when it moves a value to twice the room; SETRANGE and its kin in EXEC and scripts the blocks that they touch of a value that is
+//! pinned, or all of one that is being sent (elsewhere these are copied before, part by part), and so COPY; a new key too long for the room
 //! before the value; comparisons (IFEQ, DELIFEQ, LCS); large arguments of commands inside EXEC, RESTORE's payload among
 //! them, which were copied when they were queued, and are copied into the value and into the journal.
 
-use varve_segment::{FilledExtent, NewObject, NewValue, Owner, Pin, SegmentClass};
+use std::ops::Range;
+
+use varve_segment::{FilledExtent, NewObject, NewValue, ObjectMut, Owner, Pin, SegmentClass, Way, WholePin};
 
 use super::{Changing, Found, Tx};
 use crate::state::events::EventClass;
@@ -70,11 +73,24 @@ impl Tx<'_> {
         self.store.log().extent_min_bytes() / 4
     }
 
-    /// Whether somebody reads a large value where it lies: a write into its middle would copy it.
+    /// Whether somebody reads a large value where it lies: a write into its middle copies what it is about to change.
     #[cold]
     pub fn is_read_in_place(&mut self, k: &Key<'_>) -> bool {
         let Some(p) = self.live(k) else { return false };
         self.held.at_mut(p.shard).is_pinned(self.store.log(), p.r)
+    }
+
+    /// Makes way for writes to ranges of a large value, which ends behind them: a walk under way is shown it, and the blocks
+    /// that somebody reads where they lie are copied, [`WAY_BYTES`] at most. Where it is not free afterwards, a command that can be put
+    /// back is; each try comes further.
+    #[cold]
+    pub fn make_way(&mut self, k: &Key<'_>, ranges: impl Iterator<Item = Range<usize>>) -> Way {
+        let Some(p) = self.live(k) else { return Way::Free };
+        let changing = self.before(p);
+        let shard = self.held.at_mut(p.shard);
+        let mut object = shard.open_mut(self.store.log(), p.r, changing.shown);
+        let mut most = WAY_BYTES;
+        ranges.map(|range| object.make_way(range, &mut most)).find(|way| *way != Way::Free).unwrap_or(Way::Free)
     }
 
     /// The bytes of a large value, readable after the shards are let go until the pin is dropped. None without the key,
@@ -83,6 +99,13 @@ impl Tx<'_> {
     pub fn pin(&mut self, k: &Key<'_>) -> Option<Pin> {
         let p = self.live(k)?;
         self.store.log().pin(self.held.at(p.shard).access(), p.r)
+    }
+
+    /// Like [`Tx::pin`], as one slice: a write into the value's middle copies the whole value meanwhile.
+    #[cold]
+    pub fn pin_whole(&mut self, k: &Key<'_>) -> Option<WholePin> {
+        let p = self.live(k)?;
+        self.store.log().pin_whole(self.held.at(p.shard).access(), p.r)
     }
 
     #[inline]
@@ -266,7 +289,7 @@ impl Tx<'_> {
             object.write_value(offset, part);
             true
         } else {
-            false
+            write_beside_readers(&mut object, offset, part)
         };
         if in_place {
             object.set_tag(StringForm::Raw.tag());
@@ -282,6 +305,32 @@ impl Tx<'_> {
         let r = self.local.appender().append(self.store.log(), &new);
         self.publish(k, Some(changing), r, expiry);
     }
+}
+
+/// Bytes that are copied to make way for a write, before its command is put back: some hundred microseconds.
+const WAY_BYTES: usize = 512 << 10;
+
+/// Writes over bytes of a value that somebody may be reading where it lies; false if that cannot be, or if it has no room. Waits for
+/// readers of these bytes, who hold them for microseconds, unless the command has made way before.
+#[cold]
+fn write_beside_readers(object: &mut ObjectMut<'_>, at: usize, part: &[u8]) -> bool {
+    let (old, room) = (object.value().len(), object.read().room());
+    debug_assert!(at < old, "what is behind the value's end is nobody's");
+    if !object.pinned() || at + part.len() > room {
+        return false;
+    }
+    let (over, behind) = part.split_at(part.len().min(old - at));
+    loop {
+        match object.make_way(at..at + over.len(), &mut usize::MAX.clone()) {
+            Way::Free => break,
+            Way::Later => std::thread::yield_now(),
+            Way::Never => return false,
+        }
+    }
+    object.write_value(at, over);
+    let grows = behind.is_empty() || object.extend_value(old, behind);
+    assert!(grows, "{} bytes at {at} of {old} do not fit in {room}", part.len());
+    true
 }
 
 /// Asks for a quarter more than the value needs.

@@ -6,7 +6,7 @@
 //! Not here: the observers of an effect, and the order in which they learn of it (`keyspace::report`, `ops::report`).
 
 use varve_base::number::{INT_TEXT_MAX, write_i64};
-use varve_segment::Pin;
+use varve_segment::WholePin;
 
 use super::events::{Event, EventClass, Queue};
 use super::key::Key;
@@ -112,9 +112,9 @@ pub struct Unit {
     heads: Vec<Head>,
     lengths: Vec<usize>,
     bytes: Vec<u8>,
-    pins: Vec<(usize, Pin)>,
+    pins: Vec<(usize, WholePin)>,
     /// The large arguments of the command that runs.
-    large: Vec<Pin>,
+    large: Vec<WholePin>,
 }
 
 /// Database, audience and number of words of an effect.
@@ -167,8 +167,8 @@ impl Unit {
     }
 
     /// A pin on a word of an effect, if it lies in a large argument: whoever keeps the effect need not copy it.
-    pub fn pin_of(&self, word: &[u8]) -> Option<Pin> {
-        let is_word = |(_, pin): &&(usize, Pin)| std::ptr::eq(&pin[..], word);
+    pub fn pin_of(&self, word: &[u8]) -> Option<WholePin> {
+        let is_word = |(_, pin): &&(usize, WholePin)| std::ptr::eq(&pin[..], word);
         self.pins.iter().find(is_word).map(|(_, pin)| pin.clone())
     }
 
@@ -284,7 +284,7 @@ impl Reported {
     }
 
     /// The command that runs has these large arguments, or none any more. Its effects refer to them.
-    pub(crate) fn set_large(&mut self, large: Vec<Pin>) {
+    pub(crate) fn set_large(&mut self, large: Vec<WholePin>) {
         self.unit.large = large;
     }
 

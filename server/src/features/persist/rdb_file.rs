@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use varve_aof::StreamPlace;
 use varve_base::number::parse_i64;
-use varve_rdb::{Event, RdbBuffer, Reader, Sparse, Writer, put_large};
+use varve_rdb::{Event, LargeText, RdbBuffer, Reader, Writer, put_large};
 
 use crate::config::{Config, SaveSettings, path_of};
 use crate::features::replication::state::replicas::{SyncFile, Writing};
@@ -242,12 +242,12 @@ impl SaveFile {
     }
 
     /// Writes the entry of a large string: what stands in front of its length, and its bytes, whose runs of zeros are
-    /// compressed unless many wait. After each megabyte, at most, `between` may write entries that have come meanwhile, or end the
+    /// compressed unless many wait. After some of them, at most some megabytes, `between` may write entries that have come meanwhile, or end the
     /// work by an error.
     pub(super) fn put_large(
         &mut self,
         head: &mut RdbBuffer,
-        bytes: &Sparse<'_>,
+        bytes: &dyn LargeText,
         many_wait: bool,
         between: &mut dyn FnMut(&mut Beside<'_>) -> io::Result<()>,
     ) -> io::Result<()> {
@@ -329,6 +329,7 @@ pub(super) fn file_name(config: &Config) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use parking_lot::Mutex;
@@ -374,6 +375,23 @@ mod tests {
         buffer
     }
 
+    /// A string of this length, all of it one letter.
+    struct Large(usize);
+
+    impl LargeText for Large {
+        fn len(&self) -> usize {
+            self.0
+        }
+
+        fn next_written(&self, from: usize) -> Range<usize> {
+            from..self.0
+        }
+
+        fn copy(&self, range: Range<usize>, to: &mut Vec<u8>) {
+            to.extend(range.map(|_| b'l'));
+        }
+    }
+
     /// A save with all that there may be: entries, parts of one with others in between, a large string, a crowd.
     fn save(place: &SavePlace) -> io::Result<()> {
         let mut file = SaveFile::create(place.clone(), &Config::default().save, true)?;
@@ -387,7 +405,7 @@ mod tests {
         file.put(&mut entries(500, 500), false)?;
         let mut head = RdbBuffer::new(false);
         head.begin(Kind::String, b"large", None, None);
-        let string = Sparse { text: &[b'l'; 100_000], next_written: &|from| from..100_000 };
+        let string = Large(100_000);
         let mut beside = entries(2000, 20);
         file.put_large(&mut head, &string, false, &mut |side| side.put(&mut beside))?;
         part.string(b"second");

@@ -12,13 +12,14 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use varve_rdb::format::{self, TooOld};
-use varve_rdb::{RdbBuffer, Sparse};
-use varve_store::{EffectSink, StoreWorker};
+use varve_rdb::{LargeText, RdbBuffer};
+use varve_store::{EffectSink, Pin, StoreWorker};
 
 use super::aof::rewrite::{self, Base};
 use super::aof::stream;
@@ -383,6 +384,23 @@ fn put_waiting(beside: &mut Beside<'_>, snapshot: &Snapshot) -> io::Result<usize
     Ok(keys)
 }
 
+/// A large string, which is written from where it lies: its key may change meanwhile.
+struct Pinned(Pin);
+
+impl LargeText for Pinned {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn next_written(&self, from: usize) -> Range<usize> {
+        self.0.next_written(from)
+    }
+
+    fn copy(&self, range: Range<usize>, to: &mut Vec<u8>) {
+        self.0.each_part(range, |part| to.extend_from_slice(part));
+    }
+}
+
 /// Writes a piece, and gives the number of its entries.
 fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usize> {
     let many_wait = snapshot.is_crowded();
@@ -396,9 +414,8 @@ fn put(file: &mut SaveFile, piece: Piece, snapshot: &Snapshot) -> io::Result<usi
             (encoded, usize::from(!goes_on))
         }
         Piece::Large { mut head, bytes, counted: _counted } => {
-            let string = Sparse { text: &bytes, next_written: &|from| bytes.next_written(from) };
             let mut keys = 1;
-            file.put_large(&mut head, &string, many_wait, &mut |beside| {
+            file.put_large(&mut head, &Pinned(bytes), many_wait, &mut |beside| {
                 if snapshot.is_over() {
                     return Err(io::Error::other("the save was given up"));
                 }

@@ -19,11 +19,12 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "engine/segment",
         &[
-            &["kind", "ids", "fullness", "geometry", "releases", "leaf_lock"],
+            &["kind", "ids", "fullness", "geometry", "releases", "leaf_lock", "kept"],
             &["layout", "table"],
             &["memory"],
             &["space"],
             &["log"],
+            &["pin"],
             &["object"],
             &["extent"],
             &["append", "reclaim", "written"],

@@ -195,6 +195,16 @@ impl Kept {
         self.now += 1;
     }
 
+    /// The value grows into these blocks: what is kept of them is short for pins that are made from now on. Nobody reads the bytes that
+    /// come, so none of these blocks need be kept for it.
+    pub(crate) fn grow(&mut self, blocks: Range<u32>) {
+        debug_assert!(blocks.start < blocks.end, "a value grows into no block, {blocks:?}");
+        for (_, versions) in self.versions.range_mut(blocks) {
+            versions.last_mut().expect("a block without versions is none").is_live = false;
+        }
+        self.now += 1;
+    }
+
     /// Bytes that are kept, for a check against what is counted: each of them once.
     pub(crate) fn bytes(&self) -> usize {
         let old = self.versions.values().flatten().filter_map(|version| version.bytes.as_ref());

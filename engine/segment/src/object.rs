@@ -394,6 +394,10 @@ impl ObjectMut<'_> {
     pub fn extend_value(&mut self, at: usize, part: &[u8]) -> bool {
         assert!(at >= self.object.value().len(), "what stands already is not extended");
         let Some((old, dirty)) = self.resize_end(at + part.len()) else { return false };
+        if self.pinned() {
+            let value = self.log.offset_of(self.object.value_span().0);
+            self.log.grow_beside_pins(self.log.segment(self.r), value + old..value + at + part.len());
+        }
         // No pin reads beyond the old length.
         self.clear(old..dirty.min(at));
         self.bytes_mut(at..at + part.len()).copy_from_slice(part);

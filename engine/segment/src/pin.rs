@@ -170,6 +170,14 @@ impl Log {
             kept.lock().write(blocks_of(&bytes, self.shared.kept_block_bytes()));
         }
     }
+
+    /// Notes that a value grows into bytes in the range of addresses; its shard is locked.
+    #[cold]
+    pub(crate) fn grow_beside_pins(&self, segment: u32, bytes: Range<usize>) {
+        if let Some(kept) = self.shared.kept_of(segment).filter(|_| !bytes.is_empty()) {
+            kept.lock().grow(blocks_of(&bytes, self.shared.kept_block_bytes()));
+        }
+    }
 }
 
 /// Bytes of a large value as they were when this was made, readable after the shard's lock is gone, until this is dropped.

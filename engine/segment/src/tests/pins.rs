@@ -117,6 +117,32 @@ fn issue_14_a_writer_waits_for_a_reader_of_its_block() {
     });
 }
 
+#[test]
+fn issue_14_a_copy_of_a_block_that_grows_is_of_older_pins_alone() {
+    let log = Log::new(tiny()).unwrap();
+    let mut access = log.access();
+    parked(&log, |appender| {
+        for value in [NewValue::Bytes(&[7; 9000]), NewValue::Zeroed(9000)] {
+            let r = appender.append(&log, &NewObject { value, room: 20_000, ..plain(b"key", b"") });
+            let old = access.open(&log, r).value().to_vec();
+            let pin = log.pin(&access, r).unwrap();
+            let held = pin.read(8990..9000);
+            assert_eq!(access.open_mut(&log, r).make_way(8990..9000, &mut usize::MAX.clone()), Way::Later);
+            assert!(access.open_mut(&log, r).extend_value(9003, b"more"));
+            let longer = log.pin(&access, r).unwrap();
+            let grown = [&old[..], b"\0\0\0more"].concat();
+            assert_eq!((bytes_of(&pin), bytes_of(&longer)), (old.clone(), grown.clone()));
+            drop(held);
+            write(&log, &mut access, r, 8995, b"over the end");
+            assert_eq!((bytes_of(&pin), bytes_of(&longer)), (old, grown));
+            assert_eq!(&access.open(&log, r).value()[8995..], b"over the end");
+            access.kill(&log, r);
+        }
+    });
+    while log.release_step(1 << 20) {}
+    assert_eq!((log.stats().runs, log.kept_bytes()), (0, 0));
+}
+
 /// Workers write to one value under its lock and pin it; readers look at the pins meanwhile, and compare with copies.
 #[test]
 fn issue_14_readers_and_writers_at_once() {

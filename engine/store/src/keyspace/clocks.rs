@@ -76,9 +76,18 @@ impl Store {
         self.follows.load(Relaxed)
     }
 
+    /// Two data sets are in memory from now on, or one alone: meanwhile no limit holds.
+    pub(crate) fn set_doubled(&self, on: bool) {
+        self.is_doubled.store(on, Relaxed);
+        self.follow_limit();
+    }
+
     /// Has the limit hold, unless there is a reason for none.
     fn follow_limit(&self) {
-        self.limit().lift(self.loading.load(Relaxed) || self.follows_unlimited.load(Relaxed));
+        // One after the other: the last to look at the reasons sets what follows from them.
+        let _one = self.lifting.lock();
+        let reasons = [&self.loading, &self.follows_unlimited, &self.is_doubled];
+        self.limit().lift(reasons.iter().any(|reason| reason.load(Relaxed)));
     }
 
     /// The policy that makes room at the limit.

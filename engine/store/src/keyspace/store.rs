@@ -105,6 +105,10 @@ pub struct Store {
     /// Another server decides which keys go, and whether the limit holds meanwhile.
     pub(super) follows: SharedBool,
     pub(super) follows_unlimited: SharedBool,
+    /// Two data sets are in memory: fresh databases are loaded, or what they leave is swept.
+    pub(crate) is_doubled: SharedBool,
+    /// Held while it is found out whether the limit holds.
+    pub(super) lifting: RankedMutex<()>,
     /// Classes of events that somebody wants (`state::events`), and whether there is a journal (`state::effects`).
     pub(super) event_mask: AtomicU32,
     /// Until when nothing is expired or evicted, milliseconds of Unix time (CLIENT PAUSE).
@@ -190,6 +194,8 @@ impl Store {
             loading: SharedBool::new(false),
             follows: SharedBool::new(false),
             follows_unlimited: SharedBool::new(false),
+            is_doubled: SharedBool::new(false),
+            lifting: RankedMutex::new(Rank::Leaf, ()),
             event_mask: AtomicU32::new(0),
             journal: OnceLock::new(),
             still_until: SharedI64::new(0),
@@ -218,6 +224,11 @@ impl Store {
     /// FLUSHALL has run.
     pub(crate) fn count_flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
+        self.forget_surveys();
+    }
+
+    /// Looks at keys begin anew: other keys are there.
+    pub(crate) fn forget_surveys(&self) {
         self.surveys.iter().for_each(|survey| survey.lock().clear());
     }
 

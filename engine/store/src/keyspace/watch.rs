@@ -150,20 +150,22 @@ impl Shard {
 }
 
 impl Store {
-    /// Two physical numbers are about to be exchanged: every key of either database changes for the watchers in the
+    /// Each two of these physical numbers are about to be exchanged: every key of either database changes for the watchers in the
     /// other one.
-    pub(crate) fn swap_watched(&self, a: u16, b: u16, now_ms: i64) {
+    pub(crate) fn swap_watched(&self, pairs: &[(u16, u16)], now_ms: i64) {
         for cell in self.cells() {
             let mut shard = cell.lock.lock();
             if shard.watched.is_none() {
                 continue;
             }
-            let (of_a, of_b) = (shard.take_watched(a), shard.take_watched(b));
-            let of_a = shard.touch_moved(self.ground(), of_a, a, b, Some(now_ms));
-            let of_b = shard.touch_moved(self.ground(), of_b, b, a, Some(now_ms));
-            for (db, kept) in [(b, of_a), (a, of_b)] {
-                kept.iter().for_each(|entry| shard.remove_stale(self.ground(), db, &entry.key));
-                shard.put_watched(self.seed(), db, kept);
+            for &(a, b) in pairs {
+                let (of_a, of_b) = (shard.take_watched(a), shard.take_watched(b));
+                let of_a = shard.touch_moved(self.ground(), of_a, a, b, Some(now_ms));
+                let of_b = shard.touch_moved(self.ground(), of_b, b, a, Some(now_ms));
+                for (db, kept) in [(b, of_a), (a, of_b)] {
+                    kept.iter().for_each(|entry| shard.remove_stale(self.ground(), db, &entry.key));
+                    shard.put_watched(self.seed(), db, kept);
+                }
             }
         }
     }

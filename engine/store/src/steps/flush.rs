@@ -20,12 +20,12 @@ impl Store {
         self.count_flush();
     }
 
-    /// Empties every database. While a client reads a collection over several holds, its objects must stay: then the keys
-    /// of all databases are swept in steps. The walk under way ends otherwise, and its readers with it.
+    /// Empties every database. While a client reads a collection over several holds, its objects must stay, and so must the keys
+    /// of fresh databases: then the keys of all databases are swept in steps. The walk under way ends otherwise, and its readers with it.
     fn empty_all(&self, w: &mut StoreWorker) {
         // Those who wait for a key of a stream's group learn that it is gone.
         self.database_map().changed();
-        if self.has_other_readers() {
+        if self.has_other_readers() || self.has_fresh() {
             self.report_emptied(w.parts().1);
             (0..self.databases()).filter(|&db| !self.is_empty(db)).for_each(|db| self.retire(db));
             return;
@@ -65,7 +65,7 @@ impl Store {
         w.parts().1.counters().changes.add(counts[db as usize].0);
         let others = counts.iter().enumerate().any(|(other, (keys, _))| other != db as usize && *keys > 0);
         // A walk goes on: it is shown the keys as they are swept.
-        if !others && !self.walks() {
+        if !others && !self.walks() && !self.has_fresh() {
             self.empty_all(w);
             return;
         }
@@ -92,7 +92,7 @@ impl Store {
     /// Swaps databases like [`Store::swap_db`], at this time: for its watchers, a key whose time has come is gone
     /// already.
     pub fn swap_db_at(&self, now_ms: i64, a: u32, b: u32) {
-        self.swap_watched(self.database_map().physical(a), self.database_map().physical(b), now_ms);
+        self.swap_watched(&[(self.database_map().physical(a), self.database_map().physical(b))], now_ms);
         self.database_map().swap(a, b);
     }
 }

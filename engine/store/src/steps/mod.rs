@@ -11,6 +11,7 @@
 //! | `room` | admission of writes, and the limit |
 //! | `purge`, `rest` | MEMORY PURGE; what is dead in a store that nobody writes to |
 //! | `flush` | FLUSHALL, FLUSHDB, SWAPDB |
+//! | `fresh` | a data set that is loaded beside the one that is served |
 //! | `survey` | looks at keys in turn: bytes by prefix, times to live, large keys |
 //! | `background` | the scheduler |
 
@@ -21,6 +22,7 @@ mod evict;
 mod expiry;
 mod flush;
 mod free;
+mod fresh;
 mod index_growth;
 mod page_cache;
 mod purge;

@@ -27,6 +27,7 @@ pub(super) fn step(store: &Store) -> Step {
     if id == store.cells().len() {
         *at = (0, 0);
         store.database_map().swept(dying);
+        store.end_doubled_if_swept();
         return Step::More;
     }
     let Some(mut shard) = store.cells()[id].lock.try_lock() else { return Step::Busy };

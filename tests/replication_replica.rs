@@ -8,13 +8,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::time::Duration;
 
-use varve_testkit::client::encode;
 use varve_testkit::{Client, Launch, RespValue, Server, seed};
 use varve_tests::fill::fill;
+use varve_tests::primary::{ID, Link, empty_file};
 use varve_tests::replicas::{Folder, LIMIT, assert_equal, caught_up, field, follow, stop_following, wait};
 
 /// Commands of a round.
@@ -260,86 +259,6 @@ fn issue_17_a_replica_that_starts_again_goes_on_where_its_files_end() {
     }
 }
 
-/// The connection of a replica to a primary of the test.
-struct Link {
-    stream: TcpStream,
-    input: Vec<u8>,
-}
-
-impl Link {
-    fn accept(listener: &TcpListener) -> Link {
-        let (stream, _) = listener.accept().expect("the replica connects");
-        stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
-        Link { stream, input: Vec::new() }
-    }
-
-    /// The next request of the replica, behind the empty lines that say that it is there while it loads.
-    fn request(&mut self) -> Vec<String> {
-        loop {
-            let lines = self.input.iter().take_while(|byte| **byte == b'\n').count();
-            self.input.drain(..lines);
-            if let Some((value, used)) = RespValue::decode(&self.input).expect("requests") {
-                self.input.drain(..used);
-                let words = value.elements().expect("words").iter();
-                return words
-                    .map(|word| String::from_utf8_lossy(word.bytes().unwrap_or_default()).into_owned())
-                    .collect();
-            }
-            let mut room = [0; 4096];
-            let count = self.stream.read(&mut room).expect("more of a request");
-            assert!(count > 0, "the replica has closed the link");
-            self.input.extend_from_slice(&room[..count]);
-        }
-    }
-
-    fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("sent");
-    }
-
-    fn command(&mut self, words: &[&str]) -> usize {
-        let mut bytes = Vec::new();
-        encode(&mut bytes, words);
-        self.send(&bytes);
-        bytes.len()
-    }
-
-    /// Answers up to PSYNC, whose offset it gives.
-    fn greet(&mut self) -> Vec<String> {
-        loop {
-            let request = self.request();
-            match request[0].as_str() {
-                "PING" => self.send(b"+PONG\r\n"),
-                "PSYNC" => return request,
-                _ => self.send(b"+OK\r\n"),
-            }
-        }
-    }
-
-    /// Sends data with a head that says its length, behind empty lines.
-    fn full_sync(&mut self, offset: u64, data: &[u8]) {
-        self.send(format!("\n\n+FULLRESYNC {ID} {offset}\r\n\n${}\r\n", data.len()).as_bytes());
-        self.send(data);
-    }
-
-    /// The next offset that the replica has acknowledged.
-    fn acknowledged(&mut self) -> u64 {
-        let request = self.request();
-        assert_eq!((request[0].as_str(), request[1].as_str()), ("REPLCONF", "ACK"));
-        request[2].parse().expect("an offset")
-    }
-}
-
-const ID: &str = "0123456789abcdef0123456789abcdef01234567";
-
-/// An RDB file without keys.
-fn empty_file() -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut writer = varve_rdb::Writer::new(&mut bytes, true);
-    writer.header(varve_rdb::format::VERSION).expect("written");
-    writer.end().expect("written");
-    bytes
-}
-
 /// A replica of the test itself, and the listener.
 fn replica_of_test() -> (Server, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -455,8 +374,7 @@ fn a_primary_that_is_gone_is_looked_for_again() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = silent.local_addr().expect("an address").port();
     replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {port}"));
-    let mut rest = Vec::new();
-    link.stream.read_to_end(&mut rest).expect("the end of the link");
+    let _ = link.rest();
     stop_following(&replica);
     wait("it leads", &replica, || replica.client().cmd("SET a 1").text() == "OK");
 }

@@ -33,6 +33,8 @@ pub enum WritesDenied {
 pub struct Denied {
     /// Data is being loaded: all but those that do without.
     pub loading: bool,
+    /// Data is being loaded beside that which is served: those that would meddle with it.
+    pub loading_beside: bool,
     /// Those that change something.
     pub writes: Option<WritesDenied>,
     /// Those that change something wait: what a save still has to write of the old values is too much. They are not
@@ -55,7 +57,8 @@ pub struct ReplicaRules {
 
 impl Denied {
     /// Nothing.
-    pub const NONE: Denied = Denied { loading: false, writes: None, writes_wait: false, busy: None, replica: None };
+    pub const NONE: Denied =
+        Denied { loading: false, loading_beside: false, writes: None, writes_wait: false, busy: None, replica: None };
 
     /// True if keys whose time is over stay where a command meets them, and are hidden: what goes is the primary's decision. A
     /// command that changes a replica which may be changed removes them.
@@ -84,7 +87,9 @@ impl Denied {
             Some(rules) if rules.hides_stale && !d.flags.has(Flags::STALE) => return Err(CommandError::PRIMARY_DOWN),
             _ => {}
         }
-        if self.loading && !d.flags.has(Flags::LOADING) {
+        let is_kept_off =
+            if self.loading { !d.flags.has(Flags::LOADING) } else { d.flags.has(Flags::NO_ASYNC_LOADING) };
+        if is_kept_off && (self.loading || self.loading_beside) {
             return Err(CommandError::LOADING);
         }
         match self.busy {

@@ -239,6 +239,20 @@ impl Functions {
         self.known.lock().clear();
     }
 
+    /// None yet, beside these and with their settings: libraries are loaded there while these serve ([`Functions::swap_in`]).
+    pub fn beside(&self) -> Functions {
+        Functions::new(self.settings, Arc::clone(&self.random))
+    }
+
+    /// Has these libraries, with the state in which they live, in the place of its own ones, which `fresh` gets. No script runs.
+    pub fn swap_in(&self, fresh: &Functions) {
+        let (mut served, mut loaded) = (self.open(), fresh.open());
+        std::mem::swap(&mut served.state, &mut loaded.state);
+        let (mut old, mut new) = (self.known.lock(), fresh.known.lock());
+        old.libraries.values().for_each(|library| library.end());
+        std::mem::swap(&mut *old, &mut *new);
+    }
+
     /// Runs a function in the place of scripts.
     ///
     /// # Errors
@@ -418,6 +432,27 @@ mod tests {
     fn restore(functions: &Functions, texts: &[Vec<u8>], policy: Policy) -> Result<(), String> {
         let restored = functions.restore(texts, policy, &mut LoadHost { running: &Running::default() });
         restored.map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
+    }
+
+    #[test]
+    fn issue_17_libraries_that_were_loaded_beside_others_take_their_place() {
+        let functions = Functions::default();
+        let load = |functions: &Functions, name: &str, function: &str| {
+            functions.load_of_file(&library(name, &[function]), false, &Running::default()).expect("a library");
+        };
+        load(&functions, "a", "f");
+        let (old, fresh) = (functions.find(b"f").expect("a function"), functions.beside());
+        load(&fresh, "a", "f");
+        load(&fresh, "b", "g");
+        assert!(old.is_current() && functions.find(b"g").is_none(), "they are not served yet");
+        functions.swap_in(&fresh);
+        assert!(!old.is_current() && functions.find(b"f").is_some_and(|new| new.is_current()));
+        assert_eq!(names(&functions), ["a", "b"]);
+        // A library that comes later lives in the same state.
+        load(&functions, "c", "h");
+        assert_eq!((functions.sizes().functions, names(&fresh)), (3, vec!["a".to_owned()]));
+        functions.swap_in(&functions.beside());
+        assert!(functions.find(b"f").is_none() && functions.sizes().state_bytes == 0);
     }
 
     #[test]

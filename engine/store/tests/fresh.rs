@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use varve_store::{
-    Effect, EventClass, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Watcher,
-};
+use varve_store::{Effect, EventClass, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Watcher};
 
 const NOW: i64 = 1_000_000;
 
@@ -109,7 +107,8 @@ fn issue_17_flushes_leave_fresh_databases_alone() {
         assert!(store.begin_fresh());
         fill(&mut worker, store.fresh_database(0), 50, b"new");
         worker.park();
-        let flush = |worker: &mut StoreWorker| if flushes_all { store.flush_all(worker) } else { store.flush_db(worker, 0) };
+        let flush =
+            |worker: &mut StoreWorker| if flushes_all { store.flush_all(worker) } else { store.flush_db(worker, 0) };
         worker.exclusive(flush);
         assert_eq!(sizes(&store), [0; 4]);
         fill(&mut worker, 0, 3, b"between");

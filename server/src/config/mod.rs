@@ -43,7 +43,7 @@ pub use guide::{Changeable, Setting, settings};
 pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use process::{OomScore, ProcessSettings};
-pub(crate) use replica::ReplicaSettings;
+pub(crate) use replica::{DisklessLoad, ReplicaSettings};
 pub(crate) use replication::ReplicationSettings;
 pub(crate) use rewrite::UserLines;
 pub(crate) use saving::{SaveSettings, ShutdownOptions};

@@ -30,8 +30,21 @@ pub(crate) struct ReplicaSettings {
     pub(crate) ignores_limit: bool,
     /// Whether the file of a primary's data goes once it is loaded, on a server that keeps no files.
     pub(crate) removes_files: bool,
+    /// Where a primary's data set goes.
+    pub(crate) diskless_load: DisklessLoad,
     /// Whether links to primaries are by TLS.
     pub(crate) by_tls: bool,
+}
+
+/// Where a primary's data set goes (`repl-diskless-load`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DisklessLoad {
+    /// Into a file.
+    Disabled,
+    /// Into memory, while there are no keys; else into a file.
+    OnEmpty,
+    /// Into memory beside the data that there is, which it replaces at one instant.
+    Swap,
 }
 
 impl ReplicaSettings {
@@ -55,6 +68,11 @@ impl ReplicaSettings {
             announced_port: values.number("replica-announce-port"),
             ignores_limit: values.yes("replica-ignore-maxmemory"),
             removes_files: values.yes("rdb-del-sync-files"),
+            diskless_load: match &*values.text("repl-diskless-load") {
+                "swapdb" => DisklessLoad::Swap,
+                "on-empty-db" => DisklessLoad::OnEmpty,
+                _ => DisklessLoad::Disabled,
+            },
             by_tls: values.yes("tls-replication"),
         }
     }

@@ -246,7 +246,7 @@ pub(crate) static DIRECTIVES: &[Directive] = &[
     memory("repl-backlog-size", "1048576", 1, BYTES).live(),
     int("repl-backlog-ttl", "3600", 0, I64).live(),
     flag("repl-disable-tcp-nodelay", "no").live(),
-    one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").rests_while_loading(),
+    one_of("repl-diskless-load", &["disabled", "on-empty-db", "swapdb"], "disabled").rests_while_loading().live(),
     flag("repl-diskless-sync", "yes").live(),
     int("repl-diskless-sync-delay", "5", 0, I32).live(),
     int("repl-diskless-sync-max-replicas", "0", 0, I32).live(),

@@ -9,7 +9,7 @@
 //!
 //! Not here: channels, messages, subscribers.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -126,6 +126,17 @@ impl StoreWorker {
     /// Sets the publisher of this worker's events.
     pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
         self.local.reported.set_sink(sink);
+    }
+
+    /// Every key for which somebody waits counts as removed by the store: another one may stand in its place. Under the gate alone.
+    pub(crate) fn note_all_waited(&mut self) {
+        let mut all: BTreeSet<(u32, Box<[u8]>)> = self.local.gone.drain(..).map(|gone| (gone.db, gone.bytes)).collect();
+        for cell in self.store.cells() {
+            let shard = cell.lock.lock();
+            let waited = shard.waiters().into_iter().flat_map(|waiters| waiters.waited());
+            all.extend(waited.map(|(db, key)| (db, key.into())));
+        }
+        self.local.gone.extend(all.into_iter().map(|(db, bytes)| ReadyKey { db, bytes }));
     }
 
     /// The command that runs next has these large arguments: its effects refer to them, and copy none. Without any, what

@@ -40,8 +40,8 @@ impl Store {
     }
 
     /// Has the fresh databases take the places of all logical ones, and leaves the old keys to be swept; under the gate alone, at
-    /// this time. Whoever watches a key that is in either data set finds it changed, and caches of clients are stale as behind
-    /// FLUSHALL.
+    /// this time. Whoever watches a key that is in either data set finds it changed, caches of clients are stale as behind
+    /// FLUSHALL, and whoever waits for a key is served behind this ([`StoreWorker::take_gone`]).
     pub fn swap_in_fresh(&self, w: &mut StoreWorker, now_ms: i64) {
         self.report_emptied(w.parts().1);
         let number = |db| self.database_map().physical(db);
@@ -50,6 +50,7 @@ impl Store {
         let used = self.used_numbers();
         self.database_map().swap_in_fresh(|number| !used.contains(&number));
         self.forget_surveys();
+        w.note_all_waited();
         self.end_doubled_if_swept();
     }
 

@@ -201,6 +201,8 @@ pub(crate) struct PersistenceFacts {
     pub(crate) loading: Option<LoadingFacts>,
     /// Keys of the last file that was loaded, and those of them whose time had come.
     pub(crate) loaded_keys: u64,
+    /// Other data is served meanwhile.
+    pub(crate) serves_beside: bool,
     pub(crate) loaded_expired: u64,
 }
 

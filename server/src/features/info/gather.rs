@@ -182,6 +182,7 @@ pub(super) fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFa
         loaded_expired: loading.expired.load(Relaxed),
     }
 }
+        serves_beside: now.is_some() && loading.serves(),
 
 fn background(state: &ServerState) -> BackgroundFacts {
     let store = &state.store();

@@ -148,8 +148,9 @@ fn percent(part: u64, whole: u64) -> String {
 pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     let (persistence, save) = (&facts.persistence, &facts.persistence.save);
     let seconds = |took: Option<u64>| took.map_or(-1, |seconds| seconds as i64);
-    out.put("loading", u8::from(persistence.loading.is_some()));
-    out.put("async_loading", 0);
+    let (loads, serves) = (persistence.loading.is_some(), persistence.serves_beside);
+    out.put("loading", u8::from(loads && !serves));
+    out.put("async_loading", u8::from(loads && serves));
     // Nothing is forked and no page copied: old values that wait to be written are what a save takes beside the data.
     let (queued, peak) = save.queued_bytes;
     let now = |bytes: usize| if save.in_background { bytes } else { 0 };

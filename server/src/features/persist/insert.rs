@@ -5,7 +5,7 @@
 //! ```
 //! A value is checked as it is decoded, and inserted part by part (`varve_commands::dump::Insertion`).
 //!
-//! Not here: reading the file (`load.rs`).
+//! Not here: reading the file (`load.rs`), inserting it beside data that is served (`insert_beside.rs`).
 
 use varve_commands::dump::{Insertion, idempotence_of};
 use varve_rdb::{LastUse, ValueReader};
@@ -15,6 +15,9 @@ use varve_store::{
 };
 
 use super::state::batch::{Batch, Entry, Value};
+
+/// Why a file is refused that names a key twice.
+pub(super) const TWICE: &str = "the key comes twice";
 
 /// Entries whose keys' buckets are fetched before the first of them is inserted.
 const AHEAD: usize = 16;
@@ -49,13 +52,29 @@ pub(super) struct Inserted {
 
 /// The end of an entry's insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     /// It is a key now.
     Inserted,
     /// Its time had come.
     Expired,
     /// It has no elements: old servers have written such, by mistakes of theirs.
     Empty,
+}
+
+impl Inserted {
+    /// Counts an entry.
+    pub(super) fn add(&mut self, fate: Fate) {
+        match fate {
+            Fate::Inserted => self.keys += 1,
+            Fate::Expired => self.expired += 1,
+            Fate::Empty => self.empty += 1,
+        }
+    }
+}
+
+/// Why an entry cannot be inserted, and where it stands.
+pub(super) fn refusal(entry: &Entry, key: &[u8], reason: &str) -> String {
+    format!("before byte {}, at key \"{}\": {reason}", entry.offset, key.escape_ascii())
 }
 
 /// Inserts the entries of a batch.
@@ -74,14 +93,8 @@ pub(super) fn insert(
             entries.iter().for_each(|entry| fetch(tx, batch, entry));
             for entry in entries {
                 let key = &batch.bytes[entry.key.clone()];
-                let fate = insert_one(batch, entry, key, tx, duplicates, &mut insertion).map_err(|reason| {
-                    format!("before byte {}, at key \"{}\": {reason}", entry.offset, key.escape_ascii())
-                })?;
-                match fate {
-                    Fate::Inserted => inserted.keys += 1,
-                    Fate::Expired => inserted.expired += 1,
-                    Fate::Empty => inserted.empty += 1,
-                }
+                let fate = insert_one(batch, entry, key, tx, duplicates, &mut insertion);
+                inserted.add(fate.map_err(|reason| refusal(entry, key, &reason))?);
             }
         }
         Ok(inserted)
@@ -129,7 +142,7 @@ fn insert_one(
     tx.hold(&[tx.shard_of(k.hash)]);
     if tx.exists(&k) {
         if duplicates == Duplicates::Refused {
-            return Err("the key comes twice".to_owned());
+            return Err(TWICE.to_owned());
         }
         tx.remove(&k);
     }
@@ -142,31 +155,35 @@ fn insert_one(
             Ok(Fate::Inserted)
         }
     };
-    if filled == Ok(Fate::Empty) {
-        tracing::warn!("Loading: skipping empty key: {}", key.escape_ascii());
-        return filled;
+    complete(tx, entry, &k, filled?)
+}
+
+/// Gives a key whose value is there what else the file says of it.
+///
+/// # Errors
+/// That does not fit the value.
+pub(super) fn complete(tx: &mut Tx<'_>, entry: &Entry, k: &Key<'_>, fate: Fate) -> Result<Fate, String> {
+    if fate == Fate::Empty {
+        tracing::warn!("Loading: skipping empty key: {}", k.bytes.escape_ascii());
+        return Ok(fate);
     }
-    if filled.is_ok()
-        && let Some(names) = &entry.message_names
-    {
+    if let Some(names) = &entry.message_names {
         let kept = idempotence_of(names).ok_or_else(|| "the names of its messages are damaged".to_owned())?;
         let change = |stream: &mut StreamWriter<'_, '_>| stream.change_idempotence(|| kept, |_| ());
-        let done = tx.stream_mut_for(&k, StreamNeed::Everything, change);
+        let done = tx.stream_mut_for(k, StreamNeed::Everything, change);
         done.map_err(|WrongType| "names of messages stand before a value that is no stream".to_owned())?;
     }
-    if filled.is_ok()
-        && let Some(at) = entry.expiry_ms
-    {
-        tx.set_expiry(&k, Some(at));
+    if let Some(at) = entry.expiry_ms {
+        tx.set_expiry(k, Some(at));
     }
     // The policy of now looks at one of the two; the other one is dropped, which redis-server does too.
     match entry.last_use {
-        Some(LastUse::Idle(seconds)) => tx.set_idle(&k, seconds),
-        Some(LastUse::Freq(counter)) => tx.set_freq(&k, counter),
+        Some(LastUse::Idle(seconds)) => tx.set_idle(k, seconds),
+        Some(LastUse::Freq(counter)) => tx.set_freq(k, counter),
         None => {}
     }
-    tx.loaded(&k);
-    filled
+    tx.loaded(k);
+    Ok(fate)
 }
 
 /// A key is left out, since its time had come: replicas that have it learn of that.
@@ -184,7 +201,7 @@ fn report_gone(tx: &mut Tx<'_>, k: &Key<'_>) {
 }
 
 /// Makes a key's value of what the reader reads, if that has elements.
-fn fill(
+pub(super) fn fill(
     tx: &mut Tx<'_>,
     k: &Key<'_>,
     reader: &mut ValueReader<&[u8]>,

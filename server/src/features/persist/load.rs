@@ -3,7 +3,7 @@
 //! ```text
 //!  start      main thread: read, cut --> batches (state/batch.rs) --> workers: a batch a turn of their loops
 //!             clients: LOADING, but for commands that do without data
-//!  replica    the link's thread does the main thread's part, for a primary's data
+//!  replica    the link's thread does the main thread's part, for a primary's data; beside data that stays: `load_beside.rs`
 //!  RELOAD     one worker, alone behind the gate, does both
 //! ```
 //! A damaged file is refused: the log says at which offset and why, and nothing of it is served. At the start the process ends.
@@ -18,11 +18,14 @@ use std::time::{Duration, Instant};
 
 use varve_rdb::format::MESSAGE_NAMES;
 use varve_rdb::{Event, Kind, ReadFault, Reader};
+use varve_scripts::Functions;
 use varve_store::{FilledExtent, Store, StoreWorker, VALUE_BYTES_MAX};
 
 use super::aof::{self, stream};
 use super::insert::{Duplicates, Entering, insert};
+use super::insert_beside::{self, Went};
 use super::progress::Progress;
+use super::state::Loading;
 use super::state::batch::{BATCH_BYTES, Batch, Entry, SERVER_ENDS, Value};
 use super::{leftovers, rdb_file, save};
 use crate::config::Config;
@@ -34,6 +37,8 @@ use crate::system::error_text;
 const KEY_BYTES_MIN: u64 = 4;
 /// How often it is looked whether a save that was given up has ended.
 const STEP: Duration = Duration::from_millis(1);
+/// Moments that a worker inserts at a time while no client is served.
+const MOMENTS: usize = 16;
 /// Entries of a batch while loading is slowed down.
 const SLOW_ENTRIES: usize = 16;
 
@@ -132,7 +137,7 @@ pub(crate) fn empty_for_primary(state: &ServerState, worker: &mut StoreWorker) {
 ///
 /// # Errors
 /// It cannot be loaded: why. Some of it is.
-pub(crate) fn of_primary(state: &ServerState, source: Box<dyn Read + Send>, bytes: u64) -> Result<Ended, String> {
+pub(crate) fn of_primary(state: &ServerState, source: Box<dyn Read>, bytes: u64) -> Result<Ended, String> {
     let loading = &state.persist().loading;
     while state.persist().under_way().is_some() {
         if state.is_stopping() {
@@ -144,8 +149,9 @@ pub(crate) fn of_primary(state: &ServerState, source: Box<dyn Read + Send>, byte
     // The primary says when a key goes.
     loading.overdue_stay.store(true, Relaxed);
     let ended = insert_all(state, source);
+    // Entries that still wait after a failure would be inserted behind the emptying that follows.
+    loading.batches.clear();
     loading.overdue_stay.store(false, Relaxed);
-    loading.batches.forget_refusal();
     ended
 }
 
@@ -161,9 +167,19 @@ pub(crate) fn serve_again(state: &ServerState) {
 ///
 /// # Errors
 /// The file cannot be loaded: why.
-pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> Result<Ended, String> {
+pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read>) -> Result<Ended, String> {
+    insert_all_with(state, source, None)
+}
+
+/// Has the workers insert all entries of an RDB file, like [`insert_all`]; its libraries go to these functions, or to those that
+/// are served.
+pub(super) fn insert_all_with(
+    state: &ServerState,
+    source: Box<dyn Read + '_>,
+    functions: Option<&Functions>,
+) -> Result<Ended, String> {
     let batches = &state.persist().loading.batches;
-    let mut reading = Reading::new(state, source, false);
+    let mut reading = Reading { functions, ..Reading::new(state, source, false) };
     reading.read(|batch| {
         batches.push(batch)?;
         state.send_all(|| Message::Load);
@@ -177,11 +193,37 @@ pub(super) fn insert_all(state: &ServerState, source: Box<dyn Read + Send>) -> R
 /// Inserts a batch of the file that is being loaded; false if none waits. The worker is outside the gate.
 pub(crate) fn step(state: &ServerState, worker: &mut StoreWorker, now_ms: i64) -> bool {
     let loading = &state.persist().loading;
+    if state.store().has_fresh() {
+        return step_beside(loading, worker, now_ms);
+    }
     let Some(batch) = loading.batches.take() else { return false };
     worker.set_now(if loading.overdue_stay.load(Relaxed) { 0 } else { now_ms });
     let result = insert(&batch, worker, Entering::Inside, Duplicates::Refused);
     let result = result.map(|inserted| loading.count(inserted.keys, inserted.expired, inserted.empty));
     loading.batches.done(result);
+    true
+}
+
+/// Inserts some of a batch into fresh databases, where clients are served meanwhile for a moment only; false if none waits.
+fn step_beside(loading: &Loading, worker: &mut StoreWorker, now_ms: i64) -> bool {
+    let Some(mut batch) = loading.batches.take() else { return false };
+    worker.set_now(now_ms);
+    for _ in 0..if loading.serves() { 1 } else { MOMENTS } {
+        match insert_beside::some(&mut batch, worker) {
+            Ok((inserted, went)) => {
+                loading.count(inserted.keys, inserted.expired, inserted.empty);
+                if went == Went::Whole {
+                    loading.batches.done(Ok(()));
+                    return true;
+                }
+            }
+            Err(reason) => {
+                loading.batches.done(Err(reason));
+                return true;
+            }
+        }
+    }
+    loading.batches.put_back(batch);
     true
 }
 
@@ -243,9 +285,11 @@ fn large_string<R: Read>(store: &Store, reader: &mut Reader<R>, length: u64) -> 
 /// A file that is being cut into batches.
 struct Reading<'s> {
     state: &'s ServerState,
-    reader: Reader<Box<dyn Read + Send>>,
+    reader: Reader<Box<dyn Read + 's>>,
     /// A library of functions that is there gives way to the one of the file.
     merge: bool,
+    /// Where libraries go; None: to those that are served.
+    functions: Option<&'s Functions>,
     batch: Option<Batch>,
     db: u64,
     /// The database that the stream behind the file has selected.
@@ -258,13 +302,14 @@ struct Reading<'s> {
 }
 
 impl<'s> Reading<'s> {
-    fn new(state: &'s ServerState, source: Box<dyn Read + Send>, merge: bool) -> Reading<'s> {
+    fn new(state: &'s ServerState, source: Box<dyn Read + 's>, merge: bool) -> Reading<'s> {
         let reader = Reader::new(source);
         let compares = state.config().snapshot().save.sums;
         Reading {
             state,
             reader: if compares { reader } else { reader.without_checksum() },
             merge,
+            functions: None,
             batch: None,
             db: 0,
             stream_db: None,
@@ -302,7 +347,7 @@ impl<'s> Reading<'s> {
 
     /// Reads up to the end of the next entry, and gives the number of entries in the batch; None at the end of the file.
     fn entry(&mut self) -> Result<Option<usize>, String> {
-        let Reading { state, reader, merge, batch, db, stream_db, message_names, expected, .. } = self;
+        let Reading { state, reader, merge, functions, batch, db, stream_db, message_names, expected, .. } = self;
         loop {
             let dialect = reader.dialect();
             match reader.next_event().map_err(|error| error.to_string())? {
@@ -310,14 +355,18 @@ impl<'s> Reading<'s> {
                 Event::ResizeDb { keys, .. } => {
                     *expected = expected.saturating_add(keys);
                     let bytes = state.persist().loading.total_bytes.load(Relaxed);
-                    state.store().expect_keys((*expected).min(bytes / KEY_BYTES_MIN));
+                    // Beside other data the indexes grow as the keys come.
+                    if !state.store().has_fresh() {
+                        state.store().expect_keys((*expected).min(bytes / KEY_BYTES_MIN));
+                    }
                 }
                 Event::Aux { name: rdb_file::STREAM_DB, value } => *stream_db = rdb_file::stream_db(value),
                 Event::Aux { name: MESSAGE_NAMES, value } => *message_names = Some(value.to_vec()),
                 Event::Aux { .. } | Event::Slot => {}
                 Event::Function(text) => {
                     let scripts = state.scripts();
-                    let loaded = scripts.functions().load_of_file(text, *merge, scripts.running());
+                    let to = functions.unwrap_or(scripts.functions());
+                    let loaded = to.load_of_file(text, *merge, scripts.running());
                     let offset = reader.offset();
                     loaded.map_err(|reason| format!("the library that ends at byte {offset}: {reason}"))?;
                 }

@@ -10,8 +10,10 @@
 pub(crate) mod aof;
 pub(crate) mod filtered;
 mod insert;
+mod insert_beside;
 mod leftovers;
 pub(crate) mod load;
+pub(crate) mod load_beside;
 mod points;
 mod progress;
 mod rdb_file;
@@ -51,7 +53,8 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
     let replica = state.replication().replica();
     let writes_wait = persist.queued().is_full() || persist.aof.is_full() || replica.leaves();
     let replica = replica.rules(config.replica.read_only, config.replica.serves_stale);
-    Denied { loading: persist.loading.is_on(), writes, writes_wait, busy: None, replica }
+    let (loads, serves) = (persist.loading.is_on(), persist.loading.serves());
+    Denied { loading: loads && !serves, loading_beside: loads && serves, writes, writes_wait, busy: None, replica }
 }
 
 /// True if as many replicas follow closely as must for writes.

@@ -139,7 +139,9 @@ impl Port {
         match request.path.as_str() {
             "/metrics" => Answer { kind: text::CONTENT_TYPE, ..Answer::text(200, "OK", text::all(state)) },
             "/healthz" => Answer::text(200, "OK", "ok\n"),
-            "/readyz" if state.persist().loading.is_on() => Answer::text(503, "Service Unavailable", "loading\n"),
+            "/readyz" if state.persist().loading.is_on() && !state.persist().loading.serves() => {
+                Answer::text(503, "Service Unavailable", "loading\n")
+            }
             "/readyz" => Answer::text(200, "OK", "ok\n"),
             _ => self
                 .page

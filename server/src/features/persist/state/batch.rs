@@ -7,14 +7,19 @@
 //! An entry's value stands in the batch as it stands in the file: whoever inserts it decodes it, so that several do. A large
 //! string is the exception: it is read piece by piece to where the store keeps it, so that it is in memory once.
 //!
+//! A batch that is inserted beside data which is served is taken, worked on for a moment and put back, until it is whole.
+//!
 //! Not here: reading and inserting (`load.rs`, `insert.rs`).
 
 use std::collections::VecDeque;
+use std::io::{self, Read};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
-use varve_rdb::{Dialect, LastUse};
+use varve_commands::dump::Insertion;
+use varve_rdb::{Dialect, LastUse, ValueReader};
 use varve_store::FilledExtent;
 
 /// Bytes of a batch: some milliseconds of one worker.
@@ -51,25 +56,66 @@ pub(crate) enum Value {
     Large(FilledExtent),
 }
 
+/// How far a batch is inserted over several turns.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    /// The batch's bytes, which a value that is open reads.
+    pub(crate) bytes: Arc<Vec<u8>>,
+    /// The first entry that is not inserted.
+    pub(crate) next: usize,
+    /// The value of that entry, of which a part is inserted.
+    pub(crate) open: Option<ValueReader<SharedBytes>>,
+    /// Kept from value to value for its memory.
+    pub(crate) insertion: Insertion,
+}
+
+/// Some of a batch's bytes, to be read.
+#[derive(Debug)]
+pub(crate) struct SharedBytes {
+    bytes: Arc<Vec<u8>>,
+    left: Range<usize>,
+}
+
+impl SharedBytes {
+    /// These bytes of a batch.
+    pub(crate) fn new(bytes: &Arc<Vec<u8>>, part: Range<usize>) -> SharedBytes {
+        assert!(part.end <= bytes.len(), "the part lies in the batch");
+        SharedBytes { bytes: Arc::clone(bytes), left: part }
+    }
+}
+
+impl Read for SharedBytes {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = buffer.len().min(self.left.len());
+        buffer[..count].copy_from_slice(&self.bytes[self.left.start..][..count]);
+        self.left.start += count;
+        Ok(count)
+    }
+}
+
 /// Some entries in the order of the file.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) dialect: Dialect,
     pub(crate) bytes: Vec<u8>,
     pub(crate) entries: Vec<Entry>,
+    /// How far it is inserted, if that takes several turns.
+    pub(crate) begun: Option<Box<Begun>>,
 }
 
 impl Batch {
     /// An empty one.
     pub(crate) fn new(dialect: Dialect) -> Batch {
-        Batch { dialect, bytes: Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8), entries: Vec::new() }
+        let bytes = Vec::with_capacity(BATCH_BYTES + BATCH_BYTES / 8);
+        Batch { dialect, bytes, entries: Vec::new(), begun: None }
     }
 }
 
 impl Batch {
     /// Bytes of memory that it takes.
     fn memory(&self) -> usize {
-        self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>()
+        let shared = self.begun.as_ref().map_or(0, |begun| begun.bytes.capacity());
+        self.bytes.capacity() + shared + self.entries.capacity() * size_of::<Entry>()
     }
 }
 
@@ -122,19 +168,20 @@ impl Batches {
         queue.refused.clone().map_or(Ok(()), Err)
     }
 
-    /// Another file is about to be loaded: what was wrong with the last one is forgotten, and so are its entries. The end of the
-    /// server stays.
-    pub(crate) fn forget_refusal(&self) {
+    /// The load has ended, or is given up: entries that wait are forgotten, and what was wrong with one. Waits until nobody inserts
+    /// any. The end of the server stays.
+    pub(crate) fn clear(&self) {
         let mut queue = self.queue.lock();
-        while queue.taken > 0 {
-            self.changed.wait(&mut queue);
-        }
-        if queue.refused.as_ref().is_some_and(|reason| reason != SERVER_ENDS) {
-            queue.refused = None;
+        loop {
             queue.waiting.clear();
             queue.waiting_bytes = 0;
             self.any.store(false, Relaxed);
+            if queue.taken == 0 {
+                break;
+            }
+            self.changed.wait(&mut queue);
         }
+        queue.refused = queue.refused.take().filter(|reason| reason == SERVER_ENDS);
     }
 
     /// Nobody inserts any more: who pushes or waits is told so.
@@ -159,6 +206,17 @@ impl Batches {
         batch
     }
 
+    /// A batch that was taken is inserted in part: it is the next that is taken.
+    pub(crate) fn put_back(&self, batch: Batch) {
+        let mut queue = self.queue.lock();
+        assert!(queue.taken > 0, "what is put back was taken");
+        queue.taken -= 1;
+        queue.waiting_bytes += batch.memory();
+        queue.waiting.push_front(batch);
+        self.any.store(true, Relaxed);
+        self.changed.notify_all();
+    }
+
     /// A batch that was taken is inserted, or was refused.
     pub(crate) fn done(&self, result: Result<(), String>) {
         let mut queue = self.queue.lock();
@@ -173,13 +231,47 @@ impl Batches {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use super::*;
 
     fn batch(bytes: usize) -> Batch {
-        Batch { dialect: Dialect::OURS, bytes: vec![0; bytes], entries: Vec::new() }
+        Batch { dialect: Dialect::OURS, bytes: vec![0; bytes], entries: Vec::new(), begun: None }
+    }
+
+    #[test]
+    fn issue_17_what_waits_when_a_load_is_given_up_is_in_no_later_one() {
+        let batches = Arc::new(Batches::default());
+        (0..3).for_each(|_| batches.push(batch(10)).expect("nobody refuses"));
+        let taken = batches.take().expect("one waits");
+        let clearing = {
+            let batches = Arc::clone(&batches);
+            std::thread::spawn(move || batches.clear())
+        };
+        while batches.any.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        assert!(!clearing.is_finished(), "one is still inserted");
+        batches.put_back(taken);
+        clearing.join().expect("no panic");
+        assert!(batches.take().is_none() && batches.finish() == Ok(()));
+    }
+
+    #[test]
+    fn issue_17_a_batch_that_is_put_back_is_the_next() {
+        let batches = Batches::default();
+        [1, 2].into_iter().for_each(|bytes| batches.push(batch(bytes)).expect("nobody refuses"));
+        for _ in 0..3 {
+            let first = batches.take().expect("one waits");
+            assert_eq!(first.memory(), 1);
+            batches.put_back(first);
+        }
+        assert_eq!(batches.queue.lock().waiting_bytes, 3);
+        for bytes in [1, 2] {
+            assert_eq!(batches.take().map(|batch| batch.memory()), Some(bytes));
+            batches.done(Ok(()));
+        }
+        assert_eq!((batches.finish(), batches.queue.lock().waiting_bytes), (Ok(()), 0));
     }
 
     #[test]

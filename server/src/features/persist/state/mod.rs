@@ -95,6 +95,8 @@ pub(crate) struct SaveFacts {
 pub(crate) struct Loading {
     /// A file is being read, and its keys are not all there.
     on: AtomicBool,
+    /// The data that there was is served meanwhile.
+    serves: AtomicBool,
     /// Unix time at which it began.
     pub(crate) began_s: AtomicU64,
     pub(crate) total_bytes: AtomicU64,
@@ -111,15 +113,28 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
-    /// True while clients are to be refused.
+    /// True while data is being loaded.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.on.load(Relaxed)
     }
 
-    /// Begins or ends it.
+    /// True while data is being loaded beside that which is served: clients are refused only what would meddle with it.
+    #[inline]
+    pub(crate) fn serves(&self) -> bool {
+        self.serves.load(Relaxed)
+    }
+
+    /// Begins or ends it; clients are refused meanwhile.
     pub(crate) fn set(&self, on: bool) {
+        self.serves.store(false, Relaxed);
         self.on.store(on, Relaxed);
+    }
+
+    /// Begins it; the data that there is is served meanwhile.
+    pub(crate) fn begin_serving(&self) {
+        self.serves.store(true, Relaxed);
+        self.on.store(true, Relaxed);
     }
 
     /// A file of this length is being read from now on.

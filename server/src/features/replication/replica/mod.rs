@@ -15,6 +15,7 @@
 //!
 //! Not here: the data that others see (`state/replica.rs`), the lanes (`varve_exec::apply`, `worker`).
 
+mod beside;
 mod handshake;
 mod link;
 mod stream;

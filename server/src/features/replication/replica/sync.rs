@@ -8,7 +8,7 @@
 //! the file is whole, clients see the data that there was. A file that is torn or damaged leaves the server empty, and the link
 //! is made anew. While this server empties and loads, an empty line each second tells the primary that it is there.
 //!
-//! Not here: loading (`persist::load`).
+//! With `repl-diskless-load` there is no file, and what there was goes last: `beside.rs`. Not here: loading (`persist::load`).
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -21,21 +21,21 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use varve_base::number::parse_i64;
 
 use super::link::{End, Line};
-use super::{ID_DIGITS, Thread};
-use crate::config::path_of;
+use super::{ID_DIGITS, Thread, beside};
+use crate::config::{DisklessLoad, path_of};
 use crate::features::persist::aof::stream as kept;
 use crate::features::persist::load;
 use crate::features::replication::state::replica::LinkStage;
 use crate::system::{error_text, random};
 
 /// Time between two signs of life while the primary's data is loaded.
-const ALIVE_EVERY: Duration = Duration::from_secs(1);
+pub(super) const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of the mark.
-const MARK_BYTES: usize = 40;
+pub(super) const MARK_BYTES: usize = 40;
 
 /// How much comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Extent {
+pub(super) enum Extent {
     Bytes(u64),
     /// All before this mark.
     Mark([u8; MARK_BYTES]),
@@ -51,13 +51,20 @@ pub(super) fn receive(thread: &mut Thread, line: &mut Line, id: &str, offset: u6
     thread.state.replication().replica().report(|facts| {
         (facts.stage, facts.sync_bytes, facts.sync_began) = (LinkStage::Sync, (bytes, 0), Some(Instant::now()));
     });
+    let way = way(thread, id);
+    let to = if way == Way::File { "disk" } else { "parser" };
     match extent {
         Extent::Bytes(bytes) => {
-            tracing::info!("MASTER <-> REPLICA sync: receiving {bytes} bytes from master to disk");
+            tracing::info!("MASTER <-> REPLICA sync: receiving {bytes} bytes from master to {to}");
         }
         Extent::Mark(_) => {
-            tracing::info!("MASTER <-> REPLICA sync: receiving streamed RDB from master with EOF to disk");
+            tracing::info!("MASTER <-> REPLICA sync: receiving streamed RDB from master with EOF to {to}");
         }
+    }
+    if let Way::Beside { serves } = way {
+        let loaded = beside::receive(thread, line, extent, (id, offset), serves);
+        line.begin_listening();
+        return loaded;
     }
     let temp = Temp::new();
     let written = to_file(thread, line, &extent, &temp)?;
@@ -71,6 +78,27 @@ pub(super) fn receive(thread: &mut Thread, line: &mut Line, id: &str, offset: u6
     line.begin_listening();
     remove_if_unwanted(thread, &path);
     loaded
+}
+
+/// How a data set comes into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It is received into a file. Then all data goes, and the file is loaded.
+    File,
+    /// It is loaded from the link beside what there is, which is served meanwhile or only kept.
+    Beside { serves: bool },
+}
+
+/// How the data of the history `id` comes into memory, as the settings say. Old data of another history is not shown as if it were
+/// this one's: its clients are refused, as at redis-server.
+fn way(thread: &Thread, id: &str) -> Way {
+    let state = &thread.state;
+    let is_empty = || state.store().counts_of_all().iter().all(|(keys, _)| *keys == 0);
+    match state.config().snapshot().replica.diskless_load {
+        DisklessLoad::Swap => Way::Beside { serves: state.replication().ids().history().id == id },
+        DisklessLoad::OnEmpty if is_empty() => Way::Beside { serves: false },
+        DisklessLoad::OnEmpty | DisklessLoad::Disabled => Way::File,
+    }
 }
 
 /// How much comes.
@@ -131,7 +159,7 @@ fn to_file(thread: &mut Thread, line: &mut Line, extent: &Extent, temp: &Temp) -
 }
 
 /// The bytes at the front of `input` that are data for sure, and whether that is the last of it.
-fn part(input: &[u8], extent: &Extent, written: u64) -> (usize, bool) {
+pub(super) fn part(input: &[u8], extent: &Extent, written: u64) -> (usize, bool) {
     match extent {
         Extent::Bytes(bytes) => {
             let left = bytes - written;
@@ -144,7 +172,7 @@ fn part(input: &[u8], extent: &Extent, written: u64) -> (usize, bool) {
 }
 
 /// Does something that may take longer than a primary waits for a silent replica: a thread keeps the link alive meanwhile.
-fn keep_alive<T>(line: &mut Line, work: impl FnOnce() -> T) -> T {
+pub(super) fn keep_alive<T>(line: &mut Line, work: impl FnOnce() -> T) -> T {
     let (working, ended) = channel::<()>();
     let signs = move || {
         line.say_alive();

@@ -1,0 +1,149 @@
+//! Inserting entries of a data set beside the data that is served: into fresh databases, for a moment in each turn of a worker.
+//!
+//! ```text
+//!   batch: taken --> entries, parts of a long value, up to a moment's work --> put back, with the place  --> ... --> done
+//!                    a shard that is busy: put back at once
+//! ```
+//! Nobody sees the keys before all are there, so a key may have a part of its value between two turns. A script may rest with
+//! shards held, on this very thread: no shard is waited for.
+
+use std::sync::Arc;
+
+use varve_commands::dump::Insertion;
+use varve_rdb::ValueReader;
+use varve_store::{Key, Overdue, StoreWorker, StringForm, Ttl, Tx};
+
+use super::insert::{Fate, Inserted, TWICE, complete, fill, refusal};
+use super::state::batch::{Batch, Begun, SharedBytes, Value};
+
+/// Entries and parts that one turn inserts: a hundred microseconds, about.
+const ENTRIES_MAX: usize = 64;
+const PARTS_MAX: usize = 512;
+/// Values of more bytes are inserted part by part.
+const WHOLE_BYTES: usize = 512;
+/// Bytes of a value that is inserted at once, and of a long one, which take the time of one part.
+const SHORT_PART_BYTES: usize = 8;
+const LONG_PART_BYTES: usize = 1024;
+
+/// The end of a turn's work at a batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    /// All entries are inserted.
+    Whole,
+    /// There is more: the batch is put back.
+    More,
+}
+
+/// Inserts some more of a batch into the fresh databases, if the gate is open. Gives what was inserted and how far that went.
+///
+/// # Errors
+/// The first entry that cannot be inserted, and why.
+pub(super) fn some(batch: &mut Batch, worker: &mut StoreWorker) -> Result<(Inserted, Went), String> {
+    let mut inserted = Inserted::default();
+    let mut begun = batch.begun.take().unwrap_or_else(|| {
+        let bytes = Arc::new(std::mem::take(&mut batch.bytes));
+        Box::new(Begun { bytes, ..Begun::default() })
+    });
+    let done = worker.try_inside(0, |tx| {
+        // A key that is loaded is not new to anybody.
+        tx.set_overdue(Overdue::Alive);
+        tx.keep_events(false);
+        let went = entries(batch, &mut begun, tx, &mut inserted);
+        tx.keep_events(true);
+        went
+    });
+    batch.begun = Some(begun);
+    Ok((inserted, done.unwrap_or(Ok(Went::More))?))
+}
+
+fn entries(batch: &Batch, begun: &mut Begun, tx: &mut Tx<'_>, inserted: &mut Inserted) -> Result<Went, String> {
+    let mut parts = 0;
+    for _ in 0..ENTRIES_MAX {
+        let Some(entry) = batch.entries.get(begun.next) else { return Ok(Went::Whole) };
+        if parts >= PARTS_MAX {
+            return Ok(Went::More);
+        }
+        let bytes = Arc::clone(&begun.bytes);
+        let key = &bytes[entry.key.clone()];
+        let fate = one(batch, begun, key, tx, &mut parts).map_err(|reason| refusal(entry, key, &reason))?;
+        let Some(fate) = fate else { return Ok(Went::More) };
+        inserted.add(fate);
+        begun.next += 1;
+    }
+    Ok(if begun.next == batch.entries.len() { Went::Whole } else { Went::More })
+}
+
+/// Inserts the next entry, or a part of it; None if it is not whole, or its shard is busy.
+fn one(
+    batch: &Batch,
+    begun: &mut Begun,
+    key: &[u8],
+    tx: &mut Tx<'_>,
+    parts: &mut usize,
+) -> Result<Option<Fate>, String> {
+    let entry = &batch.entries[begun.next];
+    let db = u32::try_from(entry.db).ok().filter(|db| *db < tx.databases());
+    let db = db.ok_or_else(|| format!("database {} of a server that has {}", entry.db, tx.databases()))?;
+    tx.select(tx.store().fresh_database(db));
+    let k = tx.key(key);
+    if !tx.hold_soon(&[tx.shard_of(k.hash)]) {
+        return Ok(None);
+    }
+    if begun.open.is_none() && tx.exists(&k) {
+        return Err(TWICE.to_owned());
+    }
+    let Begun { bytes, open, insertion, .. } = begun;
+    let fate = match &entry.value {
+        Value::Large(string) => {
+            tx.adopt(&k, string, Ttl::Clear, StringForm::Auto);
+            Some(Fate::Inserted)
+        }
+        Value::Raw(value) if value.len() <= WHOLE_BYTES => {
+            let reader = ValueReader::new(batch.dialect, entry.type_number, &bytes[value.clone()]);
+            let mut reader = reader.map_err(|error| error.to_string())?;
+            *parts += 1 + value.len() / SHORT_PART_BYTES;
+            Some(fill(tx, &k, &mut reader, insertion)?)
+        }
+        Value::Raw(value) => {
+            if open.is_none() {
+                let source = SharedBytes::new(bytes, value.clone());
+                let reader = ValueReader::of(batch.dialect, entry.type_number, source, value.len());
+                let reader = open.insert(reader.map_err(|error| error.to_string())?);
+                insertion.begin(reader.kind()).map_err(|fault| fault.to_string())?;
+                *parts += value.len() / LONG_PART_BYTES;
+            }
+            let reader = open.as_mut().expect("it was opened");
+            go_on(reader, (tx, &k), insertion, parts)?
+        }
+    };
+    match fate {
+        Some(fate) => {
+            *open = None;
+            complete(tx, entry, &k, fate).map(Some)
+        }
+        None => {
+            tx.loaded(&k);
+            Ok(None)
+        }
+    }
+}
+
+/// Adds more parts of a value to its key; None if there are more than the turn has time for.
+fn go_on(
+    reader: &mut ValueReader<SharedBytes>,
+    (tx, k): (&mut Tx<'_>, &Key<'_>),
+    insertion: &mut Insertion,
+    parts: &mut usize,
+) -> Result<Option<Fate>, String> {
+    while *parts < PARTS_MAX {
+        *parts += 1;
+        match reader.next_part().map_err(|error| error.to_string())? {
+            Some(part) => insertion.add(tx, k, part).map_err(|fault| fault.to_string())?,
+            None => {
+                let parts = insertion.end(tx, k).map_err(|fault| fault.to_string())?;
+                return Ok(Some(if parts > 0 { Fate::Inserted } else { Fate::Empty }));
+            }
+        }
+    }
+    Ok(None)
+}

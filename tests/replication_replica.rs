@@ -465,3 +465,47 @@ fn issue_13_a_pinned_version_keeps_no_replica_out() {
     let [RespValue::Integer(left), RespValue::Integer(-1)] = left.elements().expect("two") else { panic!("{left:?}") };
     assert!(*left > 900, "{left} seconds");
 }
+
+/// A client of a replica that may be written gives keys a time: this server removes them, and leaves its primary's alone.
+#[test]
+fn issue_17_a_replica_removes_the_keys_to_which_its_clients_gave_a_time() {
+    let primary = peer();
+    let mut theirs = primary.client();
+    theirs.cmd("DEBUG SET-ACTIVE-EXPIRE 0");
+    let replicas = [varve(), Launch::peer().start().expect("redis-server starts")];
+    for replica in &replicas {
+        follow(replica, &primary);
+        let mut ours = replica.client();
+        ours.cmd("CONFIG SET replica-read-only no");
+        theirs.cmd("SET theirs v PX 1");
+        theirs.cmd("SET both v PX 1");
+        caught_up(replica, &primary);
+        let expired = |ours: &mut Client| field(ours, "stats", "expired_keys").parse::<u64>().expect("a number");
+        let before = expired(&mut ours);
+        ours.cmd("SELECT 5");
+        for line in [
+            "SET own v PX 1",
+            "SET longer v EX 1000",
+            "RPUSH list a",
+            "PEXPIRE list 1",
+            "SET kept v PX 1",
+            "PERSIST kept",
+        ] {
+            assert!(!ours.cmd(line).is_error(), "{line}");
+        }
+        assert!(!ours.call(&["EVAL", "redis.call('SET', 'script', 'v', 'PX', 1)", "0"]).expect("a reply").is_error());
+        ours.cmd("MULTI");
+        ours.cmd("SETEX multi 1 v");
+        ours.cmd("EXEC");
+        wait("what is due has gone", replica, || expired(&mut ours) >= before + 4);
+        wait("one is left", replica, || field(&mut replica.client(), "stats", "slave_expires_tracked_keys") == "1");
+        assert!(
+            (1..=2).contains(&ours.cmd("DBSIZE").integer().expect("a number")),
+            "longer, and kept if it was in time"
+        );
+        ours.cmd("SELECT 0");
+        assert_eq!(ours.cmd("DBSIZE").integer(), Some(2), "the primary's stay where they are");
+        stop_following(replica);
+        wait("they go as well", replica, || replica.client().cmd("DBSIZE").integer() == Some(0));
+    }
+}

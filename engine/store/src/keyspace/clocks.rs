@@ -64,10 +64,13 @@ impl Store {
     }
 
     /// Another server decides from now on which keys go, or no longer: meanwhile nothing expires by itself, and with
-    /// `unlimited` no limit holds.
+    /// `unlimited` no limit holds. Keys go by themselves to which clients give a time meanwhile.
     pub fn set_following(&self, follows: bool, unlimited: bool) {
         self.follows.store(follows, Relaxed);
         self.follows_unlimited.store(follows && unlimited, Relaxed);
+        if !follows {
+            self.forget_own_dates();
+        }
         self.follow_limit();
     }
 

@@ -12,6 +12,7 @@
 //! | `clocks`, `report`, `watch`, `waiters` | clocks of keys, events and observers, watched keys, clients that wait |
 //! | `expiry` | the end of a key whose time has come |
 //! | `walk`, `walking`, `long_values` | the keyspace as a whole, the steps of a walk, those over long collections |
+//! | `own_dates` | times that clients of a replica give keys |
 //! | `verify` | what must hold |
 
 mod clocks;
@@ -24,6 +25,7 @@ pub(crate) mod guards;
 mod listing;
 mod long_values;
 mod owed;
+pub(crate) mod own_dates;
 mod report;
 mod roots;
 pub(crate) mod shard;

@@ -27,6 +27,7 @@ use crate::state::counts::Counts;
 use crate::state::key::{Key, database_of, hash_of, wheel_bits};
 use crate::state::link::{Link, Root};
 use crate::state::listing::Listings;
+use crate::state::own_dates::OwnDates;
 use crate::state::roots::Roots;
 use crate::state::small::due_of;
 use crate::state::types::Type;
@@ -49,6 +50,7 @@ pub(crate) struct ShardCell {
     pub(crate) lock: RankedMutex<Shard>,
     pub(crate) hint: varve_index::Hint,
     due: AtomicI64,
+    own_dates: OwnDates,
     /// A script waits for the lock: nobody else takes it.
     wanted: AtomicBool,
     /// The numbers of its keys, which the holder of the lock changes: whoever counts keys waits for nobody.
@@ -62,6 +64,8 @@ pub(crate) struct Shard {
     /// The walk that is under way and has not passed the shard; none nearly always (`walking.rs`).
     pub(super) walking: Option<Walking>,
     pub(super) wheel: Wheel,
+    /// The keys to which clients of this replica have given a time (`own_dates.rs`).
+    pub(super) own_wheel: Option<Box<Wheel>>,
     pub(super) counts: Arc<Counts>,
     /// Big collections whose keys are here, and dying ones.
     pub(super) roots: Roots,
@@ -125,6 +129,7 @@ impl ShardCell {
             roots: Roots::default(),
             dated: 0,
             small_dated: 0,
+            own_wheel: None,
             overdue: Vec::new(),
             listings: None,
             watched: None,
@@ -134,7 +139,14 @@ impl ShardCell {
             was_moving: false,
         };
         let lock = RankedMutex::new(Rank::Shard(id as u32), shard);
-        ShardCell { lock, hint, due: AtomicI64::new(NEVER), wanted: AtomicBool::new(false), counts }
+        ShardCell {
+            lock,
+            hint,
+            due: AtomicI64::new(NEVER),
+            own_dates: OwnDates::new(NEVER),
+            wanted: AtomicBool::new(false),
+            counts,
+        }
     }
 
     /// Takes the lock for a command if it is free within `looks` looks at it, and no script waits for it: the holders of a shard
@@ -190,6 +202,11 @@ impl ShardCell {
 
     pub(crate) fn set_due(&self, at: i64) {
         self.due.store(at, Relaxed);
+    }
+
+    /// The times that clients of this replica have given keys.
+    pub(crate) fn own_dates(&self) -> &OwnDates {
+        &self.own_dates
     }
 }
 
@@ -300,7 +317,7 @@ impl Shard {
         if self.index.is_refused() {
             ground.log().refuse();
         }
-        let bytes = (self.index.bytes() + self.wheel.bytes()).saturating_sub(OWN_BYTES);
+        let bytes = (self.index.bytes() + self.wheel.bytes() + self.own_date_bytes()).saturating_sub(OWN_BYTES);
         if bytes != self.reported_bytes {
             ground.table_bytes().fetch_add((bytes as u64).wrapping_sub(self.reported_bytes as u64), Relaxed);
             self.reported_bytes = bytes;

@@ -505,7 +505,12 @@ impl Store {
 
     /// True unless the wheels are held (DEBUG SET-ACTIVE-EXPIRE 0, loading, following another server).
     pub(crate) fn expires_actively(&self) -> bool {
-        self.active_expire.load(Relaxed) && !self.loading.load(Relaxed) && !self.follows.load(Relaxed)
+        self.may_expire() && !self.follows.load(Relaxed)
+    }
+
+    /// True unless all wheels are held (DEBUG SET-ACTIVE-EXPIRE 0, loading).
+    pub(crate) fn may_expire(&self) -> bool {
+        self.active_expire.load(Relaxed) && !self.loading.load(Relaxed)
     }
 
     /// This number of keys is going to be there: the shards' indexes get room for them at once, and keep it until other

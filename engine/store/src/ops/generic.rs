@@ -112,6 +112,7 @@ impl Tx<'_> {
             shard.recount_volatile(k.db, before, at);
             if let Some(t) = at {
                 shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms());
+                self.note_own_date(k, t);
             }
             self.wrote(k);
             return true;

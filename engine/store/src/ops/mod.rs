@@ -580,6 +580,16 @@ impl<'s> Tx<'s> {
         }
         if let Some(t) = new_expiry {
             shard.file_expiry(&store.cells()[id], k.hash, old_expiry, t, self.local.now_ms());
+            self.note_own_date(k, t);
+        }
+    }
+
+    /// Notes a key's time, if it is a client of a replica that has given it: a primary's stream, and a file, meet keys as they are.
+    fn note_own_date(&mut self, k: &Key<'_>, at: i64) {
+        if self.overdue == Overdue::Removed && self.store.is_following() {
+            let (id, now_ms) = (self.store.shard_of(k.hash), self.local.now_ms());
+            let place = self.held.position(id);
+            self.held.at_mut(place).file_own_date(&self.store.cells()[id], k.hash, at, now_ms);
         }
     }
 

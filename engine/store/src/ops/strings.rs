@@ -239,6 +239,7 @@ impl Tx<'_> {
         object.set_clock(clock);
         if let Some(t) = expiry {
             shard.file_expiry(&store.cells()[store.shard_of(k.hash)], k.hash, before, t, self.local.now_ms());
+            self.note_own_date(k, t);
         }
         self.wrote(k);
         Ok(())

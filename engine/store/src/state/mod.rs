@@ -35,6 +35,7 @@ pub(crate) mod listing;
 pub(crate) mod meter;
 pub(crate) mod observe;
 pub(crate) mod owed;
+pub(crate) mod own_dates;
 pub(crate) mod pending;
 pub(crate) mod policy;
 pub(crate) mod prefix;

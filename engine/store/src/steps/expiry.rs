@@ -2,7 +2,8 @@
 //!
 //! A hash with fields that expire has one entry, filed by the first of them; its root knows the others.
 //!
-//! A shard's home worker is its number modulo the workers.
+//! A shard's home worker is its number modulo the workers. On a replica its primary says when a key goes: there the wheels of keys
+//! to which its own clients gave a time fire, and no others.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{Step, debt, page_cache, rest};
 use crate::keyspace::expiry::FieldsLeft;
-use crate::keyspace::shard::{NEVER, Shard};
+use crate::keyspace::shard::{NEVER, Shard, ShardCell};
 use crate::keyspace::store::{EXPIRE_EFFORT_MAX, Store};
 use crate::keyspace::worker::WorkerState;
 use crate::state::clock::is_over;
@@ -36,19 +37,26 @@ pub(super) fn check_due(store: &Store, worker: &mut WorkerState, now_ms: i64) ->
             store.log().ask_again();
         }
         let still = if store.journal_is_full() { now_ms + JOURNAL_WAITS_MS } else { store.still_until() };
-        let due = home_shards(store, worker).map(|id| store.cells()[id].due()).min().unwrap_or(NEVER);
-        worker.background_mut().next_due = (due != NEVER && store.expires_actively()).then_some(due.max(still));
+        let own = store.expires_own();
+        let due = home_shards(store, worker).map(|id| due_of(&store.cells()[id], own)).min().unwrap_or(NEVER);
+        let fires = own || store.expires_actively();
+        worker.background_mut().next_due = (due != NEVER && fires).then_some(due.max(still));
     }
     worker.background().next_due.is_some_and(|t| t <= now_ms)
 }
 
+/// A lower bound of the next time in a shard, or of the next that a client of this replica has given a key.
+fn due_of(cell: &ShardCell, own: bool) -> i64 {
+    if own { cell.own_dates().due() } else { cell.due() }
+}
+
 /// The next home shard, round and round, where something is due. If the search always began at the first one, the last
 /// ones would wait for as long as there is too much to do.
-fn due_shard(store: &Store, worker: &mut WorkerState, now_ms: i64) -> Option<usize> {
+fn due_shard(store: &Store, worker: &mut WorkerState, now_ms: i64, own: bool) -> Option<usize> {
     let (first, count, step) = (worker.id(), store.cells().len(), store.workers());
     let from = worker.background().expiry_at.max(first);
     let mut round = (from..count).step_by(step).chain((first..from).step_by(step));
-    let id = round.find(|&id| store.cells()[id].due() <= now_ms)?;
+    let id = round.find(|&id| due_of(&store.cells()[id], own) <= now_ms)?;
     worker.background_mut().expiry_at = id + step;
     Some(id)
 }
@@ -59,11 +67,17 @@ fn home_shards(store: &Store, worker: &WorkerState) -> impl Iterator<Item = usiz
 
 /// Removes some keys whose time has come from the next due home shard.
 pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
-    if !store.expires_actively() || store.stands_still(worker.now_ms()) || store.journal_is_full() {
+    if store.stands_still(worker.now_ms()) || store.journal_is_full() {
+        return Step::Done;
+    }
+    if store.expires_own() {
+        return own_step(store, worker);
+    }
+    if !store.expires_actively() {
         return Step::Done;
     }
     let now = worker.now_ms();
-    let Some(id) = due_shard(store, worker, now) else { return Step::Done };
+    let Some(id) = due_shard(store, worker, now, false) else { return Step::Done };
     let cell = &store.cells()[id];
     let Some(mut shard) = cell.lock.try_lock() else { return Step::Busy };
     if cell.due() > 0 {
@@ -84,6 +98,49 @@ pub(super) fn step(store: &Store, worker: &mut WorkerState) -> Step {
     }
     shard.follow_index(store.ground(), id);
     Step::More
+}
+
+/// Removes some keys of the next home shard whose time a client of this replica has given, and has come.
+fn own_step(store: &Store, worker: &mut WorkerState) -> Step {
+    let now = worker.now_ms();
+    let Some(id) = due_shard(store, worker, now, true) else { return Step::Done };
+    let cell = &store.cells()[id];
+    let Some(mut shard) = cell.lock.try_lock() else { return Step::Busy };
+    let mut due = std::mem::take(&mut worker.background_mut().due);
+    due.clear();
+    shard.fire_own_dates(now, entries_of(store.expire_effort()), &mut due);
+    for &bits in &due {
+        fire_own(store, worker, &mut shard, id, bits);
+    }
+    worker.background_mut().due = due;
+    shard.settle_own_dates(cell, now);
+    shard.follow_index(store.ground(), id);
+    Step::More
+}
+
+/// Removes the keys behind a fired entry whose time has come, and files again those whose time is to come.
+fn fire_own(store: &Store, worker: &mut WorkerState, shard: &mut Shard, id: usize, bits: u64) {
+    let now = worker.now_ms();
+    loop {
+        let mut again = None;
+        let entry = shard.index().find_partial(bits, |r| {
+            let object = shard.open(store.log(), r);
+            let Some(due) = object.expiry_ms() else { return false };
+            if wheel_bits(hash_of(store.seed(), database_of(&object), object.key())) != bits {
+                return false;
+            }
+            if due > now {
+                again = Some(again.map_or(due, |least: i64| least.min(due)));
+            }
+            due <= now
+        });
+        let Some(entry) = entry else {
+            again.into_iter().for_each(|due| shard.refile_own_date(bits, due));
+            return;
+        };
+        worker.expire_entry(store, shard, id, entry);
+        worker.hand_on_of(store, shard);
+    }
 }
 
 /// A quarter more for each degree of effort, as the peer looks at more keys: 104 at the greatest, some 50 us.

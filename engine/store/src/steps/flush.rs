@@ -42,6 +42,7 @@ impl Store {
             let (table, of_shard, wheel) = shard.take_all(self.ground());
             roots.push(of_shard);
             cell.set_due(NEVER);
+            shard.forget_own_dates(cell);
             shard.follow_index(self.ground(), id);
             table_bytes += shard.table_bytes() as u64;
             drop(shard);

@@ -94,6 +94,8 @@ pub(crate) struct MemoryFacts {
 pub(crate) struct StatFacts {
     pub(crate) connections: u64,
     pub(crate) rejected_connections: u64,
+    /// Times that clients of this replica have given keys, and that have not come.
+    pub(crate) own_dates: u64,
     pub(crate) commands: u64,
     pub(crate) commands_per_s: u64,
     pub(crate) input_bytes: u64,
@@ -199,10 +201,10 @@ pub(crate) struct PersistenceFacts {
     pub(crate) aof: AofFacts,
     /// While a file is being loaded.
     pub(crate) loading: Option<LoadingFacts>,
-    /// Keys of the last file that was loaded, and those of them whose time had come.
-    pub(crate) loaded_keys: u64,
     /// Other data is served meanwhile.
     pub(crate) serves_beside: bool,
+    /// Keys of the last file that was loaded, and those of them whose time had come.
+    pub(crate) loaded_keys: u64,
     pub(crate) loaded_expired: u64,
 }
 

@@ -59,7 +59,12 @@ pub(super) fn facts(state: &ServerState) -> Facts {
         server: server(state),
         clients,
         memory: memory(state),
-        stats: StatFacts { changes, expire_lag_ms, ..counted.since(&about().baseline()) },
+        stats: StatFacts {
+            changes,
+            expire_lag_ms,
+            own_dates: state.store().own_dates(),
+            ..counted.since(&about().baseline())
+        },
         persistence: persistence(state, save),
         replication: replication(state),
         cpu: cpu(),
@@ -177,12 +182,12 @@ pub(super) fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFa
     PersistenceFacts {
         save,
         aof: AofFacts { enabled, is_rewriting, ..aof },
+        serves_beside: now.is_some() && loading.serves(),
         loading: now,
         loaded_keys: loading.keys.load(Relaxed),
         loaded_expired: loading.expired.load(Relaxed),
     }
 }
-        serves_beside: now.is_some() && loading.serves(),
 
 fn background(state: &ServerState) -> BackgroundFacts {
     let store = &state.store();

@@ -227,7 +227,7 @@ pub(super) fn stats(facts: &Facts, out: &mut Lines) {
     out.put("pubsubshard_channels", stats.pubsub_shard_channels);
     out.zeros(&["latest_fork_usec", "total_forks"]);
     out.put("migrate_cached_sockets", stats.kept_links);
-    out.zeros(&["slave_expires_tracked_keys"]);
+    out.put("slave_expires_tracked_keys", stats.own_dates);
     defragged(&facts.memory.defragged, out);
     out.put("tracking_total_keys", stats.tracking_keys);
     out.put("tracking_total_items", stats.tracking_items);

@@ -307,3 +307,31 @@ fn issue_17_a_script_says_who_has_its_effects() {
     let reader = launch.start().expect("redis-server loads the file");
     assert_eq!(values(&reader), ["3", "5", "3", "2"]);
 }
+
+/// Where no file is kept, what a script has for the file alone is for nobody: the stream goes on without a byte of it.
+#[test]
+fn issue_17_what_is_for_a_file_alone_is_in_no_stream_without_one() {
+    let replica = varve();
+    for primary in [varve(), peer()] {
+        follow(&replica, &primary);
+        caught_up(&replica, &primary);
+        let mut client = primary.client();
+        // PINGs would move the offset as well.
+        client.cmd("CONFIG SET repl-ping-replica-period 1000");
+        client.cmd("SET k v");
+        caught_up(&replica, &primary);
+        let offset = |client: &mut Client| field(client, "replication", "master_repl_offset");
+        let before = offset(&mut client);
+        let script = "redis.set_repl(redis.REPL_AOF) redis.call('INCR', 'file') redis.call('INCR', 'file')";
+        call(&mut client, &["EVAL", script, "0"]);
+        call(&mut client, &["MULTI"]);
+        call(&mut client, &["EVAL", script, "0"]);
+        call(&mut client, &["EXEC"]);
+        assert_eq!(offset(&mut client), before);
+        assert_eq!(client.cmd("GET file").text(), "4");
+        client.cmd("SET k w");
+        caught_up(&replica, &primary);
+        assert_eq!(replica.client().cmd("GET k").text(), "w");
+        assert!(replica.client().cmd("GET file").is_null());
+    }
+}

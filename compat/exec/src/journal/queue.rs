@@ -637,6 +637,36 @@ mod tests {
         assert_eq!(text(&stream[before as usize + out.len()..]), last);
     }
 
+    /// Where no file is kept, what is for the file alone is for nobody: the stream has no PING for it, and no transaction around one.
+    #[test]
+    fn issue_17_without_a_file_the_stream_has_nothing_of_what_is_the_files() {
+        use varve_store::Audience;
+        let (journal, mut workers) = journaled(1);
+        let worker = &mut workers[0];
+        worker.store().stream_journal(true);
+        worker.store().file_journal(false);
+        let set_for = |worker: &mut StoreWorker, audience, key: &[u8]| {
+            worker.keep_effects_for(audience);
+            set(worker, 0, key, b"1");
+            worker.keep_effects_for(Audience::All);
+        };
+        set_for(worker, Audience::File, b"f");
+        worker.begin_unit();
+        set_for(worker, Audience::File, b"f");
+        set_for(worker, Audience::File, b"g");
+        worker.end_unit();
+        assert_eq!(journal.end(), 0);
+        worker.begin_unit();
+        set_for(worker, Audience::File, b"f");
+        set_for(worker, Audience::All, b"a");
+        worker.end_unit();
+        set_for(worker, Audience::Stream, b"s");
+        let stream = bytes(&journal.take(NOW, &mut Vec::new()));
+        let set = |key: &str| format!("*3\r\n$3\r\nSET\r\n$1\r\n{key}\r\n$1\r\n1\r\n");
+        let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
+        assert_eq!(String::from_utf8(stream).expect("text"), format!("{select}{}{}", set("a"), set("s")));
+    }
+
     /// The lines of a file that are the file's own.
     fn without_notes(file: &[u8]) -> Vec<u8> {
         let lines = file.split_inclusive(|byte| *byte == b'\n');

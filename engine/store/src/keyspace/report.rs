@@ -20,7 +20,8 @@ use super::shard::Shard;
 use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
 use crate::state::effects::{
-    Again, Audience, Effect, EffectSink, EventSink, JOURNAL, JOURNAL_AWAITED, JOURNAL_BITS, JOURNAL_STREAMED, Words,
+    Again, Audience, Effect, EffectSink, EventSink, JOURNAL, JOURNAL_AWAITED, JOURNAL_BITS, JOURNAL_STREAMED,
+    JOURNAL_UNFILED, Readers, Words,
 };
 use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
@@ -70,6 +71,12 @@ impl Store {
     /// nobody uses the store yet.
     pub fn stream_journal(&self, on: bool) {
         self.set_mask_bit(JOURNAL_STREAMED, on);
+    }
+
+    /// The journal is written to a file from now on, as it is at first, or not: what is for a file alone is kept for nobody then. The
+    /// gate is held alone, or nobody uses the store yet.
+    pub fn file_journal(&self, on: bool) {
+        self.set_mask_bit(JOURNAL_UNFILED, !on);
     }
 
     /// True if messages are kept for the journal.
@@ -123,11 +130,6 @@ impl StoreWorker {
         std::mem::take(&mut self.local.gone)
     }
 
-    /// Sets the publisher of this worker's events.
-    pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
-        self.local.reported.set_sink(sink);
-    }
-
     /// Every key for which somebody waits counts as removed by the store: another one may stand in its place. Under the gate alone.
     pub(crate) fn note_all_waited(&mut self) {
         let mut all: BTreeSet<(u32, Box<[u8]>)> = self.local.gone.drain(..).map(|gone| (gone.db, gone.bytes)).collect();
@@ -137,6 +139,11 @@ impl StoreWorker {
             all.extend(waited.map(|(db, key)| (db, key.into())));
         }
         self.local.gone.extend(all.into_iter().map(|(db, bytes)| ReadyKey { db, bytes }));
+    }
+
+    /// Sets the publisher of this worker's events.
+    pub fn set_event_sink(&mut self, sink: Box<dyn EventSink>) {
+        self.local.reported.set_sink(sink);
     }
 
     /// The command that runs next has these large arguments: its effects refer to them, and copy none. Without any, what
@@ -247,7 +254,7 @@ impl WorkerState {
     fn report_whole(&mut self, store: &Store) {
         let mask = store.event_mask.load(Relaxed);
         if mask & JOURNAL != 0 {
-            self.reported.add(0, Again::Sent, mask & JOURNAL_STREAMED != 0);
+            self.reported.add(0, Again::Sent, Readers::of(mask));
         }
     }
 
@@ -280,7 +287,7 @@ impl WorkerState {
             self.add_event(store, effect.name, key.db, key.bytes);
         }
         if mask & JOURNAL != 0 {
-            self.reported.add(db, effect.again, mask & JOURNAL_STREAMED != 0);
+            self.reported.add(db, effect.again, Readers::of(mask));
         }
     }
 
@@ -309,7 +316,7 @@ impl WorkerState {
     /// Keeps an effect of the store's own doing: whatever the script says that has met it, it is for all.
     pub(crate) fn keep_own(&mut self, store: &Store, db: u32, again: Again<'_>) {
         let asked = self.reported.keep_effects_for(Audience::All);
-        self.reported.add(db, again, store.keeps_messages());
+        self.reported.add(db, again, Readers::of(store.event_mask.load(Relaxed)));
         let _ = self.reported.keep_effects_for(asked);
     }
 

@@ -90,12 +90,29 @@ pub enum Audience {
 
 impl Audience {
     /// Those of them that are there: without replicas the file alone is left, and it has all that it would have had beside them.
-    fn there(self, has_replicas: bool) -> Audience {
+    /// Without a file replicas get nothing that is for it alone.
+    fn there(self, readers: Readers) -> Audience {
         match self {
-            _ if has_replicas => self,
+            Audience::File if !readers.file => Audience::Nobody,
+            _ if readers.replicas => self,
             Audience::All | Audience::File => Audience::All,
             Audience::Stream | Audience::Nobody => Audience::Nobody,
         }
+    }
+}
+
+/// The readers of the journal that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Readers {
+    pub(crate) replicas: bool,
+    pub(crate) file: bool,
+}
+
+impl Readers {
+    /// Those of the store's mask.
+    #[inline]
+    pub(crate) fn of(mask: u32) -> Readers {
+        Readers { replicas: mask & JOURNAL_STREAMED != 0, file: mask & JOURNAL_UNFILED == 0 }
     }
 }
 
@@ -246,8 +263,10 @@ pub(crate) const JOURNAL: u32 = 1 << 31;
 pub(crate) const JOURNAL_AWAITED: u32 = 1 << 30;
 /// The bit of the event mask that says that the journal has replicas among its readers.
 pub(crate) const JOURNAL_STREAMED: u32 = 1 << 29;
+/// Nobody writes the journal to a file: nothing is kept that is for a file alone.
+pub(crate) const JOURNAL_UNFILED: u32 = 1 << 28;
 /// The bits of the event mask that are no classes of events.
-pub(crate) const JOURNAL_BITS: u32 = JOURNAL | JOURNAL_AWAITED | JOURNAL_STREAMED;
+pub(crate) const JOURNAL_BITS: u32 = JOURNAL | JOURNAL_AWAITED | JOURNAL_STREAMED | JOURNAL_UNFILED;
 /// Keys that were written and not reported yet that are remembered.
 const WRITTEN_MAX: usize = 4;
 
@@ -297,9 +316,9 @@ impl Reported {
         self.any = true;
     }
 
-    /// Keeps an effect on logical database `db` for the journal, which has replicas among its readers or not.
-    pub(crate) fn add(&mut self, db: u32, again: Again<'_>, has_replicas: bool) {
-        let audience = self.audience.there(has_replicas);
+    /// Keeps an effect on logical database `db` for the journal, which has these readers.
+    pub(crate) fn add(&mut self, db: u32, again: Again<'_>, readers: Readers) {
+        let audience = self.audience.there(readers);
         match again {
             Again::Covered => return,
             _ if audience == Audience::Nobody => return,
@@ -423,7 +442,7 @@ mod tests {
     #[cfg_attr(debug_assertions, should_panic(expected = "before it reports itself"))]
     fn a_command_that_lets_go_too_late_kills_nobody() {
         let mut reported = Reported::default();
-        reported.add(0, Again::Sent, false);
+        reported.add(0, Again::Sent, Readers { replicas: false, file: true });
         reported.hand_on(0);
         assert!(reported.any(), "its words are still to come");
         reported.end_command(0, 0, &|words| _ = words.add(b"PING"));

@@ -122,6 +122,7 @@ pub(crate) fn follow_keeping(state: &ServerState) {
     let leads = !store.is_following();
     store.keep_effects(leads && (state.persist().aof.is_on() || has_replicas));
     store.stream_journal(leads && has_replicas);
+    store.file_journal(state.persist().aof.is_on());
 }
 
 /// Keeps no effects for replicas any more, of which there are none. False, and nothing is done, if the gate is not to be had

@@ -62,3 +62,45 @@ fn sentinel_makes_a_replica_the_primary() {
 fn bulk(text: &str) -> RespValue {
     RespValue::Bulk(text.as_bytes().to_vec())
 }
+
+/// Sentinels find each other by the hello that each publishes at the servers that they watch, where all of them listen.
+#[test]
+fn issue_17_sentinels_find_each_other_by_their_hello() {
+    let primary = Launch::varve().start().expect("Varve starts");
+    let replica = Launch::varve().config(format!("replicaof 127.0.0.1 {}", primary.port())).start().expect("Varve");
+    let mut heard = [&primary, &replica].map(Server::client);
+    for client in &mut heard {
+        client.cmd("SUBSCRIBE __sentinel__:hello");
+    }
+    let sentinels: Vec<Server> = (0..2)
+        .map(|_| {
+            let launch = Launch::peer().config(format!("sentinel monitor watched 127.0.0.1 {} 2", primary.port()));
+            launch.arg("--sentinel").start().expect("Sentinel starts")
+        })
+        .collect();
+    let servers: Vec<&Server> = sentinels.iter().chain([&primary, &replica]).collect();
+    for (sentinel, other) in [(0, 1), (1, 0)] {
+        wait("a sentinel knows the other one, and the replica", &servers, || {
+            let mut client = sentinels[sentinel].client();
+            let port = |server: &Server| server.port().to_string();
+            let knows = |reply: RespValue, server: &Server| {
+                format!("{reply:?}").contains(&format!("{:?}", bulk(&port(server))))
+            };
+            knows(client.cmd("SENTINEL SENTINELS watched"), &sentinels[other])
+                && knows(client.cmd("SENTINEL REPLICAS watched"), &replica)
+        });
+    }
+    // ip,port,runid,epoch,name,ip,port,epoch: of both, at both servers. The replica has those of its primary's stream as well.
+    for client in &mut heard {
+        let mut missing: Vec<u16> = sentinels.iter().map(Server::port).collect();
+        while !missing.is_empty() {
+            let message = client.read().expect("a message");
+            let words = message.elements().expect("a message").iter().filter_map(RespValue::bytes);
+            let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            assert_eq!(words[..2], ["message", "__sentinel__:hello"]);
+            let hello: Vec<&str> = words[2].split(',').collect();
+            assert_eq!((hello.len(), hello[4], hello[6]), (8, "watched", primary.port().to_string().as_str()));
+            missing.retain(|port| hello[1] != port.to_string());
+        }
+    }
+}

@@ -94,7 +94,7 @@ impl Figures {
         Figures {
             used,
             limit: store.limit_bytes(),
-            appended: log.used_bytes - log.kept_bytes,
+            appended: log.used_bytes.saturating_sub(log.kept_bytes),
             live: log.live_bytes,
             buffers: store.outside_bytes().saturating_sub(process.startup_used),
             segments: u64::from(log.segments),

@@ -205,6 +205,10 @@ fn a_replica_that_keeps_an_append_only_file_has_the_stream_in_it() {
     client.cmd("BGREWRITEAOF");
     fill(&primary, first + 2, COMMANDS);
     assert_equal(&replica, &primary);
+    // The stream waits while the file is loaded, and goes on behind it.
+    assert!(!client.cmd("DEBUG LOADAOF").is_error());
+    fill(&primary, first + 3, COMMANDS);
+    assert_equal(&replica, &primary);
     stop_following(&replica);
     wait("it leads", &replica, || client.cmd("SET last 1").text() == "OK");
     let digest = client.cmd("DEBUG DIGEST").text();

@@ -1,5 +1,6 @@
 //! Bytes as DUMP's payload, under a right checksum: RESTORE either makes a key that DUMP answers in a form that restores to
-//! a key of the same length, or leaves the key that it was to replace. At the end the store is verified.
+//! a key of the same length, or leaves the key that it was to replace; a hash whose fields are all due leaves none. At the end
+//! the store is verified.
 //!
 //! The first byte chooses the version.
 
@@ -29,6 +30,11 @@ fuzz_target!(|bytes: &[u8]| {
     }
     assert_eq!(reply, b"+OK\r\n");
     let dump = server.run(&[b"DUMP", b"k"]);
+    if dump == b"$-1\r\n" {
+        // The time of all fields of a hash has come: it goes with them, and the key that it has replaced is gone as well.
+        assert_eq!(server.run(&[b"EXISTS", b"k"]), b":0\r\n");
+        return;
+    }
     let at = dump.iter().position(|byte| *byte == b'\n').expect("a length") + 1;
     assert_eq!(server.run(&[b"RESTORE", b"again", b"0", &dump[at..dump.len() - 2]]), b"+OK\r\n");
     for length in ["STRLEN", "LLEN", "SCARD", "HLEN", "ZCARD"].map(str::as_bytes) {

@@ -338,7 +338,8 @@ impl Core {
         if loads && persist::load::step(&self.state, &mut self.store, self.now.unix_ms) {
             return true;
         }
-        self.run_lane(applies)
+        // DEBUG LOADAOF, sent to a replica, loads while the primary's stream may go on: that one waits.
+        self.run_lane(applies && !loads)
     }
 
     /// Runs commands of this worker's lane; false if none waits. Those of a primary's stream have the effects of clients'

@@ -49,7 +49,7 @@ struct Version {
 #[derive(Debug)]
 pub(crate) enum Lent {
     /// They are in the extent, in these blocks, until `end_reading`.
-    Live(Range<u32>),
+    Live(Range<u64>),
     /// They were kept.
     Old(OldBlock),
 }
@@ -63,9 +63,9 @@ pub(crate) struct Kept {
     pins: BTreeMap<u64, u32>,
     /// Pins whose bytes may not change at all.
     whole: u32,
-    versions: BTreeMap<u32, Vec<Version>>,
+    versions: BTreeMap<u64, Vec<Version>>,
     /// Blocks that are being read in the extent, once for each reader.
-    reading: Vec<Range<u32>>,
+    reading: Vec<Range<u64>>,
 }
 
 impl Kept {
@@ -142,13 +142,13 @@ impl Kept {
     }
 
     /// A reader of these blocks in the extent has ended.
-    pub(crate) fn end_reading(&mut self, blocks: &Range<u32>) {
+    pub(crate) fn end_reading(&mut self, blocks: &Range<u64>) {
         let at = self.reading.iter().position(|reading| reading == blocks).expect("a reader ends once");
         self.reading.swap_remove(at);
     }
 
     /// Of these blocks, the first `most` that must be kept before they are written.
-    pub(crate) fn missing(&mut self, blocks: Range<u32>, most: usize) -> Vec<u32> {
+    pub(crate) fn missing(&mut self, blocks: Range<u64>, most: usize) -> Vec<u64> {
         let Some(newest) = self.newest() else { return Vec::new() };
         blocks.filter(|&block| self.misses(block, newest)).take(most).collect()
     }
@@ -159,7 +159,7 @@ impl Kept {
 
     /// Whether the newest pin needs a block that the next write would change. A version that the extent still has is kept for it
     /// from now on.
-    fn misses(&mut self, block: u32, newest: u64) -> bool {
+    fn misses(&mut self, block: u64, newest: u64) -> bool {
         let Some(last) = self.versions.get_mut(&block).and_then(|versions| versions.last_mut()) else { return true };
         if last.is_live {
             last.until = last.until.max(newest);
@@ -169,25 +169,25 @@ impl Kept {
 
     /// Keeps a block as the extent has it; the lock of the extent's shard is held since it was copied. False if no pin needs it
     /// any more.
-    pub(crate) fn keep(&mut self, block: u32, bytes: OldBlock) -> bool {
+    pub(crate) fn keep(&mut self, block: u64, bytes: OldBlock) -> bool {
         let Some(until) = self.newest().filter(|&newest| self.misses(block, newest)) else { return false };
         self.versions.entry(block).or_default().push(Version { until, bytes, is_live: true });
         true
     }
 
     /// Whether nobody reads these blocks in the extent.
-    pub(crate) fn is_free(&self, blocks: &Range<u32>) -> bool {
+    pub(crate) fn is_free(&self, blocks: &Range<u64>) -> bool {
         !self.reading.iter().any(|reading| reading.start < blocks.end && blocks.start < reading.end)
     }
 
     /// These blocks are going to be written: each is kept, and nobody reads them.
-    pub(crate) fn write(&mut self, blocks: Range<u32>) {
+    pub(crate) fn write(&mut self, blocks: Range<u64>) {
         assert!(self.whole == 0 && self.is_free(&blocks), "blocks {blocks:?} are written that are being read");
         let Some(newest) = self.newest() else { return };
         let mut kept = 0;
         for (_, versions) in self.versions.range_mut(blocks.clone()) {
             let last = versions.last_mut().expect("a block without versions is none");
-            kept += u32::from(last.until >= newest);
+            kept += u64::from(last.until >= newest);
             last.is_live = false;
         }
         assert!(kept == blocks.end - blocks.start, "{kept} of blocks {blocks:?} are kept");
@@ -197,7 +197,7 @@ impl Kept {
 
     /// The value grows into these blocks: what is kept of them is short for pins that are made from now on. Nobody reads the bytes that
     /// come, so none of these blocks need be kept for it.
-    pub(crate) fn grow(&mut self, blocks: Range<u32>) {
+    pub(crate) fn grow(&mut self, blocks: Range<u64>) {
         debug_assert!(blocks.start < blocks.end, "a value grows into no block, {blocks:?}");
         for (_, versions) in self.versions.range_mut(blocks) {
             versions.last_mut().expect("a block without versions is none").is_live = false;
@@ -214,8 +214,8 @@ impl Kept {
 }
 
 /// The blocks in which bytes of the range of addresses lie.
-pub(crate) fn blocks_of(bytes: &Range<usize>, block_bytes: usize) -> Range<u32> {
-    (bytes.start / block_bytes) as u32..bytes.end.div_ceil(block_bytes) as u32
+pub(crate) fn blocks_of(bytes: &Range<usize>, block_bytes: usize) -> Range<u64> {
+    (bytes.start / block_bytes) as u64..bytes.end.div_ceil(block_bytes) as u64
 }
 
 #[cfg(test)]
@@ -225,7 +225,7 @@ mod tests {
 
     const BLOCK: usize = 64;
 
-    fn old(block: u32, byte: u8) -> OldBlock {
+    fn old(block: u64, byte: u8) -> OldBlock {
         let bytes = PageBytes::copy_of(&[byte; BLOCK]).expect("memory");
         Some(Arc::new(OldBytes { at: block as usize * BLOCK, bytes }))
     }
@@ -237,8 +237,23 @@ mod tests {
         }
     }
 
+    /// Segments of 4 KB have blocks of 32 bytes, of which a range of 2^48 addresses has more than 32 bits count.
+    #[test]
+    fn blocks_far_up_in_the_range_of_addresses_are_told_apart() {
+        let (mut kept, from, block_bytes) = (Kept::default(), (1 << 47) + 40, 32);
+        let instant = kept.pin();
+        let bytes = from..from + 100;
+        let (lent, end) = kept.lend(instant, bytes.clone(), block_bytes);
+        assert_eq!(end, bytes.end);
+        let Lent::Live(blocks) = lent else { panic!("nothing was written") };
+        assert_eq!(blocks, blocks_of(&bytes, block_bytes));
+        assert!(kept.is_free(&blocks_of(&(100..140), block_bytes)) && !kept.is_free(&blocks));
+        kept.end_reading(&blocks);
+        assert!(kept.unpin(instant).is_empty());
+    }
+
     /// Writes a block as an extent's owner does; false if somebody reads it.
-    fn write(kept: &mut Kept, block: u32, before: u8) -> bool {
+    fn write(kept: &mut Kept, block: u64, before: u8) -> bool {
         for missing in kept.missing(block..block + 1, 1) {
             assert!(kept.keep(missing, old(missing, before)));
         }
@@ -316,12 +331,12 @@ mod tests {
                 }
                 // A writer that is put back.
                 3 => {
-                    for missing in kept.missing(0..BLOCKS as u32, 2) {
+                    for missing in kept.missing(0..BLOCKS as u64, 2) {
                         kept.keep(missing, old(missing, blocks[missing as usize]));
                     }
                 }
                 _ => {
-                    assert!(write(&mut kept, block as u32, blocks[block]));
+                    assert!(write(&mut kept, block as u64, blocks[block]));
                     blocks[block] = rng.below(256) as u8;
                 }
             }

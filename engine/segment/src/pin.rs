@@ -75,7 +75,7 @@ impl LogShared {
     }
 
     /// Copies a block of an extent's value, whose bytes lie in this range of addresses; None if it was never written.
-    fn copy_block(&self, block: u32, value: &Range<usize>) -> std::io::Result<OldBlock> {
+    fn copy_block(&self, block: u64, value: &Range<usize>) -> std::io::Result<OldBlock> {
         let bytes = self.kept_block_bytes();
         let at = (block as usize * bytes).max(value.start);
         let end = ((block as usize + 1) * bytes).min(value.end);

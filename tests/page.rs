@@ -441,7 +441,7 @@ fn saves_and_loading_have_the_time_that_is_left() {
     let port = free_port().expect("a free port");
     let launch =
         Launch::varve().config(format!("metrics-port {port}")).config(format!("dir {}", server.dir().display()));
-    let loading = launch.config("key-load-delay 100").start_loading().expect("a server");
+    let loading = launch.config("key-load-delay 5000").start_loading().expect("a server");
     until_under_way(port, "loading the file");
     assert_eq!(loading.client().cmd("CONFIG SET key-load-delay 0").text(), "OK");
 }

@@ -110,10 +110,12 @@ const UNITS: &[&str] = &[
 /// The units that run when they are named, and in `long peer`: they wait for minutes.
 pub(crate) const LONG_UNITS: &[&str] = &["integration/replication-psync"];
 
-/// Units whose tests count on the order in which requests of several connections were sent, and wait for no reply between
-/// them: that is what one thread promises. Our own tests ask the same of several workers, and wait.
+/// Units whose tests count on the order in which requests of several connections were sent, or in which these were closed, and wait
+/// for no reply between them: that is what one thread promises. Our own tests ask the same of several workers, and wait.
 const ONE_WORKER: &[&str] = &[
     "unit/client-eviction",
+    "unit/pubsub",
+    "unit/pubsubshard",
     "unit/type/list",
     "unit/type/zset",
     "unit/type/stream",

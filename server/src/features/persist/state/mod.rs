@@ -74,7 +74,9 @@ pub(crate) struct SaveFacts {
     pub(crate) in_background: bool,
     /// Seconds that it takes so far.
     pub(crate) running_s: Option<u64>,
+    /// Keys that the save, or the rewrite, under way has written.
     pub(crate) keys_done: u64,
+    /// Keys that it has in all.
     pub(crate) keys_total: u64,
     /// Unix time of the last one that succeeded, or of the start.
     pub(crate) last_s: u64,
@@ -399,12 +401,13 @@ impl Persist {
     /// The figures as they are now.
     pub(crate) fn facts(&self) -> SaveFacts {
         let saves = self.saves.lock();
-        let running = saves.under_way.as_ref().filter(|save| !save.is_rewrite);
+        let under_way = saves.under_way.as_ref();
+        let running = under_way.filter(|save| !save.is_rewrite);
         SaveFacts {
             in_background: running.is_some_and(|save| save.waiters.is_empty()) || saves.is_promised(),
             running_s: running.filter(|save| save.waiters.is_empty()).map(|save| save.began.elapsed().as_secs()),
-            keys_done: running.map_or(0, |save| save.snapshot.keys()),
-            keys_total: running.map_or(0, |save| save.keys),
+            keys_done: under_way.map_or(0, |save| save.snapshot.keys()),
+            keys_total: under_way.map_or(0, |save| save.keys),
             last_s: saves.last_s,
             last_ok: !self.has_failed(),
             last_took_s: saves.last_took_s,

@@ -90,8 +90,8 @@ fn work(state: &ServerState) -> Value {
         }));
     }
     let save = &facts.save;
-    if let Some(running_s) = save.running_s {
-        let name = if facts.aof.is_rewriting { "rewriting the append-only file" } else { "saving" };
+    let rewrite = facts.aof.rewrite.running_s.map(|running_s| ("rewriting the append-only file", running_s));
+    if let Some((name, running_s)) = rewrite.or(save.running_s.map(|running_s| ("saving", running_s))) {
         let left_s = time_left_s(save.keys_done, save.keys_total, running_s * 1000);
         all.push(json!({
             "name": name, "unit": "keys", "done": save.keys_done, "total": save.keys_total, "left_s": left_s,

@@ -57,7 +57,7 @@ pub(crate) fn try_out(bytes: &[u8]) {
         eval_with(&mut state, &mut host, &code, &[b"key"], &argv)
     };
     let show = || format!("{}\n{}", code.escape_ascii(), reply.escape_ascii());
-    assert_eq!(reply_len(&reply, 0), Some(reply.len()), "a whole reply: {}", show());
+    assert_eq!(reply_len(&reply), Some(reply.len()), "a whole reply: {}", show());
     assert!(host.ticks <= TICKS_MAX, "it went on: {}", show());
     let stopped = reply.starts_with(format!("-{STOPPED}").as_bytes());
     assert!(stopped || host.ticks < TICKS_MAX || reply.starts_with(b"-"), "it was stopped: {}", show());
@@ -97,29 +97,52 @@ fn run_library(state: &mut State, host: &mut TestHost, code: &[u8], argv: &[&[u8
     out.parts().flatten().copied().collect()
 }
 
-/// The bytes of the reply at the front; None if it is not whole.
-fn reply_len(bytes: &[u8], depth: usize) -> Option<usize> {
+/// Replies that lie in each other at most, and some more.
+const LEVELS_MAX: usize = 8000;
+
+/// The bytes of the reply at the front; None if it is not whole. Replies may lie thousands deep in each other.
+fn reply_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    // Replies that are still to come, of each that is open.
+    let mut open: Vec<i64> = vec![1];
+    while let Some(left) = open.last_mut() {
+        if *left == 0 {
+            open.pop();
+            continue;
+        }
+        *left -= 1;
+        let (len, elements) = head(&bytes[at..])?;
+        at += len;
+        open.push(elements);
+        if open.len() > LEVELS_MAX {
+            return None;
+        }
+    }
+    Some(at)
+}
+
+/// The bytes of a reply without those that lie in it, and the number of these; None if they are not whole.
+fn head(bytes: &[u8]) -> Option<(usize, i64)> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let (line, behind) = (&bytes[1..end], end + 2);
-    if line.contains(&b'\n') || depth > 2100 {
+    if line.contains(&b'\n') {
         return None;
     }
     let number = || std::str::from_utf8(line).ok()?.parse::<i64>().ok();
     let elements = match bytes[0] {
-        b'+' | b'-' | b'#' | b',' | b'(' => return Some(behind),
-        b'_' => return line.is_empty().then_some(behind),
-        b':' => return number().map(|_| behind),
+        b'+' | b'-' | b'#' | b',' | b'(' => 0,
+        b'_' if line.is_empty() => 0,
+        b':' => number().map(|_| 0)?,
         b'$' | b'=' => {
-            let len = usize::try_from(number()?);
-            let Ok(len) = len else { return Some(behind) };
+            let Ok(len) = usize::try_from(number()?) else { return Some((behind, 0)) };
             let whole = bytes.get(behind..behind + len + 2)?.ends_with(b"\r\n");
-            return whole.then_some(behind + len + 2);
+            return whole.then_some((behind + len + 2, 0));
         }
         b'*' | b'~' => number()?.max(0),
         b'%' => 2 * number()?,
         _ => return None,
     };
-    (0..elements).try_fold(behind, |at, _| Some(at + reply_len(&bytes[at..], depth + 1)?))
+    Some((behind, elements))
 }
 
 /// The program that these bytes choose.

@@ -47,6 +47,7 @@ const RUNS: &[Long] = &[
         about: "Redis's own suite three times with its long units, then 20 minutes of its damaged payloads",
         run: peer,
     },
+    Long { name: "payloads", about: "20 minutes of the damaged payloads of Redis's own suite", run: payloads },
     Long { name: "package", about: "the package installed, run and removed in a fresh Debian", run: package },
     Long {
         name: "book",
@@ -140,8 +141,11 @@ fn slow_link() -> Tally {
 fn peer() -> Tally {
     let once =
         || peer::run(&Choice::of(&[], Over::Tcp)).and(|| peer::run_units(&Choice::of(peer::LONG_UNITS, Over::Tcp)));
-    let thrice = (0..3).fold(setup::packages(), |tally, _| tally.and(once));
-    thrice.and(|| peer::run(&Choice::fuzzer_at_length()))
+    (0..3).fold(setup::packages(), |tally, _| tally.and(once)).and(payloads)
+}
+
+fn payloads() -> Tally {
+    setup::packages().and(|| peer::run(&Choice::fuzzer_at_length()))
 }
 
 fn tls() -> Tally {

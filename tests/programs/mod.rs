@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use varve_testkit::Launch;
 use varve_testkit::java::Java;
+use varve_testkit::made::made_once;
 use varve_testkit::process::has_program;
 use varve_testkit::server::workspace;
 use varve_testkit::tls::Certificates;
@@ -114,14 +115,11 @@ pub(crate) fn java(client: &str) -> Option<impl Fn() -> Command + use<>> {
     Some(move || java.command("Main"))
 }
 
-/// Copies the files that say what a program needs, and makes that, unless it was made from the same files.
+/// [`made_once`] for tests, which end with what goes wrong.
 pub(crate) fn ready(from: &Path, to: &Path, names: &[&str], made: &str, make: impl FnOnce()) {
-    let same = |name: &&str| fs::read(from.join(name)).ok() == fs::read(to.join(name)).ok();
-    if names.iter().all(same) && to.join(made).exists() {
-        return;
-    }
-    for name in names {
-        fs::copy(from.join(name), to.join(name)).expect("copied");
-    }
-    make();
+    let done = made_once(from, to, names, made, || {
+        make();
+        Ok(())
+    });
+    done.expect("the files are copied");
 }

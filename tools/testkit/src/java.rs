@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::made::made_once;
+
 /// The goal with which Maven puts libraries into a folder.
 const COPY_LIBRARIES: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
 
@@ -25,14 +27,11 @@ impl Java {
     /// A file that cannot be read or written; what Maven or the compiler says against it.
     pub fn ready(from: &Path, source: &str, dir: &Path) -> io::Result<Java> {
         fs::create_dir_all(dir)?;
-        let (named, libraries) = (dir.join("pom.xml"), dir.join("lib"));
-        let wanted = fs::read(from.join("pom.xml"))?;
-        if fs::read(&named).ok().as_ref() != Some(&wanted) || !libraries.exists() {
-            // Maven writes beside the file that it reads.
-            fs::write(&named, wanted)?;
-            run(Command::new("mvn").args(["-q", "-B", COPY_LIBRARIES, "-DoutputDirectory=lib"]).current_dir(dir))?;
-        }
-        let libraries = libraries.join("*");
+        // Maven writes beside the file that it reads.
+        made_once(from, dir, &["pom.xml"], "lib", || {
+            run(Command::new("mvn").args(["-q", "-B", COPY_LIBRARIES, "-DoutputDirectory=lib"]).current_dir(dir))
+        })?;
+        let libraries = dir.join("lib/*");
         run(Command::new("javac").arg("-cp").arg(&libraries).arg("-d").arg(dir).arg(from.join(source)))?;
         let class_path = std::env::join_paths([dir, &libraries]).map_err(io::Error::other)?;
         Ok(Java { class_path })

@@ -12,6 +12,7 @@
 //! browser a page in Chromium: its tree, and what its console says
 //! tab     a page in Chromium that is used: keys, windows, time
 //! java    programs in Java: libraries by Maven, the source compiled
+//! made    what is made of files once: the libraries of a program in another language
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! ```
 //!
@@ -23,6 +24,7 @@ pub mod browser;
 pub mod client;
 pub mod java;
 pub mod linear;
+pub mod made;
 pub mod process;
 pub mod replica;
 pub mod seed;

@@ -158,7 +158,7 @@ fn make_some(operation: Operation, sources: &[Source], result: &mut OpenExtent, 
         }
         let part = left.min(end.min(result.len()) - from).min(Pin::READ_BYTES);
         let parts: SmallVec<[Part<'_>; 4]> = sources.iter().map(|source| source.part(from, part)).collect();
-        // As far as each source that goes on lies together.
+        // Only bytes that lie together in each source are combined at once; a source that has ended has zeros.
         let goes_on = |(source, part): &(&Source, &Part<'_>)| from + part.len() < source.len();
         let part = sources.iter().zip(&parts).filter(goes_on).map(|(_, part)| part.len()).fold(part, usize::min);
         debug_assert!(part > 0, "a source has no byte at {from}");

@@ -23,6 +23,8 @@ pub enum Rule {
     Form,
     /// INFO: of the same kind, and what follows from the commands alone is equal: see [`figures`]
     Figures,
+    /// COMMANDLOG GET of large requests or replies: equal but for the moment and the client's address of each entry
+    Logged,
     /// SORT by numbers: to the letter, or the peer's error beside a result. It looks at errno without having cleared it,
     /// so that an overflow that some command met before makes numbers of it.
     Scores,
@@ -65,32 +67,33 @@ const TABLE: &[(&str, &str, Rule)] = &[
     ("hpttl", "", MILLISECONDS),
     ("hexpiretime", "", SECONDS),
     ("hpexpiretime", "", MILLISECONDS),
-    ("object", "idletime", Rule::Form), // the clock
-    ("object", "freq", Rule::Form),     // a random counter
-    ("object", "help", Rule::Form),     // our own text
-    ("memory", "", Rule::Form),         // another allocator
-    ("debug", "object", Rule::Form),    // an address
-    ("info", "", Rule::Figures),        // most are figures of a server
-    ("time", "", Rule::Form),           // the clock
-    ("lolwut", "", Rule::Form),         // our own picture
-    ("xautoclaim", "", Rule::Behind),   // the cursor passes over all entries that are not idle
-    ("xinfo", "stream", Rule::Form),    // radix-tree-nodes is a figure of another tree
-    ("xinfo", "help", Rule::Form),      // our own text
-    ("client", "id", Rule::Form),       // another sequence
-    ("client", "list", Rule::Form),     // addresses, figures
-    ("client", "info", Rule::Form),     // addresses, figures
-    ("client", "help", Rule::Form),     // our own text
-    ("config", "get", Rule::Multiset),  // order is a hash table's, and not the same in two runs of the peer
-    ("config", "help", Rule::Form),     // our own text
-    ("command", "help", Rule::Form),    // our own text
-    ("command", "count", Rule::Form),   // another set of commands
-    ("command", "list", Rule::Form),    // another set of commands
-    ("command", "docs", Rule::Form),    // our own text
-    ("command", "info", Rule::Form),    // compared field by field in errors.rs
-    ("slowlog", "get", Rule::Form),     // durations
-    ("slowlog", "len", Rule::Form),     // durations
-    ("slowlog", "help", Rule::Form),    // our own text
-    ("hello", "", Rule::Greeting),      // the id
+    ("object", "idletime", Rule::Form),  // the clock
+    ("object", "freq", Rule::Form),      // a random counter
+    ("object", "help", Rule::Form),      // our own text
+    ("memory", "", Rule::Form),          // another allocator
+    ("debug", "object", Rule::Form),     // an address
+    ("info", "", Rule::Figures),         // most are figures of a server
+    ("time", "", Rule::Form),            // the clock
+    ("lolwut", "", Rule::Form),          // our own picture
+    ("xautoclaim", "", Rule::Behind),    // the cursor passes over all entries that are not idle
+    ("xinfo", "stream", Rule::Form),     // radix-tree-nodes is a figure of another tree
+    ("xinfo", "help", Rule::Form),       // our own text
+    ("client", "id", Rule::Form),        // another sequence
+    ("client", "list", Rule::Form),      // addresses, figures
+    ("client", "info", Rule::Form),      // addresses, figures
+    ("client", "help", Rule::Form),      // our own text
+    ("config", "get", Rule::Multiset),   // order is a hash table's, and not the same in two runs of the peer
+    ("config", "help", Rule::Form),      // our own text
+    ("command", "help", Rule::Form),     // our own text
+    ("command", "count", Rule::Form),    // another set of commands
+    ("command", "list", Rule::Form),     // another set of commands
+    ("command", "docs", Rule::Form),     // our own text
+    ("command", "info", Rule::Form),     // compared field by field in errors.rs
+    ("slowlog", "get", Rule::Form),      // durations
+    ("slowlog", "len", Rule::Form),      // durations
+    ("slowlog", "help", Rule::Form),     // our own text
+    ("commandlog", "get", Rule::Logged), // the clock, addresses
+    ("hello", "", Rule::Greeting),       // the id
 ];
 
 /// The rule for a command.
@@ -131,12 +134,30 @@ pub fn equal(rule: Rule, ours: &RespValue, theirs: &RespValue) -> bool {
             (RespValue::Array(ours), RespValue::Array(theirs)) => ours.get(1..) == theirs.get(1..),
             _ => ours == theirs,
         },
+        Rule::Logged => logged(ours) == logged(theirs),
         Rule::Multiset => sorted(ours) == sorted(theirs),
         Rule::Pairs => sorted_pairs(ours) == sorted_pairs(theirs),
         Rule::Within(limit) => is_within(limit, ours, theirs),
         Rule::Form => kind(ours) == kind(theirs),
         Rule::Figures => kind(ours) == kind(theirs) && figures(&ours.text()) == figures(&theirs.text()),
         Rule::Greeting => greeting(ours, theirs),
+    }
+}
+
+/// Entries of COMMANDLOG without what no two servers share: the second field, a time in seconds, and the fifth, an
+/// address. The rest is the entry's number, the bytes of the request or reply, its arguments and the client's name.
+fn logged(reply: &RespValue) -> RespValue {
+    const HIDDEN: [usize; 2] = [1, 4];
+    let entry = |entry: &RespValue| match entry {
+        RespValue::Array(fields) => {
+            let seen = fields.iter().enumerate().filter(|(i, _)| !HIDDEN.contains(i));
+            RespValue::Array(seen.map(|(_, field)| field.clone()).collect())
+        }
+        other => other.clone(),
+    };
+    match reply {
+        RespValue::Array(entries) => RespValue::Array(entries.iter().map(entry).collect()),
+        other => other.clone(),
     }
 }
 
@@ -271,5 +292,16 @@ mod tests {
         assert!(equal(Rule::Scores, &pair("a", "b"), &no_score));
         assert!(!equal(Rule::Scores, &no_score, &pair("a", "b")) && !equal(Rule::Scores, &text("a"), &no_score));
         assert!(!equal(Rule::Form, &RespValue::NullBulk, &text("a")));
+        let entry = |id, time, bytes, address: &str| {
+            let numbers = [id, time, bytes].map(RespValue::Integer);
+            RespValue::Array(vec![RespValue::Array(
+                [&numbers[..], &[pair("get", "k"), text(address), text("")]].concat(),
+            )])
+        };
+        let one = entry(0, 1_000, 2_000_000, "127.0.0.1:5");
+        assert!(equal(Rule::Logged, &one, &entry(0, 1_001, 2_000_000, "127.0.0.1:6")));
+        assert!(!equal(Rule::Logged, &one, &entry(0, 1_000, 2_000_001, "127.0.0.1:5")));
+        assert!(!equal(Rule::Logged, &one, &entry(1, 1_000, 2_000_000, "127.0.0.1:5")));
+        assert!(!equal(Rule::Logged, &one, &RespValue::Array(vec![])));
     }
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use varve_testkit::{Client, Launch, Server};
+use varve_testkit::{Client, Launch, RespValue, Server, until};
 
 /// How long an end may take. Nothing is judged by it but that the end comes.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -109,6 +109,91 @@ fn requests_without_room_end_no_more_than_their_connection() {
     assert_eq!(other.call(&["SET", "k", &value]).expect("it lives").text(), "OK");
     server.signal("TERM").expect("kill");
     assert_eq!(server.wait(END_LIMIT), Some(true), "it ends when it is asked to: {}", server.log());
+}
+
+/// Memory that the server keeps for its clients beside the data: what is held in reserve is spent when the system refuses some, and
+/// then commands that would have it keep more are refused.
+#[test]
+fn issue_11_clients_that_hoard_are_refused_when_memory_is() {
+    let name = "n".repeat(50_000);
+    let hoard = |client: &mut Client, how: &str, n: usize| {
+        let named = format!("{n}:{name}");
+        let words: &[&str] = match how {
+            "WATCH" => &["WATCH", &named],
+            "SUBSCRIBE" => &["SUBSCRIBE", &named],
+            _ => &["SCRIPT", "LOAD", &format!("return '{named}'")],
+        };
+        client.call(words).map(|reply| reply.text())
+    };
+    for how in ["WATCH", "SUBSCRIBE", "SCRIPT LOAD"] {
+        let mut server = Launch::varve().config("io-threads 2").start().expect("a server");
+        let (mut hoarder, mut other) = (server.client(), server.client());
+        assert_eq!(other.cmd("SET key value").text(), "OK");
+        assert_eq!(other.cmd(&format!("SET long {}", "l".repeat(200_000))).text(), "OK");
+        assert_eq!(other.cmd("RPUSH list element").integer(), Some(1));
+        assert_eq!(other.cmd("RPUSH other element").integer(), Some(1));
+        limit(&server, Some(data_bytes(&server) + (64 << 20)));
+        let refusal = (0..6000).map(|n| hoard(&mut hoarder, how, n)).find(|reply| !is_taken(reply));
+        let refusal = refusal.unwrap_or_else(|| panic!("{how}: 300 MB in 64 MB"));
+        assert!(refusal.as_ref().is_ok_and(|text| text.starts_with("OOM ")), "{how}: {refusal:?}\n{}", server.log());
+        // Reads go on, short and long, and so do deletions. Commands that would keep memory are refused to others too.
+        for (command, reply) in [("PING", "PONG"), ("GET key", "value")] {
+            assert_eq!(other.cmd(command).text(), reply, "{how}");
+        }
+        assert_eq!([other.cmd("EXISTS key").integer(), other.cmd("DEL absent").integer()], [Some(1), Some(0)], "{how}");
+        assert_eq!(other.cmd("GET long").text().len(), 200_000, "{how}");
+        for command in ["WATCH key", "BLPOP nothing 1", "SUBSCRIBE channel", "EVAL return 0", "CLIENT TRACKING ON"] {
+            assert_eq!(other.cmd(command).text(), "OOM the system refuses memory", "{how}: {command}");
+        }
+        assert_eq!(other.cmd("LPOP list").text(), "element", "{how}");
+        let popped = ["other", "element"].map(|text| RespValue::Bulk(text.into())).to_vec();
+        assert_eq!(other.cmd("BLPOP other 1"), RespValue::Array(popped), "{how}");
+        // A transaction is refused as a whole, also to a client that has sent all of it.
+        for words in [&["MULTI"][..], &["DEL", "key"], &["RENAME", "long", "key"], &["EXEC"]] {
+            other.queue(words);
+        }
+        other.flush().expect("sent");
+        let replies: Vec<String> = (0..4).map(|_| other.read().expect("a reply").text()).collect();
+        let refused = "OOM the system refuses memory";
+        assert_eq!(replies[..3], ["OK", refused, refused], "{how}");
+        assert!(replies[3].starts_with("EXECABORT "), "{how}: {}", replies[3]);
+        assert_eq!(other.cmd("GET key").text(), "value", "{how}");
+        assert_eq!(server.client().cmd("GET key").text(), "value", "{how}: a new client");
+        until("the log says so", || server.log().contains("The system refuses memory."));
+        drop(hoarder);
+        limit(&server, None);
+        until("memory is there again", || other.cmd("WATCH key").text() == "OK");
+        assert_eq!(other.cmd("SET key other").text(), "OK");
+        assert_eq!(server.client().cmd("GET key").text(), "other");
+        assert!(server.log().contains("The system gives memory again."), "{how}: {}", server.log());
+        server.signal("TERM").expect("kill");
+        assert_eq!(server.wait(END_LIMIT), Some(true), "{how}: it ends when it is asked to: {}", server.log());
+    }
+}
+
+/// Whether the server has kept what a hoarder gave it.
+fn is_taken(reply: &std::io::Result<String>) -> bool {
+    reply.as_ref().is_ok_and(|text| !text.starts_with("OOM "))
+}
+
+/// Reading commands are not refused: what is held in reserve is there for their small needs.
+#[test]
+fn issue_11_readers_go_on_while_the_system_refuses_memory() {
+    let server = Launch::varve().config("io-threads 2").start().expect("a server");
+    let mut client = server.client();
+    client.cmd("RPUSH list a b c");
+    client.cmd("HSET hash f v g w");
+    let name = "n".repeat(50_000);
+    limit(&server, Some(data_bytes(&server) + (32 << 20)));
+    let mut hoarder = server.client();
+    let refused = (0..6000).any(|n| !is_taken(&hoarder.call(&["WATCH", &format!("{n}:{name}")]).map(|r| r.text())));
+    assert!(refused, "300 MB in 32 MB");
+    for n in 0..20_000 {
+        let command = ["LRANGE list 0 -1", "HGETALL hash", "INFO", "TYPE list", "SCAN 0", "CLIENT LIST"][n % 6];
+        assert!(client.call(&command.split(' ').collect::<Vec<_>>()).is_ok(), "{command}: {}", server.log());
+    }
+    assert_eq!(hoarder.cmd("UNWATCH").text(), "OK");
+    assert_eq!(client.cmd("DEL list hash").integer(), Some(2));
 }
 
 #[test]

@@ -217,5 +217,8 @@ bitset! {
         WRITES_TOO = 8, "";
         /// In a primary's stream it is a question to whoever reads it, and changes nothing.
         ASKS_REPLICAS = 9, "";
+        /// Takes memory that is no data, which the server keeps for the client or a script has. The command is refused while the
+        /// system refuses memory.
+        TAKES_MEMORY = 10, "";
     }
 }

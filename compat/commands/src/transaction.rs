@@ -20,7 +20,7 @@ const WATCH: Command = Command::new(
         .acl(&[Acl::TRANSACTION])
         .keys(&[KeySpec::range(1, -1, 1, KeyFlags::RO)])
         .args(&[key("key", 0).multiple()])
-        .behaviour(Behaviour::NEVER_QUEUED),
+        .behaviour(Behaviour::NEVER_QUEUED.and(Behaviour::TAKES_MEMORY)),
 );
 
 const DISCARD: Command = Command::new(

@@ -44,6 +44,9 @@ pub struct Denied {
     pub busy: Option<ScriptKind>,
     /// This server is a replica: its primary decides which keys go.
     pub replica: Option<ReplicaRules>,
+    /// The system refuses memory: commands that take memory which is no data, and those that would be queued. Whether there is
+    /// memory for data is the store's to say.
+    pub short: bool,
 }
 
 /// The rules of a replica for its clients.
@@ -57,8 +60,15 @@ pub struct ReplicaRules {
 
 impl Denied {
     /// Nothing.
-    pub const NONE: Denied =
-        Denied { loading: false, loading_beside: false, writes: None, writes_wait: false, busy: None, replica: None };
+    pub const NONE: Denied = Denied {
+        loading: false,
+        loading_beside: false,
+        writes: None,
+        writes_wait: false,
+        busy: None,
+        replica: None,
+        short: false,
+    };
 
     /// True if keys whose time is over stay where a command meets them, and are hidden: what goes is the primary's decision. A
     /// command that changes a replica which may be changed removes them.
@@ -93,9 +103,10 @@ impl Denied {
             return Err(CommandError::LOADING);
         }
         match self.busy {
-            Some(kind) if !d.flags.has(Flags::ALLOW_BUSY) => Err(busy(kind)),
-            _ => Ok(()),
+            Some(kind) if !d.flags.has(Flags::ALLOW_BUSY) => return Err(busy(kind)),
+            _ => {}
         }
+        if self.short && d.behaviour.has(Behaviour::TAKES_MEMORY) { Err(CommandError::NO_MEMORY) } else { Ok(()) }
     }
 }
 
@@ -209,6 +220,10 @@ fn authenticated(d: &Row, session: &Session) -> CmdResult {
 fn fits(d: &Row, session: &Session, denied: Denied) -> CmdResult {
     if denied != Denied::NONE {
         denied.check(d)?;
+        if denied.short && session.multi().is_some() && !d.behaviour.has(Behaviour::NEVER_QUEUED) {
+            // The transaction is spoiled, and EXEC does nothing.
+            return Err(CommandError::NO_MEMORY);
+        }
     }
     if session.only_listens() && !d.runs_while_subscribed() {
         return Err(CommandError::subscribed(d.full_name));

@@ -69,6 +69,8 @@ impl CommandError {
         CommandError::new(&"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
     /// A script that runs on a replica whose data may be old calls a command that would show it.
     pub const SCRIPT_STALE: CommandError = CommandError::new(&"ERR Can not execute the command on a stale replica");
+    /// The system refuses memory.
+    pub const NO_MEMORY: CommandError = CommandError::new(&"OOM the system refuses memory");
     /// The memory limit is reached.
     pub const OUT_OF_MEMORY: CommandError =
         CommandError::new(&"OOM command not allowed when used memory > 'maxmemory'.");

@@ -31,7 +31,7 @@ const EVAL: Command = Command::new(
             key("key", 0).optional().multiple(),
             arg("arg", ArgKind::String).optional().multiple(),
         ])
-        .behaviour(Behaviour::WRITES_TOO),
+        .behaviour(Behaviour::WRITES_TOO.and(Behaviour::TAKES_MEMORY)),
 );
 
 /// EVALSHA sha1 numkeys [key ...] [arg ...]
@@ -52,7 +52,7 @@ const EVALSHA: Command = Command::new(
             key("key", 0).optional().multiple(),
             arg("arg", ArgKind::String).optional().multiple(),
         ])
-        .behaviour(Behaviour::WRITES_TOO),
+        .behaviour(Behaviour::WRITES_TOO.and(Behaviour::TAKES_MEMORY)),
 );
 
 /// EVAL_RO script numkeys [key ...] [arg ...]
@@ -73,7 +73,8 @@ const EVAL_RO: Command = Command::new(
             arg("numkeys", ArgKind::Integer),
             key("key", 0).optional().multiple(),
             arg("arg", ArgKind::String).optional().multiple(),
-        ]),
+        ])
+        .behaviour(Behaviour::TAKES_MEMORY),
 );
 
 /// EVALSHA_RO sha1 numkeys [key ...] [arg ...]
@@ -94,7 +95,8 @@ const EVALSHA_RO: Command = Command::new(
             arg("numkeys", ArgKind::Integer),
             key("key", 0).optional().multiple(),
             arg("arg", ArgKind::String).optional().multiple(),
-        ]),
+        ])
+        .behaviour(Behaviour::TAKES_MEMORY),
 );
 
 /// The flags that a script declares which is sent.

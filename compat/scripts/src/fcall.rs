@@ -32,7 +32,7 @@ const FCALL: Command = Command::new(
             key("key", 0).optional().multiple(),
             arg("arg", ArgKind::String).optional().multiple(),
         ])
-        .behaviour(Behaviour::WRITES_TOO),
+        .behaviour(Behaviour::WRITES_TOO.and(Behaviour::TAKES_MEMORY)),
 );
 
 /// FCALL_RO function numkeys [key ...] [arg ...]
@@ -53,7 +53,8 @@ const FCALL_RO: Command = Command::new(
             arg("numkeys", ArgKind::Integer),
             key("key", 0).optional().multiple(),
             arg("arg", ArgKind::String).optional().multiple(),
-        ]),
+        ])
+        .behaviour(Behaviour::TAKES_MEMORY),
 );
 
 /// The flags of the function.

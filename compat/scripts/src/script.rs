@@ -1,6 +1,6 @@
 //! SCRIPT: the scripts that the server knows.
 
-use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
+use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, one_of, word};
 use varve_exec::{CmdResult, Command, Exec, FileRows, KeeperCtx, ScriptKind, SessionCtx};
 
 use crate::cache::Name;
@@ -31,7 +31,8 @@ const LOAD: Command = Command::new(
         .flags(&[Flags::NOSCRIPT, Flags::STALE])
         .acl(&[Acl::SCRIPTING])
         .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"])
-        .args(&[arg("script", ArgKind::String)]),
+        .args(&[arg("script", ArgKind::String)])
+        .behaviour(Behaviour::TAKES_MEMORY),
 );
 
 /// SCRIPT EXISTS sha1 [sha1 ...]

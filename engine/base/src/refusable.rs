@@ -2,9 +2,27 @@
 //!
 //! Most allocations have no way back, so the process's allocator ends the process where the system refuses one, before the
 //! standard library could tell whoever asks. It asks here first whether this one has a way back.
+//!
+//! A process that is short of memory lives on what it had in reserve. Whoever would keep memory for long asks for that.
 
 use std::cell::Cell;
 use std::collections::TryReserveError;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The process is short of memory.
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
+
+/// True if the system has refused memory, and what was spent of the reserve is not back yet.
+#[inline]
+pub fn is_short() -> bool {
+    // Nothing else is read because of it.
+    IS_SHORT.load(Ordering::Relaxed)
+}
+
+/// Notes whether the process is short of memory. Allocates nothing.
+pub fn set_short(is_short: bool) {
+    IS_SHORT.store(is_short, Ordering::Relaxed);
+}
 
 thread_local! {
     /// This thread asks for memory that it can do without.

@@ -54,6 +54,7 @@ pub(crate) fn serve(loaded: Loaded, file: Option<PathBuf>) -> Result<(), Failed>
         .map_err(|error| complain(&format!("Can't open the log file: {}", error_text(&error))))?;
     let log_file = config.log_file.as_deref().and_then(|path| std::path::absolute(path).ok());
     sys::last_resort::watch_panics(log_file.as_deref());
+    sys::reserve::refill();
     sys::crash::name_commands(last_command::name);
     sys::crash::watch(config.process.reports_crashes, config.process.exits_on_panic);
     greet(file.as_deref());

@@ -7,6 +7,8 @@
 
 use std::time::{Duration, Instant};
 
+use varve_base::refusable;
+
 use super::Worker;
 use super::core::Core;
 use crate::features::clients::on_show::ShownClients;
@@ -18,6 +20,7 @@ use crate::features::pubsub::state::ConnId;
 use crate::features::replication::primary;
 use crate::net::conn::{Conn, WaitReasons};
 use crate::state::Load;
+use crate::system::sys;
 
 /// Time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
@@ -25,6 +28,9 @@ const TICK: Duration = Duration::from_millis(100);
 const SLICES: usize = 10;
 /// Keys that are looked at in a tick, so that figures tell what the keyspace is made of: some 20 us.
 const SURVEY_LOOKS: usize = 100;
+
+/// Ticks for which the system must have given memory before a refusal is over: 5 s.
+const MEMORY_TICKS: u32 = 50;
 
 /// When the next tick is, and where the last one stopped.
 #[derive(Debug, Default)]
@@ -39,6 +45,8 @@ pub(super) struct Tick {
     /// Such a list is made in this round.
     shows: bool,
     measured: Option<Instant>,
+    /// The system has refused memory: ticks for which it has still to give it.
+    short_ticks: Option<u32>,
 }
 
 impl Tick {
@@ -52,6 +60,33 @@ impl Tick {
     fn report_load(&mut self, load: &Load, now: Instant) {
         if let Some(measured) = self.measured.replace(now) {
             load.report(std::mem::take(&mut self.busy), now.duration_since(measured));
+        }
+    }
+
+    /// Holds as much in reserve as the system gives, says when it refuses memory, and when it has given it for
+    /// [`MEMORY_TICKS`] again.
+    fn follow_memory(&mut self) {
+        let is_held = sys::reserve::refill();
+        if !is_held {
+            refusable::set_short(true);
+        }
+        if !refusable::is_short() {
+            return;
+        }
+        let left =
+            self.short_ticks.replace(if is_held { self.short_ticks.unwrap_or(MEMORY_TICKS) } else { MEMORY_TICKS });
+        match left {
+            None => tracing::warn!(
+                "The system refuses memory. Commands that have the server keep memory beside the data are refused until it \
+                 gives some again."
+            ),
+            Some(0) if is_held => {
+                refusable::set_short(false);
+                self.short_ticks = None;
+                tracing::warn!("The system gives memory again.");
+            }
+            Some(left) if is_held => self.short_ticks = Some(left - 1),
+            Some(_) => {}
         }
     }
 
@@ -74,6 +109,7 @@ impl Worker {
             return;
         }
         if core.index == 0 {
+            self.tick.follow_memory();
             core.state.sample_rates();
             hot_keys::follow(&core.state);
             core.state.hold_expiry(core.now);

@@ -289,7 +289,7 @@ fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> CmdResult {
         call.reply_nothing(ctx.out);
     } else {
         let wish = call.wish.clone();
-        block(ctx, &wish, Box::new(call));
+        return block(ctx, &wish, Box::new(call));
     }
     Ok(())
 }

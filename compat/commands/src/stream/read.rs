@@ -239,8 +239,7 @@ fn nothing(ctx: &mut Ctx<'_, '_>, request: &Request<'_>, begins: &[From]) -> Cmd
     };
     let count = request.most();
     let wish = Wish { wants, keys: request.keys.clone(), target: None, timeout_ms };
-    wait(ctx, &wish, Box::new(Waited { keys: request.keys.clone(), ids, count, group }));
-    Ok(())
+    wait(ctx, &wish, Box::new(Waited { keys: request.keys.clone(), ids, count, group }))
 }
 
 /// A group and a consumer of it.

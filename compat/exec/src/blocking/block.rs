@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
+use varve_base::refusable;
 use varve_protocol::OwnedArgs;
 use varve_store::{Waiter, Waiting};
 
 use crate::ctx::Ctx;
+use crate::errors::{CmdResult, CommandError};
 use crate::waiting::{Blocked, Resume, Task, Wish};
 
 /// Lets the client wait for the keys of its command, whose shards are held.
-pub fn block(ctx: &mut Ctx<'_, '_>, wish: &Wish, resume: Box<dyn Resume>) {
+///
+/// # Errors
+/// The system refuses memory: nothing is kept for a client that waits.
+pub fn block(ctx: &mut Ctx<'_, '_>, wish: &Wish, resume: Box<dyn Resume>) -> CmdResult {
+    if refusable::is_short() {
+        return Err(CommandError::NO_MEMORY);
+    }
     let args = OwnedArgs::from(ctx.args);
     let (keys, target) = (wish.keys.clone().map(|at| ctx.args.get(at)), wish.target.map(|at| ctx.args.get(at)));
     let task = Task { resume, args, resp: ctx.out.resp(), row: ctx.row, timeout_ms: wish.timeout_ms };
@@ -17,4 +25,5 @@ pub fn block(ctx: &mut Ctx<'_, '_>, wish: &Wish, resume: Box<dyn Resume>) {
     let waiter = Arc::new(Waiter::new(who, wish.wants.clone(), keys, target, Box::new(task)));
     ctx.tx.wait(&waiter);
     ctx.session.block(Blocked::new(waiter));
+    Ok(())
 }

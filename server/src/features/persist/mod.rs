@@ -24,6 +24,7 @@ pub(crate) mod state;
 pub(crate) use points::{follow, tick};
 pub(crate) use save::{begin_for_replicas, drop_unfinished, save_alone};
 
+use varve_base::refusable;
 use varve_catalog::{Acl, Flags, Group, Row, word};
 use varve_exec::checks::{Denied, WritesDenied};
 use varve_exec::{CmdResult, CommandError};
@@ -54,7 +55,16 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
     let writes_wait = persist.queued().is_full() || persist.aof.is_full() || replica.leaves();
     let replica = replica.rules(config.replica.read_only, config.replica.serves_stale);
     let (loads, serves) = (persist.loading.is_on(), persist.loading.serves());
-    Denied { loading: loads && !serves, loading_beside: loads && serves, writes, writes_wait, busy: None, replica }
+    let short = refusable::is_short();
+    Denied {
+        loading: loads && !serves,
+        loading_beside: loads && serves,
+        writes,
+        writes_wait,
+        busy: None,
+        replica,
+        short,
+    }
 }
 
 /// True if as many replicas follow closely as must for writes.

@@ -36,6 +36,9 @@ const PUBSUB: ServerCommand = ServerCommand::container(
 
 const SUBCOMMANDS: ServerRows = &[CHANNELS, HELP, NUMPAT, NUMSUB, SHARDCHANNELS, SHARDNUMSUB];
 
+/// The behaviour of commands that begin to listen.
+const LISTENS: Behaviour = Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED).and(Behaviour::TAKES_MEMORY);
+
 /// `SUBSCRIBE channel [channel ...]`
 fn subscribe(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     add(ctx, Kind::Channel)
@@ -48,7 +51,7 @@ const SUBSCRIBE: ServerCommand = ServerCommand::new(
         .flags(LISTENING)
         .args(&[arg("channel", ArgKind::String).multiple()])
         .channels(Channels::Listened)
-        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+        .behaviour(LISTENS),
 );
 
 /// `PSUBSCRIBE pattern [pattern ...]`
@@ -63,7 +66,7 @@ const PSUBSCRIBE: ServerCommand = ServerCommand::new(
         .flags(LISTENING)
         .args(&[block("pattern", &[arg("pattern", ArgKind::Pattern)]).multiple()])
         .channels(Channels::Patterns)
-        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+        .behaviour(LISTENS),
 );
 
 /// `SSUBSCRIBE shardchannel [shardchannel ...]`
@@ -79,7 +82,7 @@ const SSUBSCRIBE: ServerCommand = ServerCommand::new(
         .keys(&[KeySpec::range(1, -1, 1, KeyFlags::NOT_KEY)])
         .args(&[arg("shardchannel", ArgKind::String).multiple()])
         .channels(Channels::Listened)
-        .behaviour(Behaviour::CONFIRMS_ALWAYS.and(Behaviour::WHILE_SUBSCRIBED)),
+        .behaviour(LISTENS),
 );
 
 /// `UNSUBSCRIBE [channel ...]`

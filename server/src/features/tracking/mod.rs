@@ -20,6 +20,7 @@ pub(crate) mod state;
 
 use std::collections::BTreeSet;
 
+use varve_base::refusable;
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg, one_of, word};
 use varve_commands::grammar::integer;
 use varve_exec::tracking::Tracking;
@@ -37,6 +38,9 @@ pub(super) const CLIENT: ServerRows = &[CACHING, GETREDIR, TRACKING, TRACKINGINF
 fn tracking(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     let (wanted, prefixes) = parse(ctx)?;
     if ctx.args.is(2, "ON") {
+        if refusable::is_short() {
+            return Err(CommandError::NO_MEMORY);
+        }
         check(ctx, &wanted, &prefixes)?;
         enable(ctx, wanted, prefixes);
     } else if ctx.args.is(2, "OFF") {

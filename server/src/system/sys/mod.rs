@@ -8,6 +8,7 @@
 pub(crate) mod crash;
 pub(crate) mod last_resort;
 mod report;
+pub(crate) mod reserve;
 pub(crate) mod stack;
 pub(crate) mod title;
 

@@ -96,6 +96,46 @@ fn issue_11_a_reader_that_hangs_up_leaves_nothing() {
     until("its memory is given back", || figure(&mut admin, "used_memory") < kept / 4);
 }
 
+/// Replies of large strings that wait for their clients are of the instant of their commands, and a write to the string copies
+/// the blocks that it touches.
+#[test]
+fn issue_14_a_string_that_is_being_sent_is_written_to_where_it_lies() {
+    const BYTES: usize = 64 << 20;
+    let server = start();
+    let mut admin = server.client();
+    admin.cmd(&format!("SETRANGE k {} x", BYTES - 1));
+    for at in (0..BYTES).step_by(1 << 20) {
+        admin.cmd(&format!("SETRANGE k {at} {}", "a".repeat(1 << 20)));
+    }
+    let mut readers = Vec::new();
+    for round in 0..4 {
+        let mut slow = BufReader::new(connect(&server));
+        slow.get_mut().write_all(b"GET k\r\nPING behind\r\n").expect("sent");
+        assert_eq!(line(&mut slow), format!("${BYTES}"));
+        readers.push(slow);
+        let used = figure(&mut admin, "used_memory");
+        // One of these blocks is written anew for each reader, the others for one of them.
+        for at in [50 << 20, (51 + round) << 20] {
+            assert_eq!(admin.cmd(&format!("SETBIT k {} 1", (at + round) * 8 + 6)), RespValue::Integer(0));
+            assert_eq!(admin.cmd(&format!("SETRANGE k {} {round}", at + round)), RespValue::Integer(BYTES as i64));
+        }
+        let more = figure(&mut admin, "used_memory").saturating_sub(used);
+        assert!(more < 1 << 20, "{more} bytes more for two blocks of 64 KB");
+    }
+    for (round, mut slow) in readers.into_iter().enumerate() {
+        let mut value = vec![0; BYTES];
+        slow.read_exact(&mut value).expect("the string");
+        assert_eq!((line(&mut slow), line(&mut slow), line(&mut slow)), ("".into(), "$6".into(), "behind".into()));
+        let written = value.iter().enumerate().filter(|(_, byte)| **byte != b'a').map(|(at, byte)| (at, *byte));
+        let expected = (0..round).flat_map(|n| [(n, 50), (n, 51 + n)].map(|(n, mb)| ((mb << 20) + n, b'0' + n as u8)));
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort_unstable();
+        assert_eq!(written.collect::<Vec<_>>(), expected, "reader {round}");
+    }
+    until("the copies are given back", || figure(&mut admin, "used_memory") < BYTES as u64 + (4 << 20));
+    assert_eq!(admin.cmd("DEBUG VERIFY").text(), "OK");
+}
+
 /// A client that closes its sending side behind its request, as `nc -N` does, still gets the whole reply.
 #[test]
 fn issue_11_a_client_that_closes_its_sending_side_gets_the_whole_reply() {

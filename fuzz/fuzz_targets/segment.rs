@@ -50,7 +50,6 @@ fn operation(what: u8, one: usize, two: usize) -> Op {
         18 => Op::Expire(one, [None, Some(two as i64), Some(-(two as i64))][two % 3]),
         19 => Op::Mark(one, two as u32 * 257, two % 2 == 0),
         20 => Op::Relocate(one, class),
-        21 if two % 8 == 0 => Op::PinWhole(one),
         21 => Op::Pin(one),
         22 if two % 2 == 0 => Op::Read(one, two / 2, one % 3000),
         22 => Op::Unpin(one),

@@ -14,6 +14,8 @@
 //! So the bytes of a replication stream are found again in a file (`sieve.rs`). redis-server reads lines of up to
 //! [`NOTE_BYTES_MAX`] bytes, and takes the rest of a longer one for a command.
 
+use std::ops::Deref;
+
 use varve_base::number::parse_i64;
 
 use super::request::{put_request, select};
@@ -195,9 +197,9 @@ fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
 
 /// Appends the notes of bytes that the stream has and the file has not: whole requests, in parts that lie together. No bytes have
 /// no notes.
-pub fn put_sent<'p>(parts: impl Iterator<Item = &'p [u8]>, out: &mut Vec<u8>) {
+pub fn put_sent(parts: impl Iterator<Item: Deref<Target = [u8]>>, out: &mut Vec<u8>) {
     let (mut begin, begin_all) = (out.len(), out.len());
-    for byte in parts.flatten() {
+    let mut put = |byte: u8| {
         // Two for this byte.
         if out.len() == begin_all || out.len() - begin + 2 > NOTE_BYTES_MAX - "|\r\n".len() {
             if out.len() > begin_all {
@@ -206,8 +208,9 @@ pub fn put_sent<'p>(parts: impl Iterator<Item = &'p [u8]>, out: &mut Vec<u8>) {
             begin = out.len();
             out.extend_from_slice(b"#SENT+");
         }
-        escape(*byte, out);
-    }
+        escape(byte, out);
+    };
+    parts.for_each(|part| part.iter().copied().for_each(&mut put));
     if out.len() > begin_all {
         out[begin + b"#SENT".len()] = b':';
         out.extend_from_slice(b"|\r\n");

@@ -166,7 +166,8 @@ fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<Applied, String> 
     });
     store.verify();
     let chunks = journal.take(Duration::ZERO, &mut Vec::new()).chunks;
-    let journal = chunks.iter().flat_map(|chunk| chunk.parts()).flatten().copied().collect();
+    let mut journal = Vec::new();
+    chunks.iter().flat_map(|chunk| chunk.parts()).for_each(|part| journal.extend_from_slice(&part));
     let messages = messages.0.lock().expect("nobody panics with it").clone();
     result.map(|()| Applied { digest: digest(&store), messages, journal })
 }
@@ -187,7 +188,7 @@ fn digest(store: &Arc<Store>) -> Vec<u8> {
     let args = Args::new(&request, &spans);
     let mut ctx = WideCtx { row: &debug::ROW, args, store, worker: &mut worker, session: &mut session, out: &mut out };
     debug::run(&mut ctx).expect("a digest");
-    out.parts().flatten().copied().collect()
+    out.to_vec()
 }
 
 #[test]

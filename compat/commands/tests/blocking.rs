@@ -77,7 +77,7 @@ impl Bench {
             waited.forget(&mut self.hands[served.worker].worker);
             self.served.push((served.worker, String::from_utf8(served.reply).expect("text")));
         }
-        let bytes = out.parts().flatten().copied().collect();
+        let bytes = out.to_vec();
         (turn.state, bytes)
     }
 
@@ -501,7 +501,7 @@ fn step(
                 hand.blocked = Some(blocked);
                 return None;
             }
-            _ => return Some(out.parts().flatten().copied().collect()),
+            _ => return Some(out.to_vec()),
         }
     }
 }

@@ -423,18 +423,27 @@ fn issue_14_a_write_to_a_string_that_is_read_copies_what_it_touches() {
 }
 
 #[test]
-fn issue_14_a_string_that_is_being_sent_is_copied_before_it_is_written() {
+fn issue_14_a_write_to_a_string_whose_reply_waits_copies_its_blocks() {
     let mut server = server();
     server.run(&[b"SETRANGE", b"k", b"0", &[b'a'; 5_000_000]]);
-    let sent = server.with_key("k", |tx, key| tx.pin_whole(key)).expect("it has a run");
-    let begun = server.turn_as(2, &[b"SETRANGE", b"k", b"100", b"abc"]);
-    assert!(!begun.1 && begun.0.is_empty(), "it is copied first");
-    assert!(server.is_put_back(3, &[b"GETBIT", b"k", b"1"]), "others wait");
-    let (found, turns) = finish(&mut server, 2, begun);
-    assert_eq!(found, b":5000000\r\n");
-    assert!((5..9).contains(&turns), "{turns} turns");
-    assert_eq!(server.run(&[b"GETRANGE", b"k", b"99", b"103"]), b"$5\r\naabca\r\n");
-    assert!(sent.iter().all(|&byte| byte == b'a'));
+    let waits = server.unsent(&[&[b"GET", b"k"], &[b"GETRANGE", b"k", b"1000000", b"2000000"]]);
+    assert_eq!(server.run(&[b"SETRANGE", b"k", b"1500000", b"abc"]), b":5000000\r\n");
+    assert_eq!(server.kept_bytes(), 64 << 10, "one block for both replies");
+    let newer = server.unsent(&[&[b"GETRANGE", b"k", b"1499999", b"1900000"]]);
+    assert_eq!(server.run(&[b"SETRANGE", b"k", b"1500001", b"xyz"]), b":5000000\r\n");
+    assert_eq!(server.kept_bytes(), 128 << 10, "the newer reply is of another instant");
+    let part = waits.parts().nth(1).expect("the string behind its head");
+    assert!(server.is_put_back(2, &[b"SETRANGE", b"k", b"7", b"read"]), "these bytes are being sent");
+    drop(part);
+    assert_eq!(server.run(&[b"SETRANGE", b"k", b"7", b"read"]), b":5000000\r\n");
+    let all_a = |len: usize| [format!("${len}\r\n").as_bytes(), &vec![b'a'; len], b"\r\n"].concat();
+    let (sent, expected) = (waits.to_vec(), [all_a(5_000_000), all_a(1_000_001)].concat());
+    let first = sent.iter().zip(&expected).position(|(sent, expected)| sent != expected);
+    assert_eq!((sent.len(), first), (expected.len(), None), "it is sent as it was");
+    assert_eq!(&newer.to_vec()[..16], b"$400002\r\naabcaaa");
+    drop((waits, newer));
+    server.background();
+    assert_eq!(server.kept_bytes(), 0);
 }
 
 #[test]

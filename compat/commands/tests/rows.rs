@@ -15,7 +15,7 @@ fn refusal(request: &[&str]) -> String {
     let mut out = Reply::new();
     let unresolved = CommandTable::new(commands()).resolve(owned.args()).expect_err("refused");
     unresolved.error(owned.args()).reply(&mut out);
-    String::from_utf8(out.parts().flatten().copied().collect()).unwrap()
+    String::from_utf8(out.to_vec()).unwrap()
 }
 
 #[test]

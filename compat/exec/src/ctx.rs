@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use varve_base::mem::zeros;
 use varve_catalog::Row;
-use varve_protocol::{Args, OwnedArgs, Pinned, Reply};
-use varve_store::{Again, Effect, Key, Removal, Store, StoreWorker, StringForm, Ttl, Tx, WholePin};
+use varve_protocol::{Args, OwnedArgs, Pinned, Reply, ReplyPart};
+use varve_store::{Again, Effect, Key, Pin, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
 
 use crate::errors::{CmdResult, CommandError};
 use crate::large_arguments::LargeArguments;
@@ -52,22 +52,35 @@ fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
     guess(1).or_else(|| guess(2)).or_else(|| keys.iter().find(is_it))
 }
 
+/// A large value, or a part of it, as it was when the reply was made.
+struct LargeString(Pin);
+
+impl Pinned for LargeString {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self, range: Range<usize>) -> ReplyPart<'_> {
+        ReplyPart::Lent(Box::new(self.0.read(range)))
+    }
+}
+
 /// The parts of a large value as they are sent: from where it lies, but for long stretches that were never written, which come from
 /// one place of zeros and so touch no page of the value.
-fn pinned_parts(value: &WholePin) -> Vec<Pinned> {
-    let mut parts: Vec<Pinned> = Vec::new();
+fn pinned_parts(value: &Pin) -> Vec<Box<dyn Pinned>> {
+    let mut parts: Vec<Box<dyn Pinned>> = Vec::new();
     let (mut begin, mut done, zeros) = (0, 0, zeros());
     while done < value.len() {
         let written = value.next_written(done);
         if !zeros.is_empty() && written.start - done >= zeros.len() {
-            parts.push(Box::new(value.clone().part(begin..done)));
+            parts.push(Box::new(LargeString(value.clone().part(begin..done))));
             let many = (done..written.start).step_by(zeros.len());
-            parts.extend(many.map(|at| -> Pinned { Box::new(&zeros[..zeros.len().min(written.start - at)]) }));
+            parts.extend(many.map(|at| -> Box<dyn Pinned> { Box::new(&zeros[..zeros.len().min(written.start - at)]) }));
             begin = written.start;
         }
         done = written.end;
     }
-    parts.push(Box::new(value.clone().part(begin..done)));
+    parts.push(Box::new(LargeString(value.clone().part(begin..done))));
     parts
 }
 
@@ -153,7 +166,7 @@ impl<'a> Ctx<'_, 'a> {
     /// own.
     #[cold]
     pub fn reply_large(&mut self, key: &Key<'_>, range: Range<usize>) {
-        match self.tx.pin_whole(key) {
+        match self.tx.pin(key) {
             Some(pin) => self.out.bulk_pinned_parts(range.len(), pinned_parts(&pin.part(range))),
             None => match self.tx.peek(key) {
                 Ok(Some(value)) => self.out.bulk(&value[range]),

@@ -21,7 +21,7 @@ fn call(state: &mut State, function: &LibraryFunction, keys: &[&[u8]], argv: &[&
     if let Err(error) = state.run(function.chunk, input, &mut TestHost::default(), &mut out) {
         out.error_bytes(&error.text);
     }
-    out.parts().flatten().copied().collect::<Vec<u8>>().escape_ascii().to_string()
+    out.to_vec().escape_ascii().to_string()
 }
 
 /// Loads a library, and calls its only function.

@@ -18,7 +18,7 @@ fn reply(script: &str, resp: Resp) -> String {
     out.set_resp(resp);
     let input = ScriptInput { name: ScriptName::Digest(&[0; 20]), keys: &[], argv: &[] };
     state.run(chunk, input, &mut TestHost::default(), &mut out).expect("it has no error");
-    String::from_utf8(out.parts().flatten().copied().collect()).expect("text")
+    String::from_utf8(out.to_vec()).expect("text")
 }
 
 /// A table wrapped `depth` times: how, and redis-server's bytes before, in the middle and behind, once for each.

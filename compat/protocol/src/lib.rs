@@ -20,7 +20,7 @@ pub mod words;
 pub use args::{Args, LargeSlices, OwnedArgs, Span};
 pub use errors::ProtocolError;
 pub use parser::{LargeArgument, Parsed, Parser, RequestLimits, escape};
-pub use reply::{Deferred, Mark, Pinned, Reply, Resp};
+pub use reply::{Deferred, Mark, Pinned, Reply, ReplyPart, Resp};
 
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;

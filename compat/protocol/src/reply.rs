@@ -18,7 +18,6 @@
 //! numbers as bulk strings, booleans as integers, nulls as `$-1` or `*-1`. Not here: sockets, and when to send.
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
 
 use varve_base::mem::{FRAMED_MAX, FRAMED_ROOM, push_framed};
 use varve_base::number::{INT_TEXT_MAX, digits, push_f64, push_i64, push_u64, whole_f64};
@@ -26,8 +25,10 @@ use varve_base::page_bytes::BLOCK_BYTES;
 use varve_base::refusable::reserve_exact;
 
 mod chunk;
+mod pinned;
 
 use chunk::{Chunk, Full, Tail};
+pub use pinned::{Pinned, ReplyPart};
 
 /// The version of the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,9 +39,6 @@ pub enum Resp {
     /// RESP3, after HELLO 3.
     V3,
 }
-
-/// A value that is sent from where it lies; dropping it lets go of it.
-pub type Pinned = Box<dyn AsRef<[u8]> + Send>;
 
 /// A place in the replies to return to.
 #[derive(Clone, Copy, Debug)]
@@ -292,20 +290,20 @@ impl Reply {
     }
 
     /// A string that is sent from where it lies.
-    pub fn bulk_pinned(&mut self, value: Pinned) {
-        let len = (*value).as_ref().len();
+    pub fn bulk_pinned(&mut self, value: Box<dyn Pinned>) {
+        let len = value.len();
         self.bulk_pinned_parts(len, [value]);
     }
 
     /// A string of `len` bytes whose parts are sent from where they lie.
-    pub fn bulk_pinned_parts(&mut self, len: usize, parts: impl IntoIterator<Item = Pinned>) {
+    pub fn bulk_pinned_parts(&mut self, len: usize, parts: impl IntoIterator<Item = Box<dyn Pinned>>) {
         if !self.has_room(HEAD_MAX + 2) {
             return;
         }
         self.push_head(b'$', len as i64);
         let mut left = len;
-        for part in parts.into_iter().filter(|part| !(**part).as_ref().is_empty()) {
-            left -= (*part).as_ref().len();
+        for part in parts.into_iter().filter(|part| part.len() > 0) {
+            left -= part.len();
             self.tail.push(part);
         }
         assert!(left == 0, "the parts of a string of {len} bytes have {left} too few");
@@ -315,8 +313,8 @@ impl Reply {
     }
 
     /// Bytes that are a reply already, sent from where they lie.
-    pub fn raw_pinned(&mut self, value: Pinned) {
-        let len = (*value).as_ref().len();
+    pub fn raw_pinned(&mut self, value: Box<dyn Pinned>) {
+        let len = value.len();
         if len > 0 {
             self.beside_bytes += len;
             self.pinned_bytes += len;
@@ -662,19 +660,16 @@ impl Reply {
         self.pinned_bytes
     }
 
-    /// The next parts to send, in order, as many as `slices` takes: their number.
-    pub fn slices<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let mut n = 0;
-        for part in self.parts().take(slices.len()) {
-            slices[n] = IoSlice::new(part);
-            n += 1;
-        }
-        n
+    /// All parts that are not sent yet, none empty. Bytes of a value by reference are lent as long as their part is there.
+    pub fn parts(&self) -> impl Iterator<Item = ReplyPart<'_>> {
+        self.full.iter().flat_map(Chunk::parts).chain(self.tail.parts())
     }
 
-    /// All parts that are not sent yet, none empty.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        self.full.iter().flat_map(Chunk::parts).chain(self.tail.parts()).filter(|part| !part.is_empty())
+    /// A copy of all bytes that are not sent yet.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut all = Vec::with_capacity(self.len());
+        self.parts().for_each(|part| all.extend_from_slice(&part));
+        all
     }
 
     /// The unsent bytes, if they lie in one piece; None if they do not, or if there are none.
@@ -736,7 +731,7 @@ fn push_head(buf: &mut Vec<u8>, kind: u8, n: i64) {
 
 impl std::fmt::Debug for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.parts().map(String::from_utf8_lossy)).finish()
+        f.debug_list().entries(self.parts()).finish()
     }
 }
 

@@ -313,18 +313,6 @@ impl Log {
     /// Keeps the value of an object in an extent readable as it is now without the lock, by ranges. None if the object is no such:
     /// copy its value.
     pub fn pin(&self, access: &Access, r: Ref) -> Option<Pin> {
-        let (segment, at, len) = self.pinnable(access, r)?;
-        Some(Pin::new(&self.shared, segment, at, len))
-    }
-
-    /// Keeps the value of an object in an extent readable without the lock, and as it is. None if the object is no such.
-    pub fn pin_whole(&self, access: &Access, r: Ref) -> Option<WholePin> {
-        let (segment, at, len) = self.pinnable(access, r)?;
-        Some(WholePin::new(&self.shared, segment, at, len))
-    }
-
-    /// The first segment of an object's extent, and where its value is in the range of addresses; None if it has no extent.
-    fn pinnable(&self, access: &Access, r: Ref) -> Option<(u32, usize, usize)> {
         let object = access.open(self, r);
         if !self.is_extent_size(object.bytes()) {
             return None;
@@ -335,7 +323,7 @@ impl Log {
             "an object of an extent's size lies in a segment of others"
         );
         let at = value.as_ptr() as usize - self.shared.memory.mapping.base() as usize;
-        Some((self.segment(r), at, value.len()))
+        Some(Pin::new(&self.shared, self.segment(r), at, value.len()))
     }
 
     /// True if somebody reads the value of an object through a pin: dead, it keeps its memory until the last pin goes.

@@ -69,7 +69,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// One more pin that reads by range: its instant. The lock of the extent's shard is held.
+    /// One more pin that reads by range: its instant. Nobody writes meanwhile: the lock of the extent's shard is held, or a pin on
+    /// the whole counts.
     pub(crate) fn pin(&mut self) -> u64 {
         *self.pins.entry(self.now).or_default() += 1;
         self.now

@@ -54,7 +54,7 @@
 //! 5. **A piece belongs to one appender**, from check-out to return, and pieces do not overlap. Parked pieces belong to
 //!    whoever holds the mutex.
 //! 6. **An extent's value may be read without the lock through a pin.** Pins are made under the lock, or before the object
-//!    exists (`FilledExtent`); while one counts, the value gets no shorter (`ObjectMut` refuses) and the memory stays. It may
+//!    exists (`FilledExtent`), or beside a `WholePin`; while one counts, the value gets no shorter (`ObjectMut` refuses) and the memory stays. It may
 //!    grow behind the pinned bytes; its first part, expiry, clock and flags have places of
 //!    their own and may change. A pin ends with release; a thread that finds none has read with acquire. While a `WholePin`
 //!    counts, the bytes that the value had do not change. Bytes that a `Pin` reads change under the lock alone, and only once

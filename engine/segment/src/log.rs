@@ -462,7 +462,7 @@ impl Log {
 
     #[inline(never)]
     pub(crate) fn pinned(&self, r: Ref) -> bool {
-        // Acquires: the counterpart of a pin's end. New pins need the shard's lock, which the caller has.
+        // Acquires: the counterpart of a pin's end. The first pin of an extent needs the shard's lock, which the caller has.
         self.entry(r).pins.load(Ordering::Acquire) > 0
     }
 

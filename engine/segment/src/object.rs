@@ -311,8 +311,8 @@ impl ObjectMut<'_> {
         }
     }
 
-    /// Is a reply still being sent from these bytes? Then the value cannot change in place, but for what is added at
-    /// its end: write a new object.
+    /// Does somebody read these bytes where they lie? Then the value changes in place where way was made alone
+    /// ([`ObjectMut::make_way`]), and at its end.
     #[inline]
     pub fn pinned(&self) -> bool {
         self.log.is_extent_size(self.object.bytes()) && self.log.pinned(self.r)

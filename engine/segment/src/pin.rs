@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Pin        read(range) --> PinRead: in the extent, or a block that was kept    64 KB blocks, where a segment has 8 MB
-//!  WholePin   one slice of all bytes: while it counts, none of them may change
+//!  WholePin   one slice of all bytes, of an argument whose command has not ended: while it counts, none of them may change
 //!
 //!  writer     make_way --> the blocks that pins need are kept --> nobody reads them in the extent --> Free: write
 //!                                                             `-> somebody does ----------------------> Later
@@ -41,8 +41,11 @@ pub enum Way {
     /// Not yet: somebody is reading them in the extent at this moment, or more of them are to be copied first. Copies
     /// stay, so that the next try comes further.
     Later,
-    /// Not while their pins count: one of these needs all bytes to stay, or there was no memory for a copy. Write a new object.
+    /// Not while one of their pins counts, which needs all bytes to stay: a command that brought them has not ended. Write a new
+    /// object, or try later.
     Never,
+    /// The system has no memory for a copy.
+    NoMemory,
 }
 
 impl LogShared {
@@ -51,7 +54,8 @@ impl LogShared {
         self.memory.geometry.segment_bytes / KEPT_BLOCKS
     }
 
-    /// One more pin on an extent: what is known of those. The lock of its shard is held, or nobody else has the extent.
+    /// One more pin on an extent: what is known of those. The lock of its shard is held, or nobody else has the extent, or another
+    /// pin on it counts meanwhile.
     fn add_pin(&self, segment: u32) -> Arc<LeafLock<Kept>> {
         let mut pinned = self.pinned.lock();
         self.memory.table.entry(segment).pins.fetch_add(1, Ordering::Relaxed);
@@ -151,7 +155,7 @@ impl Log {
             if *most == 0 {
                 return Way::Later;
             }
-            let Ok(old) = shared.copy_block(block, &value) else { return Way::Never };
+            let Ok(old) = shared.copy_block(block, &value) else { return Way::NoMemory };
             let held = old.as_ref().map_or(0, |old| old.bytes.held_bytes());
             *most = most.saturating_sub(held);
             shared.memory.count_kept(held as u64);
@@ -192,7 +196,8 @@ pub struct Pin {
 }
 
 impl Pin {
-    /// A pin on bytes of an extent, at an offset in the range of addresses; the lock of its shard is held, or nobody else has it.
+    /// A pin on bytes of an extent, at an offset in the range of addresses; the lock of its shard is held, or nobody else has it, or
+    /// a pin on the whole of it counts.
     pub(crate) fn new(shared: &Arc<LogShared>, segment: u32, at: usize, len: usize) -> Pin {
         assert!(at + len <= shared.memory.mapping.len(), "{len} bytes at {at} are pinned");
         let kept = shared.add_pin(segment);
@@ -216,11 +221,6 @@ impl Pin {
     )]
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Whether another pin is on the same bytes of the same object, of whatever instant.
-    pub fn is_beside(&self, other: &Pin) -> bool {
-        self.place() == other.place() && Arc::ptr_eq(&self.kept, &other.kept)
     }
 
     /// A pin on the part of these bytes alone. Panics if the range reaches beyond them.
@@ -331,28 +331,16 @@ impl WholePin {
         WholePin { shared: Arc::clone(shared), kept, segment, at, len }
     }
 
-    pub(crate) fn memory(&self) -> &LogMemory {
-        &self.shared.memory
-    }
-
-    /// A pin on the part of these bytes alone. Panics if the range reaches beyond them.
-    pub fn part(mut self, range: Range<usize>) -> WholePin {
-        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
-        self.at += range.start;
-        self.len = range.len();
-        self
+    /// A pin on the same bytes that lets them change when this one is gone.
+    pub fn by_ranges(&self) -> Pin {
+        // No shard need be held: nobody changes the bytes before this one ends.
+        Pin::new(&self.shared, self.segment, self.at, self.len)
     }
 }
 
 impl Clone for WholePin {
     fn clone(&self) -> WholePin {
         WholePin::new(&self.shared, self.segment, self.at, self.len)
-    }
-}
-
-impl AsRef<[u8]> for WholePin {
-    fn as_ref(&self) -> &[u8] {
-        self
     }
 }
 

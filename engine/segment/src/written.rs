@@ -16,7 +16,7 @@ use std::ops::Range;
 use crate::extent::OpenExtent;
 use crate::log::Log;
 use crate::memory::LogMemory;
-use crate::pin::{Pin, WholePin};
+use crate::pin::Pin;
 use crate::table::{BLOCKS, SegmentState};
 
 /// Bytes that [`OpenExtent::push`] looks at together: if all are zero, no page is touched for them.
@@ -112,13 +112,6 @@ impl Pin {
     pub fn next_written(&self, from: usize) -> Range<usize> {
         let place = self.place();
         self.memory().next_written_at(place.start, place.len(), from)
-    }
-}
-
-impl WholePin {
-    /// Like [`Pin::next_written`].
-    pub fn next_written(&self, from: usize) -> Range<usize> {
-        self.memory().next_written(self, from)
     }
 }
 

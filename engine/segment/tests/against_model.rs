@@ -52,7 +52,6 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (which(), any::<u32>(), any::<bool>()).prop_map(|(i, clock, saved)| Op::Mark(i, clock, saved)),
         4 => (which(), class()).prop_map(|(i, class)| Op::Relocate(i, class)),
         3 => which().prop_map(Op::Pin),
-        1 => which().prop_map(Op::PinWhole),
         2 => which().prop_map(Op::Unpin),
         8 => (which(), which(), 0usize..300).prop_map(|(i, from, len)| Op::Write(i, from, len)),
         4 => (which(), which(), 0usize..3000).prop_map(|(i, from, len)| Op::Read(i, from, len)),

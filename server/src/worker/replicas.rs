@@ -116,7 +116,7 @@ impl Core {
         let conn = &self.conns[id];
         let (line, command) = (clients::line(conn, self.now.steady_ms), conn.session().last_command());
         let name = command.map_or("<unknown>", |row| row.full_name);
-        let begin: Vec<u8> = reply.parts().flatten().copied().take(ERROR_BYTES_SHOWN).collect();
+        let begin = reply.parts().next().map_or(Vec::new(), |part| part[..part.len().min(ERROR_BYTES_SHOWN)].to_vec());
         if let Some(error) = begin.strip_prefix(b"-") {
             let text = String::from_utf8_lossy(error.split(|byte| *byte == b'\r').next().unwrap_or_default());
             tracing::warn!(

@@ -153,7 +153,7 @@ pub(crate) fn go_on(mut script: RestingScript) -> (EndedScript, usize) {
 }
 
 fn bytes(out: &Reply) -> Vec<u8> {
-    out.parts().flatten().copied().collect()
+    out.to_vec()
 }
 
 /// A request as a client sends it.

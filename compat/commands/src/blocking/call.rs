@@ -308,12 +308,12 @@ mod tests {
         for negative in ["-1", "-0.5", "inf", "1e400", "99999999999999999999"] {
             let mut out = varve_protocol::Reply::new();
             timeout(negative.as_bytes()).unwrap_err().reply(&mut out);
-            assert_eq!(out.parts().next().unwrap(), b"-ERR timeout is negative\r\n", "{negative}");
+            assert_eq!(out.to_vec(), b"-ERR timeout is negative\r\n", "{negative}");
         }
         for wrong in ["", "abc", "nan", " 1", "1 "] {
             let mut out = varve_protocol::Reply::new();
             timeout(wrong.as_bytes()).unwrap_err().reply(&mut out);
-            assert_eq!(out.parts().next().unwrap(), b"-ERR timeout is not a float or out of range\r\n", "{wrong}");
+            assert_eq!(out.to_vec(), b"-ERR timeout is not a float or out of range\r\n", "{wrong}");
         }
     }
 }

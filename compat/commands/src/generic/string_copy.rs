@@ -48,11 +48,6 @@ impl StringCopy {
         }
     }
 
-    /// Whether a key, whose shard is held, still has the string that was copied, whatever was written to it since.
-    pub(crate) fn is_of(&self, tx: &mut Tx<'_>, key: &Key<'_>) -> bool {
-        tx.exists(key) && tx.pin(key).is_some_and(|pin| pin.is_beside(&self.source))
-    }
-
     /// The whole copy, to be adopted.
     pub(crate) fn finish(self) -> FilledExtent {
         self.copy.finish()

@@ -106,7 +106,7 @@ fn full_in_parts(ctx: &mut Ctx<'_, '_>, shown: u64) -> CmdResult<bool> {
     out.array(count as usize);
     let mut behind = out.like();
     tx.stream_peek(&key, |stream| behind_entries(&mut behind, stream, shown))?;
-    let behind = behind.parts().collect::<Vec<_>>().concat();
+    let behind = behind.to_vec();
     ctx.go_on(Box::new(RestOfEntries { reader, behind }));
     Ok(true)
 }

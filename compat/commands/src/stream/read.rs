@@ -334,7 +334,7 @@ fn in_parts(ctx: &mut Ctx<'_, '_>, found: &[(usize, StreamId)], count: u64) -> C
                 None
             }
         };
-        left.push((front.parts().collect::<Vec<_>>().concat(), reader));
+        left.push((front.to_vec(), reader));
     }
     if ctx.out.is_resp3() {
         ctx.out.map(left.len())

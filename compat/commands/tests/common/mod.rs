@@ -212,6 +212,20 @@ impl Server {
         (reply, ended)
     }
 
+    /// Runs commands of the first session, whose replies wait to be sent.
+    #[allow(dead_code, reason = "not every test that shares this module has replies that wait")]
+    pub(crate) fn unsent(&mut self, requests: &[&[&[u8]]]) -> Reply {
+        let mut out = Reply::new();
+        for args in requests {
+            let mut input = request(args);
+            let Server { worker, batch, parser, session, commands, .. } = self;
+            let none = &mut LargeArguments::default();
+            let turn = batch.turn(worker, commands, parser, session, self.now_ms, &mut input, none, &mut out);
+            assert_eq!(turn.consumed, input.len(), "each runs in one turn");
+        }
+        out
+    }
+
     /// Runs a command of the first session that may be put back; how often it was, and its reply.
     #[allow(dead_code, reason = "not every test that shares this module has commands that are put back")]
     pub(crate) fn run_put_back(&mut self, args: &[&[u8]]) -> (usize, Vec<u8>) {

@@ -149,7 +149,7 @@ impl Lane {
         let turn = batch.turn(worker, table, parser, session, now_ms, input, &mut LargeArguments::default(), out);
         let refused = |reason: String| Refused { offset: offsets[turn.commands.min(offsets.len() - 1)], reason };
         if batch.stats().error_replies.get() != errors {
-            let replies = out.parts().collect::<Vec<_>>().concat();
+            let replies = out.to_vec();
             out.clear(REPLY_KEEP_BYTES);
             judge(applier, table, &replies, &input[..turn.consumed], offsets)?;
         }

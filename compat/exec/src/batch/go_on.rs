@@ -319,7 +319,7 @@ mod tests {
                 }
             }
             assert!(!session.is_ongoing(), "it ends");
-            (out.parts().flatten().copied().collect::<Vec<u8>>(), BEGUN.load(Ordering::Relaxed))
+            (out.to_vec(), BEGUN.load(Ordering::Relaxed))
         };
         assert_eq!(run(usize::MAX), (b"+OK\r\n".to_vec(), 1 + ANEW_MAX as usize));
         let (reply, begun) = run(1);

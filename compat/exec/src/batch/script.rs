@@ -719,7 +719,7 @@ impl<'c> Calls<'c> {
         let result = self
             .slices
             .ask(d, args, out, &mut self.observers.monitored)
-            .map(|reply| reply.parts().for_each(|part| out.raw(part)));
+            .map(|reply| reply.parts().for_each(|part| out.raw(&part)));
         let now = Instant::now();
         self.ended = Some(now);
         let nanos = Some((self.slices.on_clock(now) - start).as_nanos() as u64);

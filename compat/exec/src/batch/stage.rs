@@ -521,7 +521,7 @@ impl Stage {
         if self.out.len() > COPIED_BYTES || self.out.is_overflown() {
             out.append(mem::take(&mut self.out));
         } else {
-            self.out.parts().for_each(|part| out.raw(part));
+            self.out.parts().for_each(|part| out.raw(&part));
             self.out.clear(REPLY_KEEP_BYTES);
         }
         let (nanos, now_ms) = (ran.as_nanos() as u64, worker.now_ms());

@@ -16,12 +16,12 @@
 //! file is written. One for the file alone has a PING in the stream, so that its position is its own. Not here: what the requests
 //! are (`stream.rs`), and where the pieces go (`queue.rs`).
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use varve_aof::{Note, put_request, put_sent};
-use varve_store::WholePin;
+use varve_store::{Pin, PinRead};
 
 /// Whole requests, one behind the other.
 #[derive(Debug, Default)]
@@ -90,7 +90,27 @@ pub enum StreamMark {
 #[derive(Debug)]
 struct Pinned {
     at: usize,
-    pin: WholePin,
+    pin: Pin,
+}
+
+/// Bytes of a chunk that lie together, while they are looked at: a writer of a pinned value may wait until this is dropped.
+#[derive(Debug)]
+pub enum ChunkPart<'c> {
+    /// The chunk's own.
+    Own(&'c [u8]),
+    /// Those of a large argument.
+    Pinned(PinRead<'c>),
+}
+
+impl Deref for ChunkPart<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            ChunkPart::Own(bytes) => bytes,
+            ChunkPart::Pinned(bytes) => bytes,
+        }
+    }
 }
 
 /// Pinned bytes that a journal counts until they are let go.
@@ -161,7 +181,7 @@ impl Chunk {
     }
 
     /// Puts the bytes of a large argument behind the others.
-    pub(super) fn pin(&mut self, pin: WholePin) {
+    pub(super) fn pin(&mut self, pin: Pin) {
         self.pins.push(Pinned { at: self.bytes.len(), pin });
     }
 
@@ -246,60 +266,102 @@ impl Chunk {
     }
 
     /// The bytes of the file at this place behind the note, as far as they lie together.
-    fn filed_part(&self, at: usize) -> &[u8] {
+    fn filed_part<'c>(&'c self, at: usize, room: &'c mut Vec<u8>) -> &'c [u8] {
         let Filed { bytes, pieces, .. } = self.filed();
         let behind = pieces.partition_point(|piece| piece.at <= at);
         let Some(FilePiece { at: begin, from }) = behind.checked_sub(1).map(|nth| &pieces[nth]) else { return &[] };
         match from {
             Source::File(range) => &bytes[range.clone()][(at - begin).min(range.len())..],
-            Source::Stream(range) => self.part_within((range.start + at - begin).min(range.end)..range.end),
+            Source::Stream(range) => self.copied_part((range.start + at - begin).min(range.end)..range.end, room),
         }
     }
 
-    /// The bytes of a stretch of the stream, as far as they lie together.
-    fn part_within(&self, range: Range<usize>) -> &[u8] {
-        let part = self.part(range.start);
-        &part[..part.len().min(range.len())]
+    /// Bytes of the stream from `range.start` on, as far as they lie together: where they are pinned, a copy of some.
+    fn copied_part<'c>(&'c self, range: Range<usize>, room: &'c mut Vec<u8>) -> &'c [u8] {
+        match self.part(range) {
+            ChunkPart::Own(bytes) => bytes,
+            ChunkPart::Pinned(bytes) => {
+                room.clear();
+                room.extend_from_slice(&bytes[..bytes.len().min(Pin::READ_BYTES)]);
+                room
+            }
+        }
     }
 
-    fn parts_of(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        in_parts(move |at| self.part_within((range.start + at).min(range.end)..range.end))
-    }
-
-    /// The bytes in a file from byte number `from` on, as far as they lie together: empty at the end alone.
-    pub fn file_part(&self, from: usize) -> &[u8] {
+    /// The bytes in a file from byte number `from` on, as far as they lie together: empty at the end alone. Pinned bytes are
+    /// copied into `room`, [`Pin::READ_BYTES`] of them at most: a disk may take long, and a writer of theirs does not wait for it.
+    pub fn file_part<'c>(&'c self, from: usize, room: &'c mut Vec<u8>) -> &'c [u8] {
         match self.note.get(from..) {
             Some(note) if !note.is_empty() => note,
             _ if self.is_talk => &[],
-            _ if self.apart.is_empty() => self.part(from - self.note.len()),
-            _ => self.filed_part(from - self.note.len()),
+            _ if self.apart.is_empty() => self.copied_part(from - self.note.len()..self.len(), room),
+            _ => self.filed_part(from - self.note.len(), room),
         }
     }
 
-    /// All bytes in a file, in parts that lie together.
-    pub fn file_parts(&self) -> impl Iterator<Item = &[u8]> {
-        in_parts(|at| self.file_part(at))
+    /// Shows all bytes in a file, as many at a time as [`Chunk::file_part`] has.
+    ///
+    /// # Errors
+    /// The first one of `show`, which then sees no more.
+    pub fn try_each_file_part<E>(&self, mut show: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let (mut at, mut room) = (0, Vec::new());
+        loop {
+            let part = self.file_part(at, &mut room);
+            if part.is_empty() {
+                return Ok(());
+            }
+            show(part)?;
+            at += part.len();
+        }
     }
 
-    /// The bytes of the stream from byte number `from` on, as far as they lie together: empty at the end alone.
-    pub fn part(&self, from: usize) -> &[u8] {
-        let mut pinned_before = 0;
+    /// Shows all bytes of the stream, as [`Chunk::try_each_file_part`] shows those in a file.
+    ///
+    /// # Errors
+    /// The first one of `show`, which then sees no more.
+    pub fn try_each_part<E>(&self, mut show: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let (mut at, mut room) = (0, Vec::new());
+        while at < self.len() {
+            let part = self.copied_part(at..self.len(), &mut room);
+            show(part)?;
+            at += part.len();
+        }
+        Ok(())
+    }
+
+    /// The bytes of the stream from `range.start` on that lie together, up to `range.end`: some, if the range has any.
+    pub fn part(&self, range: Range<usize>) -> ChunkPart<'_> {
+        if range.is_empty() {
+            return ChunkPart::Own(&[]);
+        }
+        let (from, mut pinned_before) = (range.start, 0);
+        let own = |at: Range<usize>| ChunkPart::Own(&self.bytes[at.start..at.end.min(at.start + range.len())]);
         for Pinned { at, pin, .. } in &self.pins {
             let begin = at + pinned_before;
             if from < begin {
-                return &self.bytes[from - pinned_before..*at];
+                return own(from - pinned_before..*at);
             }
             if from < begin + pin.len() {
-                return &pin[from - begin..];
+                return ChunkPart::Pinned(pin.read(from - begin..pin.len().min(range.end - begin)));
             }
             pinned_before += pin.len();
         }
-        &self.bytes[from - pinned_before..]
+        own(from - pinned_before..self.bytes.len())
+    }
+
+    /// The bytes of a stretch of the stream, in parts that lie together.
+    pub fn parts_of(&self, range: Range<usize>) -> impl Iterator<Item = ChunkPart<'_>> {
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let part = self.part(at..range.end.min(at + Pin::READ_BYTES));
+            at += part.len();
+            (!part.is_empty()).then_some(part)
+        })
     }
 
     /// All bytes, in parts that lie together.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        in_parts(|at| self.part(at))
+    pub fn parts(&self) -> impl Iterator<Item = ChunkPart<'_>> {
+        self.parts_of(0..self.len())
     }
 }
 
@@ -312,14 +374,4 @@ impl Filed {
             self.len += len;
         }
     }
-}
-
-/// All parts, of which the one at a place is given.
-fn in_parts<'c>(part: impl Fn(usize) -> &'c [u8]) -> impl Iterator<Item = &'c [u8]> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let part = part(at);
-        at += part.len();
-        (!part.is_empty()).then_some(part)
-    })
 }

@@ -12,7 +12,7 @@ mod chunk;
 mod queue;
 mod stream;
 
-pub use chunk::{Chunk, StreamMark};
+pub use chunk::{Chunk, ChunkPart, StreamMark};
 pub use queue::{Cut, Journal, Origin, Reached, Taken};
 pub use stream::EffectStream;
 // MIGRATE writes requests as well.

@@ -423,6 +423,7 @@ impl EffectSink for Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::ChunkPart;
     use std::thread;
     use varve_store::{Key, LogGeometry, Options, Store, StoreWorker, StringForm, Ttl, Words};
 
@@ -452,7 +453,21 @@ mod tests {
     }
 
     fn bytes(taken: &Taken) -> Vec<u8> {
-        taken.chunks.iter().flat_map(|chunk| chunk.parts().collect::<Vec<_>>().concat()).collect()
+        let mut bytes = Vec::new();
+        taken.chunks.iter().flat_map(|chunk| chunk.parts()).for_each(|part| bytes.extend_from_slice(&part));
+        bytes
+    }
+
+    fn file_bytes(taken: &Taken) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for chunk in &taken.chunks {
+            let done: Result<(), ()> = chunk.try_each_file_part(|part| {
+                bytes.extend_from_slice(part);
+                Ok(())
+            });
+            assert_eq!(done, Ok(()));
+        }
+        bytes
     }
 
     #[test]
@@ -523,10 +538,10 @@ mod tests {
         let third = "*2 $6 SELECT $1 0 *3 $3 SET $1 c $1 1 ";
         assert_eq!(bytes(&taken).len() as u64, journal.end());
         assert_eq!(text(bytes(&taken)), format!("{first}*1 $4 PING {second}{third}"));
-        let file: Vec<&[u8]> = taken.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect();
+        let file = file_bytes(&taken);
         let lengths: usize = taken.chunks.iter().map(|chunk| chunk.file_len()).sum();
-        assert_eq!(file.concat().len(), lengths);
-        assert_eq!(text(file.concat()), format!("#TS {first}#SAID:PING #TS {second}{third}"));
+        assert_eq!(file.len(), lengths);
+        assert_eq!(text(file), format!("#TS {first}#SAID:PING #TS {second}{third}"));
     }
 
     /// A file has the stream: its notes say which bytes, from the beginning of each file on.
@@ -547,7 +562,7 @@ mod tests {
         let mut marks = Vec::new();
         for _ in 0..2 {
             let taken = journal.take(NOW, &mut Vec::new());
-            files.push(taken.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect::<Vec<_>>().concat());
+            files.push(file_bytes(&taken));
             stream.extend(bytes(&taken));
             marks.extend(taken.chunks.iter().filter_map(|chunk| chunk.stream_mark()));
             journal.reached(Reached { synced: taken.end, released: taken.end });
@@ -561,7 +576,7 @@ mod tests {
         assert_eq!(sieve.offset(), Some(1000 + journal.end() - before));
         journal.set_origin(None);
         let taken = journal.take(NOW, &mut Vec::new());
-        assert_eq!(taken.chunks[0].file_part(0), b"#REPL:-\r\n");
+        assert_eq!(taken.chunks[0].file_part(0, &mut Vec::new()), b"#REPL:-\r\n");
     }
 
     /// An effect that is for one of both stands in one of both, alone and in a transaction, short and long; and the stream is found
@@ -621,7 +636,7 @@ mod tests {
         let last = "*1 one*1 two*1 threeL *3 PUBLISH";
         assert_eq!(text(&stream), format!("{first}{}{}{last}", round("1"), round("L")));
         assert_eq!(stream.len() as u64, taken.end);
-        let file = taken.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect::<Vec<_>>().concat();
+        let file = file_bytes(&taken);
         assert_eq!(file.len(), taken.chunks.iter().map(|chunk| chunk.file_len()).sum::<usize>());
         let own = without_notes(&file);
         let round = |value: &str| {
@@ -686,8 +701,7 @@ mod tests {
         assert_eq!(journal.end(), at + 4 + long.len() as u64);
         let first = journal.take(NOW, &mut Vec::new());
         assert!(bytes(&first).ends_with(b"$1\r\n1\r\none "));
-        let file: Vec<&[u8]> = first.chunks.iter().flat_map(|chunk| chunk.file_parts()).collect();
-        assert!(file.concat().ends_with(b"$1\r\n1\r\n#OWN:23\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\none "));
+        assert!(file_bytes(&first).ends_with(b"$1\r\n1\r\n#OWN:23\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\none "));
         let second = journal.take(NOW, &mut Vec::new());
         assert_eq!((bytes(&second), second.chunks[0].db, second.db), (long, Some(3), Some(5)));
         assert_eq!((journal.db(), journal.follow_from(5)), (Some(5), journal.end()));
@@ -745,19 +759,56 @@ mod tests {
         assert!(journal.waiting_bytes() < 1000 && !journal.is_full(), "{} bytes wait", journal.waiting_bytes());
         let taken = journal.take(NOW, &mut Vec::new());
         assert!(taken.chunks.iter().all(|chunk| chunk.bytes.capacity() <= CHUNK_BYTES));
-        let parts: Vec<&[u8]> = taken.chunks.iter().flat_map(|chunk| chunk.parts()).collect();
+        let parts: Vec<ChunkPart<'_>> = taken.chunks.iter().flat_map(|chunk| chunk.parts()).collect();
         assert!(std::ptr::eq(parts[2].as_ptr(), at) && parts[2].iter().all(|byte| *byte == b'v'));
         let (text, long) = (String::from_utf8(bytes(&taken)).expect("text"), |c: &str| c.repeat(len));
         let expected = "*2 $6 SELECT $1 0 *1 $5 MULTI *4 $3 SET $1 k $41943040 V $7 KEEPTTL *3 $6 APPEND $1 k $41943040 O *1 $4 \
                         EXEC *2 $3 DEL $1 k ";
         assert!(text.replace("\r\n", " ").replace(&long("v"), "V").replace(&long("o"), "O") == expected);
         assert_eq!(text.len() as u64, taken.end);
+        drop(parts);
         drop(taken);
         journal.pinned.fetch_add(half, Ordering::Relaxed);
         assert_eq!(journal.pinned.load(Ordering::Relaxed), half, "those of the chunks are let go");
         assert!(!journal.is_full());
         journal.pinned.fetch_add(half, Ordering::Relaxed);
         assert!(journal.is_full(), "two of the largest values wait");
+    }
+
+    /// A write into a large argument that waits in the journal copies the block that it touches, and the journal has it as it was.
+    #[test]
+    fn issue_14_a_large_argument_that_waits_may_be_written_to() {
+        let (journal, mut workers) = journaled(1);
+        let len = 3 << 20;
+        let mut open = workers[0].store().log().begin_extent(len).expect("addresses");
+        open.push(&vec![b'v'; len]);
+        let value = open.finish();
+        workers[0].set_large_arguments(vec![value.pin()]);
+        let ended = |tx: &mut varve_store::Tx<'_>, k: &Key<'_>, words: &[&[u8]]| {
+            tx.did(k, varve_store::Effect::sent(varve_store::EventClass::String, "set", 1));
+            tx.end_command(&|out: &mut Words<'_>| words.iter().for_each(|word| _ = out.add(word)));
+            tx.assert_reported();
+        };
+        workers[0].inside(0, |tx| {
+            let k: Key<'_> = tx.key(b"k");
+            tx.hold(&[tx.shard_of(k.hash)]);
+            tx.adopt(&k, &value, Ttl::Clear, StringForm::Raw);
+            ended(tx, &k, &[b"SET", b"k", &value]);
+        });
+        workers[0].set_large_arguments(Vec::new());
+        drop(value);
+        let taken = journal.take(NOW, &mut Vec::new());
+        workers[0].inside(0, |tx| {
+            let k: Key<'_> = tx.key(b"k");
+            tx.hold(&[tx.shard_of(k.hash)]);
+            assert_eq!(tx.set_range(&k, 1 << 20, b"written"), Ok(len));
+            ended(tx, &k, &[b"SETRANGE", b"k", b"1048576", b"written"]);
+        });
+        assert_eq!(workers[0].store().log().kept_bytes(), 64 << 10, "one block");
+        let set = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$3145728\r\n", &vec![b'v'; len][..], b"\r\n"].concat();
+        assert!(bytes(&taken).ends_with(&set) && file_bytes(&taken).ends_with(&set), "as it was");
+        let second = journal.take(NOW, &mut Vec::new());
+        assert!(bytes(&second).ends_with(b"$8\r\nSETRANGE\r\n$1\r\nk\r\n$7\r\n1048576\r\n$7\r\nwritten\r\n"));
     }
 
     /// Two workers write the same keys: the journal has the changes of each key in the order in which they were made.

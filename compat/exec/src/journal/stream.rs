@@ -35,7 +35,7 @@ impl EffectStream {
             select(spans.first, out);
         }
         self.db = Some(spans.last);
-        rendered.parts().for_each(|part| out.extend_from_slice(part));
+        rendered.parts().for_each(|part| out.extend_from_slice(&part));
     }
 
     /// The database that a reader of all that was written has selected; None if that is not known.

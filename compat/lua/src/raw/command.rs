@@ -206,7 +206,7 @@ fn join(shared: &Shared, reply: &Reply) -> Source {
     if limit > 0 && reply.len() > limit {
         return Source::TooLong;
     }
-    shared.joined.replace(reply.parts().flatten().copied().collect());
+    shared.joined.replace(reply.to_vec());
     // The place of the bytes stays until `joined` is changed.
     Source::Reply(shared.joined.borrow().as_slice())
 }

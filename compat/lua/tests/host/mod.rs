@@ -124,5 +124,5 @@ pub(crate) fn eval_with(
     if let Err(error) = ran {
         out.error_bytes(&error.text);
     }
-    out.parts().flatten().copied().collect()
+    out.to_vec()
 }

@@ -94,7 +94,7 @@ fn run_library(state: &mut State, host: &mut TestHost, code: &[u8], argv: &[&[u8
         out.clear(0);
         out.error_bytes(&error.text);
     }
-    out.parts().flatten().copied().collect()
+    out.to_vec()
 }
 
 /// Replies that lie in each other at most, and some more.

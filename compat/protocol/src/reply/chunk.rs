@@ -18,18 +18,21 @@ use std::ops::Deref;
 
 use varve_base::page_bytes::PageBytes;
 
-use super::Pinned;
+use super::pinned::{Pinned, ReplyPart};
+
+/// Bytes of a value that are lent together.
+const PART_BYTES: usize = 256 << 10;
 
 /// A value that is sent from where it lies.
 struct Piece {
     /// Offset in the bytes before which it stands: behind its head, so that none stands where a reply begins.
     at: usize,
-    value: Pinned,
+    value: Box<dyn Pinned>,
 }
 
 impl Piece {
     fn len(&self) -> usize {
-        (*self.value).as_ref().len()
+        self.value.len()
     }
 }
 
@@ -115,16 +118,25 @@ impl<B: Deref<Target = [u8]>> Chunk<B> {
         self.pieces.iter().filter(|piece| piece.at > at).map(Piece::len).sum()
     }
 
-    /// Its parts that are not sent, some of them empty.
-    pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let mut from = self.sent;
-        let mut skip = self.piece_sent;
-        let pairs = self.pieces.iter().flat_map(move |piece| {
-            let own = &self.bytes[from..piece.at];
-            from = piece.at;
-            [own, &(*piece.value).as_ref()[std::mem::take(&mut skip)..]]
-        });
-        pairs.chain([&self.bytes[self.pieces.back().map_or(self.sent, |piece| piece.at)..]])
+    /// Its parts that are not sent, none of them empty, of values [`PART_BYTES`] at most.
+    pub(super) fn parts(&self) -> impl Iterator<Item = ReplyPart<'_>> {
+        let (mut own, mut nth, mut within) = (self.sent, 0, self.piece_sent);
+        std::iter::from_fn(move || {
+            loop {
+                let piece = self.pieces.get(nth);
+                let end = piece.map_or(self.bytes.len(), |piece| piece.at);
+                if own < end {
+                    return Some(ReplyPart::Slice(&self.bytes[std::mem::replace(&mut own, end)..end]));
+                }
+                let piece = piece?;
+                if within < piece.len() {
+                    let part = piece.value.read(within..piece.len().min(within + PART_BYTES));
+                    within += part.len();
+                    return Some(part);
+                }
+                (nth, within) = (nth + 1, 0);
+            }
+        })
     }
 
     /// The unsent bytes, if no value by reference is among them.
@@ -165,7 +177,7 @@ impl<B: Deref<Target = [u8]>> Chunk<B> {
 
 impl Tail {
     /// Puts a value behind what is written.
-    pub(super) fn push(&mut self, value: Pinned) {
+    pub(super) fn push(&mut self, value: Box<dyn Pinned>) {
         self.pieces.push_back(Piece { at: self.bytes.len(), value });
     }
 

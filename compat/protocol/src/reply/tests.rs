@@ -1,10 +1,14 @@
 //! Tests of the reply writer.
 
-use super::{CHUNK_BYTES, Reply, Resp};
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::{CHUNK_BYTES, Pinned, Reply, ReplyPart, Resp};
 
 /// All unsent bytes.
 fn bytes(reply: &Reply) -> Vec<u8> {
-    reply.parts().flatten().copied().collect()
+    reply.to_vec()
 }
 
 /// The bytes that a writer writes in either version.
@@ -78,6 +82,57 @@ fn deferred_lengths_nest_and_move_values() {
     assert!(bytes(&reply).ends_with(b"*0\r\n"));
 }
 
+/// A value of which a few bytes are lent at a time, and one part at most.
+struct Lender(Vec<u8>, Arc<AtomicUsize>);
+
+/// Bytes of a [`Lender`], which counts them.
+struct Loan<'l>(&'l [u8], &'l AtomicUsize);
+
+impl Pinned for Lender {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn read(&self, range: Range<usize>) -> ReplyPart<'_> {
+        self.1.fetch_add(1, Relaxed);
+        ReplyPart::Lent(Box::new(Loan(&self.0[range.start..range.end.min(range.start + 3)], &self.1)))
+    }
+}
+
+impl Deref for Loan<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        self.1.fetch_sub(1, Relaxed);
+    }
+}
+
+#[test]
+fn issue_14_bytes_of_a_value_are_lent_part_by_part() {
+    let (mut reply, lent) = (Reply::new(), Arc::new(AtomicUsize::new(0)));
+    let value: Vec<u8> = (b'a'..=b'z').collect();
+    reply.integer(7);
+    reply.bulk_pinned(Box::new(Lender(value.clone(), Arc::clone(&lent))));
+    reply.ok();
+    let expected = [b":7\r\n$26\r\n", &value[..], b"\r\n+OK\r\n"].concat();
+    assert_eq!(bytes(&reply), expected);
+    for sent in 0..expected.len() {
+        assert_eq!((bytes(&reply), reply.len()), (expected[sent..].to_vec(), expected.len() - sent));
+        let two: Vec<ReplyPart<'_>> = reply.parts().skip(1).take(2).collect();
+        let of_value = two.iter().filter(|part| matches!(part, ReplyPart::Lent(_))).count();
+        assert_eq!(lent.load(Relaxed), of_value, "what is not looked at is not lent");
+        drop(two);
+        assert_eq!(lent.load(Relaxed), 0);
+        reply.consume(1);
+    }
+}
+
 #[test]
 fn values_by_reference_are_sent_in_their_place_in_any_steps() {
     for step in 1..40 {
@@ -97,9 +152,8 @@ fn values_by_reference_are_sent_in_their_place_in_any_steps() {
         assert_eq!((reply.len(), bytes(&reply)), (expected.len(), expected.clone()));
         let mut sent = Vec::new();
         while !reply.is_empty() {
-            let mut slices = [std::io::IoSlice::new(&[]); 2];
-            let n = reply.slices(&mut slices);
-            let next: Vec<u8> = slices[..n].iter().flat_map(|s| s.iter().copied()).take(step).collect();
+            let two = reply.parts().take(2).map(|part| part.to_vec()).collect::<Vec<_>>().concat();
+            let next = two[..two.len().min(step)].to_vec();
             reply.consume(next.len());
             sent.extend(next);
         }
@@ -210,7 +264,7 @@ fn what_was_split_off_can_be_put_back() {
     replies.integer(7);
     replies.bulk_pinned(Box::new(b"second".to_vec()));
     replies.ok();
-    let text = |replies: &Reply| replies.parts().flatten().copied().collect::<Vec<u8>>();
+    let text = Reply::to_vec;
     let (whole, length) = (text(&replies), replies.len());
     let tail = replies.split_off(mark);
     assert_eq!(text(&replies), b"+OK\r\n$5\r\nfirst\r\n");

@@ -384,7 +384,7 @@ fn blocks_of_a_run_that_were_never_written_are_known_and_left_out_of_copies() {
     let run = open.finish();
     let parts = written(&log, &run);
     assert!(parts.len() == 1 && parts[0].contains(&10_000) && parts[0].len() <= 4096 + 128, "{parts:?}");
-    assert_eq!(run.pin().part(9_000..11_000).next_written(0).end.min(1_001), 1_001);
+    assert_eq!(run.pin().by_ranges().part(9_000..11_000).next_written(0).end.min(1_001), 1_001);
     appender.park(&log);
     log.verify();
 }

@@ -34,7 +34,6 @@ pub(crate) enum Op {
     Mark(usize, u32, bool),
     Relocate(usize, SegmentClass),
     Pin(usize),
-    PinWhole(usize),
     Unpin(usize),
     Write(usize, usize, usize),
     Read(usize, usize, usize),
@@ -217,6 +216,9 @@ impl Model {
             ..NewObject::new(thing.kind, thing.owner, &thing.key, &[])
         };
         let r = self.appender.adopt(&self.log, &run, &new);
+        if thing.value[0].is_multiple_of(2) {
+            self.whole.push((run.pin(), thing.value.clone()));
+        }
         self.things.push((r, thing));
     }
 
@@ -375,7 +377,6 @@ impl Model {
         | Op::Mark(which, ..)
         | Op::Relocate(which, _)
         | Op::Write(which, ..)
-        | Op::PinWhole(which)
         | Op::Pin(which)) = op
         else {
             return;
@@ -391,10 +392,6 @@ impl Model {
             Op::Extend(_, gap, len) => self.extend(at, gap, len),
             Op::Rename(_, len) => self.rename(at, len),
             Op::Write(_, from, len) => self.write(at, from, len),
-            Op::PinWhole(_) => {
-                let pin = self.log.pin_whole(&self.access, *r);
-                self.whole.extend(pin.map(|pin| (pin, thing.value.clone())));
-            }
             Op::Expire(_, expiry) => {
                 let slack = { self.access.open(&self.log, *r).room() } - thing.value.len();
                 if self.access.open_mut(&self.log, *r).set_expiry_ms(expiry) {

@@ -135,7 +135,7 @@ impl Shard {
         self.access.open_mut(log, r)
     }
 
-    /// True if the value is being sent from where it lies, and cannot change there.
+    /// True if somebody reads the value where it lies.
     pub(crate) fn is_pinned(&mut self, log: &Log, r: Ref) -> bool {
         self.access.open_mut(log, r).pinned()
     }

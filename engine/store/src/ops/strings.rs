@@ -5,17 +5,18 @@
 //! appends costs amortised O(1) a byte.
 //!
 //! A large value lies in a run of segments of its own. It can be pinned, so that it is read where it lies with no
-//! shard held; while it is, it grows in place, and a write into it copies the blocks of 64 KB that it touches first. A value
-//! that is being sent changes by a copy of the whole. One that came from a socket straight into a run is
-//! adopted as it is. What still copies or reads much with the shards held: APPEND and SETRANGE their argument; APPEND
+//! shard held; while it is, it grows in place, and a write into it copies the blocks of 64 KB that it touches first. One that came
+//! from a socket straight into a run is
+//! adopted as it is. These still copy or read much with the shards held: APPEND and SETRANGE their argument; APPEND
 //! when it moves a value to twice the room; SETRANGE and its kin in EXEC and scripts the blocks that they touch of a value that is
-//! pinned, or all of one that is being sent (elsewhere these are copied before, part by part), and so COPY; a new key too long for the room
+//! pinned (elsewhere they are put back between some of them), or all of one that another command has just brought and not ended
+//! with; COPY in EXEC and scripts; a new key too long for the room
 //! before the value; comparisons (IFEQ, DELIFEQ, LCS); large arguments of commands inside EXEC, RESTORE's payload among
 //! them, which were copied when they were queued, and are copied into the value and into the journal.
 
 use std::ops::Range;
 
-use varve_segment::{FilledExtent, NewObject, NewValue, ObjectMut, Owner, Pin, SegmentClass, Way, WholePin};
+use varve_segment::{FilledExtent, NewObject, NewValue, ObjectMut, Owner, Pin, SegmentClass, Way};
 
 use super::{Changing, Found, Tx};
 use crate::state::events::EventClass;
@@ -99,13 +100,6 @@ impl Tx<'_> {
     pub fn pin(&mut self, k: &Key<'_>) -> Option<Pin> {
         let p = self.live(k)?;
         self.store.log().pin(self.held.at(p.shard).access(), p.r)
-    }
-
-    /// Like [`Tx::pin`], as one slice: a write into the value's middle copies the whole value meanwhile.
-    #[cold]
-    pub fn pin_whole(&mut self, k: &Key<'_>) -> Option<WholePin> {
-        let p = self.live(k)?;
-        self.store.log().pin_whole(self.held.at(p.shard).access(), p.r)
     }
 
     #[inline]
@@ -325,7 +319,7 @@ fn write_beside_readers(object: &mut ObjectMut<'_>, at: usize, part: &[u8]) -> b
         match object.make_way(at..at + over.len(), &mut usize::MAX.clone()) {
             Way::Free => break,
             Way::Later => std::thread::yield_now(),
-            Way::Never => return false,
+            Way::Never | Way::NoMemory => return false,
         }
     }
     object.write_value(at, over);

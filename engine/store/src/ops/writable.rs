@@ -353,7 +353,7 @@ impl Tx<'_> {
         object.value_mut().copy_from_slice(value);
     }
 
-    /// A value that is being sent from where it lies cannot change there.
+    /// A value that somebody reads where it lies is not replaced there.
     fn is_pinned(&mut self, w: &Writable) -> bool {
         self.held.at_mut(w.key.found.shard).is_pinned(self.store.log(), w.key.found.r)
     }

@@ -6,7 +6,7 @@
 //! Not here: the observers of an effect, and the order in which they learn of it (`keyspace::report`, `ops::report`).
 
 use varve_base::number::{INT_TEXT_MAX, write_i64};
-use varve_segment::WholePin;
+use varve_segment::{Pin, WholePin};
 
 use super::events::{Event, EventClass, Queue};
 use super::key::Key;
@@ -184,9 +184,9 @@ impl Unit {
     }
 
     /// A pin on a word of an effect, if it lies in a large argument: whoever keeps the effect need not copy it.
-    pub fn pin_of(&self, word: &[u8]) -> Option<WholePin> {
+    pub fn pin_of(&self, word: &[u8]) -> Option<Pin> {
         let is_word = |(_, pin): &&(usize, WholePin)| std::ptr::eq(&pin[..], word);
-        self.pins.iter().find(is_word).map(|(_, pin)| pin.clone())
+        self.pins.iter().find(is_word).map(|(_, pin)| pin.by_ranges())
     }
 
     fn put(&mut self, word: &[u8]) {

@@ -6,13 +6,16 @@
 
 use std::io::{self, IoSlice};
 
-use varve_protocol::Reply;
+use smallvec::SmallVec;
+use varve_protocol::{Reply, ReplyPart};
 
 use crate::net::stream::Stream;
 use crate::net::tls::Tls;
 
 /// Pieces handed to one writev.
 const SLICES_MAX: usize = 64;
+/// Bytes of large values that are lent for one writev, at most: whoever writes to these values waits meanwhile.
+const LENT_BYTES: usize = 512 << 10;
 /// Bytes after which one flush ends, so that one reader of large replies does not keep the worker.
 const FLUSH_BYTES: usize = 1024 * 1024;
 
@@ -87,28 +90,30 @@ pub(crate) fn flush_sealed(stream: &Stream, tls: &mut Tls, replies: &mut Reply, 
     Ok(done)
 }
 
+/// Writes the first bytes, `most` at most.
 fn write_once(stream: &Stream, replies: &Reply, most: usize) -> io::Result<usize> {
-    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-    let count = if replies.len() <= most { replies.slices(&mut slices) } else { first(replies, most, &mut slices) };
-    match count {
-        1 => stream.write(&slices[0]),
-        count => stream.write_vectored(&slices[..count]),
+    match replies.as_one() {
+        Some(bytes) => stream.write(&bytes[..bytes.len().min(most)]),
+        None => write_parts(stream, replies, most),
     }
 }
 
-/// The first `most` bytes, or as many as `slices` takes: the number of slices.
-#[cold]
-fn first<'r>(replies: &'r Reply, most: usize, slices: &mut [IoSlice<'r>]) -> usize {
-    let (mut left, mut count) = (most, 0);
-    for part in replies.parts().take(slices.len()) {
-        let part = &part[..part.len().min(left)];
-        if part.is_empty() {
+fn write_parts(stream: &Stream, replies: &Reply, most: usize) -> io::Result<usize> {
+    let (mut parts, mut bytes, mut lent) = (SmallVec::<[ReplyPart<'_>; SLICES_MAX]>::new(), 0, 0);
+    for part in replies.parts().take(SLICES_MAX) {
+        bytes += part.len();
+        lent += if matches!(part, ReplyPart::Lent(_)) { part.len() } else { 0 };
+        parts.push(part);
+        if bytes >= most || lent >= LENT_BYTES {
             break;
         }
-        slices[count] = IoSlice::new(part);
-        (left, count) = (left - part.len(), count + 1);
     }
-    count
+    let (mut slices, mut left) = ([IoSlice::new(&[]); SLICES_MAX], most);
+    for (slice, part) in slices.iter_mut().zip(&parts) {
+        *slice = IoSlice::new(&part[..part.len().min(left)]);
+        left -= slice.len();
+    }
+    stream.write_vectored(&slices[..parts.len()])
 }
 
 #[cfg(test)]

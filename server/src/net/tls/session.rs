@@ -20,6 +20,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -324,17 +325,20 @@ impl Tls {
     ///
     /// # Errors
     /// The socket's; or the keys of a connection by TLS 1.2 have been used as often as is safe.
-    pub(crate) fn seal<'p>(
+    pub(crate) fn seal(
         &mut self,
         stream: &Stream,
-        parts: impl Iterator<Item = &'p [u8]>,
+        mut parts: impl Iterator<Item: Deref<Target = [u8]>>,
         most: usize,
     ) -> io::Result<bool> {
         assert!(self.ahead == 0 && self.sealed.is_empty(), "records are sent before the next are made");
         BUFFERS.with_borrow_mut(|Buffers { gathered, outgoing, .. }| {
-            let plain = gather(parts, most.min(SEAL_BYTES_MAX), gathered);
+            let Some(first) = parts.next() else { return Ok(true) };
+            let plain = gather(&first, parts, most.min(SEAL_BYTES_MAX), gathered);
             let mut sealed = self.encrypt(plain, outgoing)?;
             self.ahead = plain.len();
+            // It may be lent.
+            drop(first);
             while !sealed.is_empty() {
                 match stream.write(sealed) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -446,16 +450,20 @@ fn seal(sealed: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize,
     }
 }
 
-/// The first bytes of `parts`, `most` at most, in a row: where they lie if the first part has them all.
-fn gather<'g, 'p: 'g>(mut parts: impl Iterator<Item = &'p [u8]>, most: usize, gathered: &'g mut Vec<u8>) -> &'g [u8] {
-    let Some(first) = parts.next() else { return &[] };
+/// The first bytes of all parts, `most` at most, in a row: where they lie if the first part has them all.
+fn gather<'g>(
+    first: &'g [u8],
+    mut others: impl Iterator<Item: Deref<Target = [u8]>>,
+    most: usize,
+    gathered: &'g mut Vec<u8>,
+) -> &'g [u8] {
     if first.len() >= most {
         return &first[..most];
     }
-    let Some(second) = parts.next() else { return first };
+    let Some(second) = others.next() else { return first };
     gathered.clear();
     gathered.extend_from_slice(first);
-    for part in std::iter::once(second).chain(parts) {
+    for part in std::iter::once(second).chain(others) {
         let left = most - gathered.len();
         gathered.extend_from_slice(&part[..part.len().min(left)]);
         if gathered.len() == most {

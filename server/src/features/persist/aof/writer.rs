@@ -80,6 +80,8 @@ pub(super) struct Writer {
     /// The number of the first increment that the manifest on disk does not list, since there is no base.
     unlisted_from: Option<u64>,
     emptied: Vec<Vec<u8>>,
+    /// Bytes of large arguments that are being written.
+    room: Vec<u8>,
     /// The part of the replication stream that the files have.
     past: Arc<Past>,
 }
@@ -152,6 +154,7 @@ impl Writer {
             begun: None,
             unlisted_from: None,
             emptied: Vec::new(),
+            room: Vec::new(),
         }
     }
 
@@ -244,7 +247,7 @@ impl Writer {
                 self.past.mark(mark, self.file_bytes);
             }
             let begins = !self.head.is_empty();
-            let rest = if begins { &self.head[..] } else { chunk.file_part(self.next.1) };
+            let rest = if begins { &self.head[..] } else { chunk.file_part(self.next.1, &mut self.room) };
             if rest.is_empty() {
                 self.next = (self.next.0 + 1, 0);
                 self.written += chunk.len() as u64;
@@ -289,7 +292,7 @@ impl Writer {
         write_all(&mut *file, &head)?;
         let mut new_bytes = head.len() as u64;
         for chunk in rest {
-            chunk.file_parts().try_for_each(|part| write_all(&mut *file, part))?;
+            chunk.try_each_file_part(|part| write_all(&mut *file, part))?;
             new_bytes += chunk.file_len() as u64;
         }
         file.sync()?;

@@ -570,9 +570,9 @@ mod tests {
         }
 
         fn text(&self, client: u64) -> String {
-            self.got.get(&client).map_or(String::new(), |got| {
-                String::from_utf8(got.parts().flatten().copied().collect()).unwrap().replace("\r\n", " ")
-            })
+            self.got
+                .get(&client)
+                .map_or(String::new(), |got| String::from_utf8(got.to_vec()).unwrap().replace("\r\n", " "))
         }
     }
 

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use varve_protocol::Reply;
+use varve_protocol::{Pinned, Reply};
 
 use super::{courier, reader};
 use crate::features::replication::state::peer::Following;
@@ -134,17 +134,17 @@ fn send_stream(state: &Arc<ServerState>, following: &mut Following, out: &mut Re
         return send_filed(state, following, out);
     }
     let cursor = shared.cursor();
-    let Some(parts) = state.replication().backlog().read(cursor, STREAM_BYTES) else {
+    let Some(stretches) = state.replication().backlog().read(cursor, STREAM_BYTES) else {
         if state.replication().leave_to_spool(shared) {
             return send_filed(state, following, out);
         }
         return Err(Ends("what it is to be sent next is not there any more".to_owned()));
     };
     let mut sent = 0;
-    for part in parts {
-        let bytes = part.as_ref().len();
+    for stretch in stretches {
+        let bytes = stretch.len();
         sent += bytes as u64;
-        if bytes < COPY_BYTES { out.raw(part.as_ref()) } else { out.raw_pinned(Box::new(part)) }
+        if bytes < COPY_BYTES { stretch.copy_to(out) } else { out.raw_pinned(Box::new(stretch)) }
     }
     following.shared.set_cursor(cursor + sent);
     Ok(())

@@ -12,10 +12,12 @@
 //! Not here: who needs what (`replicas.rs`), and what offsets are (`ids.rs`).
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use varve_exec::journal::Chunk;
+use varve_exec::journal::{Chunk, ChunkPart};
+use varve_protocol::{Pinned, Reply, ReplyPart};
 
 /// Pieces shorter than this are copied behind each other, until they are as long together.
 const JOIN_BYTES: usize = 16 << 10;
@@ -46,17 +48,32 @@ impl Piece {
     }
 }
 
-/// Bytes of a piece, which stay where they are while this is there.
+/// Bytes of a piece, which are there and as they are while this is there.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct Stretch {
     chunk: Arc<Chunk>,
     from: usize,
     len: usize,
 }
 
-impl AsRef<[u8]> for Part {
-    fn as_ref(&self) -> &[u8] {
-        &self.chunk.part(self.from)[..self.len]
+impl Stretch {
+    /// Appends a copy of its bytes.
+    pub(crate) fn copy_to(&self, out: &mut Reply) {
+        self.chunk.parts_of(self.from..self.from + self.len).for_each(|part| out.raw(&part));
+    }
+}
+
+impl Pinned for Stretch {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn read(&self, range: Range<usize>) -> ReplyPart<'_> {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
+        match self.chunk.part(self.from + range.start..self.from + range.end) {
+            ChunkPart::Own(bytes) => ReplyPart::Slice(bytes),
+            ChunkPart::Pinned(bytes) => ReplyPart::Lent(Box::new(bytes)),
+        }
     }
 }
 
@@ -125,26 +142,22 @@ impl Backlog {
         self.0.lock().held_bytes
     }
 
-    /// Parts that follow each other from a position on, `bytes_max` bytes at most; None if the first byte is not there
+    /// Stretches that follow each other from a position on, `bytes_max` bytes at most; None if the first byte is not there
     /// any more.
-    pub(crate) fn read(&self, from: u64, bytes_max: usize) -> Option<Vec<Part>> {
+    pub(crate) fn read(&self, from: u64, bytes_max: usize) -> Option<Vec<Stretch>> {
         let inner = self.0.lock();
         if from < inner.first {
             return None;
         }
-        let (mut at, mut left, mut parts) = (from, bytes_max, Vec::new());
+        let (mut at, mut left, mut stretches) = (from, bytes_max, Vec::new());
         let mut nth = inner.pieces.partition_point(|piece| piece.end() <= from);
         while let Some(piece) = inner.pieces.get(nth).filter(|_| left > 0) {
             let from = (at - piece.at) as usize;
-            let len = piece.chunk.part(from).len().min(left);
-            if len == 0 {
-                nth += 1;
-                continue;
-            }
-            parts.push(Part { chunk: Arc::clone(&piece.chunk), from, len });
-            (at, left) = (at + len as u64, left - len);
+            let len = (piece.chunk.len() - from).min(left);
+            stretches.push(Stretch { chunk: Arc::clone(&piece.chunk), from, len });
+            (at, left, nth) = (at + len as u64, left - len, nth + 1);
         }
-        Some(parts)
+        Some(stretches)
     }
 }
 
@@ -191,9 +204,16 @@ mod tests {
         Arc::new(Chunk::new(vec![byte; len], None))
     }
 
+    fn bytes_of(stretch: &Stretch) -> Vec<u8> {
+        let mut copy = Reply::new();
+        stretch.copy_to(&mut copy);
+        assert_eq!(copy.len(), stretch.len());
+        copy.to_vec()
+    }
+
     fn read(backlog: &Backlog, from: u64) -> Vec<u8> {
         let parts = backlog.read(from, usize::MAX).expect("it is there");
-        parts.iter().flat_map(|part| part.as_ref().to_vec()).collect()
+        parts.iter().flat_map(bytes_of).collect()
     }
 
     #[test]
@@ -246,9 +266,9 @@ mod tests {
         assert!((0..3000).all(|n| whole[n * 10..n * 10 + 10].iter().all(|byte| *byte == b'0' + (n % 10) as u8)));
         assert!(backlog.0.lock().pieces.len() <= 2, "two of {JOIN_BYTES} bytes");
         let parts = backlog.read(5, 20).expect("it is there");
-        assert_eq!(parts.iter().map(|part| part.as_ref().len()).sum::<usize>(), 20);
+        assert_eq!(parts.iter().map(Stretch::len).sum::<usize>(), 20);
         backlog.put(&[chunk(b'x', 10)], 30_010, 100_000, || u64::MAX);
-        assert_eq!(parts[0].as_ref(), &whole[5..25], "a part that is being sent stays as it is");
+        assert_eq!(bytes_of(&parts[0]), whole[5..25], "a part that is being sent stays as it is");
         assert_eq!(read(&backlog, 29_999), b"9xxxxxxxxxx");
     }
 }

@@ -82,7 +82,7 @@ impl Spool {
         };
         // Bytes of a chunk that failed lie behind the end: the next one is written over them.
         let mut place = At { file: &file.file, at: at - file.first };
-        chunk.parts().try_for_each(|part| place.write_all(part))?;
+        chunk.try_each_part(|part| place.write_all(part))?;
         file.bytes.fetch_add(chunk.len() as u64, Ordering::Release);
         Ok(())
     }

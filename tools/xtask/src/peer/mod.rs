@@ -14,6 +14,7 @@
 //! Every server of the suite is bound to loopback, and a `hostname` of our own tells it that the machine has no other
 //! address. A skip entry that names no test fails the run, so the list cannot outlive its reasons.
 
+mod edits;
 pub(crate) mod sentinels;
 
 use crate::setup;
@@ -127,28 +128,6 @@ const ONE_WORKER: &[&str] = &[
 const ASSERTIONS: &str = "integration/aof-race";
 /// The unit that has no test at all: it prints the version of its server, and its end is what counts.
 const PRINTS: &str = "unit/printver";
-/// A text of a unit, and the text in its place in our copy.
-struct Edit {
-    unit: &'static str,
-    from: &'static str,
-    to: &'static str,
-}
-/// The edits of the suite. A unit without the text of its edit fails.
-const EDITS: &[Edit] = &[
-    // The files of the first server stay for the second one.
-    Edit {
-        unit: ASSERTIONS,
-        from: "start_server [list overrides $config] $code",
-        to: "start_server [list overrides $config keep_persistence true] $code",
-    },
-    // The test reads the size of the file at once behind a reply. Under `everysec` our reply does not wait for the file, so on a
-    // busy machine the write of the SET came behind the first look; under `always` it is there before the reply.
-    Edit {
-        unit: "integration/aof",
-        from: "start_server {overrides {appendonly {yes}}} {\n        test {GETEX should not append to AOF} {",
-        to: "start_server {overrides {appendonly {yes} appendfsync {always}}} {\n        test {GETEX should not append to AOF} {",
-    },
-];
 /// The unit that damages payloads at random, for as long as it is told to: 20 seconds, or 20 minutes.
 const FUZZER: &str = "integration/corrupt-dump-fuzzer";
 /// The arguments for 20 minutes: two tests, of which each is silent for half of that.
@@ -342,9 +321,7 @@ fn runner(suite: &Path, unit: &str, choice: &Choice, left_out: &LeftOut) -> Resu
     for server in servers {
         cut_server(&suite.join(format!("tests/{unit}.tcl")), &server[SERVER.len()..])?;
     }
-    for edit in EDITS.iter().filter(|edit| edit.unit == unit) {
-        apply(edit, &suite.join(format!("tests/{unit}.tcl")))?;
-    }
+    edits::apply_all(unit, &suite.join(format!("tests/{unit}.tcl")))?;
     let text: String = names.iter().map(|name| format!("{name}\n")).collect();
     fs::write(&skip_file, text).map_err(|error| error.to_string())?;
     let path = std::env::var("PATH").unwrap_or_default();
@@ -366,18 +343,6 @@ fn runner(suite: &Path, unit: &str, choice: &Choice, left_out: &LeftOut) -> Resu
     }
     runtest.current_dir(suite).env("PATH", format!("{}:{path}", suite.join("shims").display()));
     Ok(runtest)
-}
-
-/// Makes the edit, if it is not made yet: a unit may run twice.
-fn apply(edit: &Edit, file: &Path) -> Result<(), String> {
-    let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
-    if text.contains(edit.to) {
-        return Ok(());
-    }
-    if !text.contains(edit.from) {
-        return Err(format!("{}: no '{}'", edit.unit, edit.from));
-    }
-    fs::write(file, text.replace(edit.from, edit.to)).map_err(|error| error.to_string())
 }
 
 /// Cuts the server with this text out of a unit, if it is there still: a unit may run twice.

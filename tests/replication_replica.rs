@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 use std::net::TcpListener;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use varve_testkit::{Client, Launch, RespValue, Server, seed};
 use varve_tests::fill::fill;
@@ -301,6 +301,28 @@ fn a_command_that_fails_here_stops_replication_and_not_the_server() {
         stop_following(&replica);
         assert_eq!(client.cmd("SET own 1").text(), "OK");
     }
+}
+
+/// DEBUG SLEEP stops a replica's link as well as its workers: the primary hears nothing meanwhile.
+#[test]
+fn issue_17_a_replica_that_sleeps_acknowledges_nothing() {
+    let (replica, listener) = replica_of_test();
+    let mut link = Link::accept(&listener);
+    link.greet();
+    link.full_sync(1000, &empty_file());
+    assert_eq!(link.acknowledged(), 1000);
+    let mut client = replica.client();
+    client.queue(&["DEBUG", "SLEEP", "4"]);
+    client.flush().expect("sent");
+    // One word may have been on its way; each is due a second behind the one before.
+    let mut longest = Duration::ZERO;
+    for _ in 0..3 {
+        let begin = Instant::now();
+        link.acknowledged();
+        longest = longest.max(begin.elapsed());
+    }
+    assert!(longest > Duration::from_millis(2500), "{longest:?} between two words");
+    assert_eq!(client.read().expect("a reply").text(), "OK");
 }
 
 #[test]

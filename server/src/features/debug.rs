@@ -12,6 +12,7 @@ use crate::errors;
 use crate::features::persist;
 use crate::features::persist::state::Waiter;
 use crate::net::conn::WaitReasons;
+use crate::state::Now;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 
@@ -24,7 +25,8 @@ fn debug(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     match (args.get(1).to_ascii_uppercase().as_slice(), args.len()) {
         (b"RELOAD", _) => return reload(ctx),
         (b"LOADAOF", 2) => return load_aof(ctx),
-        (b"SLEEP", 3) => sleep(args.get(2)),
+        (b"SLEEP", 3) => sleep_all(ctx, args.get(2)),
+        (b"SLEEP-WORKER", 3) => sleep(args.get(2)),
         (b"LOG", 3) => tracing::warn!("DEBUG LOG: {}", String::from_utf8_lossy(args.get(2))),
         (b"SEGFAULT", 2) => crate::system::sys::segfault(),
         (b"PANIC", 2) => panic!("called by DEBUG PANIC"),
@@ -92,12 +94,24 @@ fn load_aof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     Ok(After::Wait)
 }
 
-/// Keeps this worker asleep, as Redis keeps its only thread.
+/// `DEBUG SLEEP seconds`: keeps all workers asleep, and the link to a primary, as redis-server keeps its only thread: nobody is
+/// answered meanwhile, and nothing is sent to replicas.
+fn sleep_all(ctx: &ServerCtx<'_>, seconds: &[u8]) {
+    let Some(time) = sleep_time(seconds) else { return };
+    let time_ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    ctx.state.sleep_until(Now::read().steady_ms.saturating_add(time_ms));
+    std::thread::sleep(time);
+}
+
+/// `DEBUG SLEEP-WORKER seconds`, which redis-server does not have: keeps this worker asleep. For tests of others beside it.
 fn sleep(seconds: &[u8]) {
+    sleep_time(seconds).into_iter().for_each(std::thread::sleep);
+}
+
+/// The time that a client asks for, if it is one and not 0.
+fn sleep_time(seconds: &[u8]) -> Option<Duration> {
     let seconds = std::str::from_utf8(seconds).unwrap_or_default().parse::<f64>().unwrap_or(0.0);
-    if let Ok(duration) = Duration::try_from_secs_f64(seconds) {
-        std::thread::sleep(duration);
-    }
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero())
 }
 
 /// Greatest threshold that Redis takes.

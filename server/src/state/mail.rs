@@ -47,6 +47,8 @@ pub(crate) enum Message {
     Refresh,
     /// Data is being loaded, and some of it waits for a worker.
     Load,
+    /// DEBUG SLEEP: do nothing while it lasts.
+    Sleep,
     /// Do this alone behind the gate.
     Alone(AloneWork),
     /// The server follows another one: end the waits of your clients for keys. Answer when you have ended the turn in which you

@@ -33,7 +33,7 @@ pub(crate) use worker_handle::{WaitTimes, WaitsOn, WorkerHandle, WorkerStats};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Mutex, MutexGuard};
 use varve_base::hist::Counts;
@@ -90,6 +90,8 @@ pub(crate) struct ServerState {
     hot_keys: Collecting,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
     ticks_paused: AtomicBool,
+    /// Until when DEBUG SLEEP keeps the server asleep, milliseconds of the steady clock.
+    asleep_until_ms: AtomicI64,
     /// Connections keep the room of outputs that are written (DEBUG REPLYBUFFER RESIZING 0).
     outputs_kept: AtomicBool,
     started: Instant,
@@ -183,6 +185,7 @@ impl ServerState {
             latency: Mutex::default(),
             hot_keys: Collecting::default(),
             ticks_paused: AtomicBool::new(false),
+            asleep_until_ms: AtomicI64::new(0),
             outputs_kept: AtomicBool::new(false),
             started: Instant::now(),
             run_id,
@@ -329,6 +332,20 @@ impl ServerState {
     /// DEBUG PAUSE-CRON.
     pub(crate) fn pause_ticks(&self, on: bool) {
         self.ticks_paused.store(on, Ordering::Relaxed);
+    }
+
+    /// DEBUG SLEEP: workers, and the thread of the link to a primary, do nothing until this time of the steady clock.
+    pub(crate) fn sleep_until(&self, steady_ms: i64) {
+        self.asleep_until_ms.fetch_max(steady_ms, Ordering::Relaxed);
+        self.send_all(|| Message::Sleep);
+    }
+
+    /// Does nothing while DEBUG SLEEP lasts. The caller holds nothing.
+    pub(crate) fn sleep_out(&self) {
+        let left_ms = self.asleep_until_ms.load(Ordering::Relaxed).saturating_sub(Now::read().steady_ms);
+        if let Ok(left_ms) = u64::try_from(left_ms) {
+            std::thread::sleep(Duration::from_millis(left_ms));
+        }
     }
 
     /// True if connections keep the room of outputs that are written.

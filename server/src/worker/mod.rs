@@ -427,6 +427,7 @@ impl Worker {
                 Message::Copied { client } => self.core.look_for_copies(client),
                 // Looked for in each turn: it has only to wake.
                 Message::Load => {}
+                Message::Sleep => self.core.state.sleep_out(),
                 Message::Alone(work) => self.core.alone(work),
                 Message::Follows(answer) => {
                     self.core.unblock_all();

@@ -22,7 +22,7 @@ fn a_worker_in_a_long_command_keeps_nobody_from_being_served() {
     let mut sleepers = [server.connect(), server.connect()];
     sleepers.iter_mut().for_each(|sleeper| sleeper.ask(&["PING"], "+PONG\r\n"));
     for sleeper in &mut sleepers {
-        sleeper.send(&request(&["DEBUG", "SLEEP", "3"]));
+        sleeper.send(&request(&["DEBUG", "SLEEP-WORKER", "3"]));
         // On a busy machine either worker may seem to be in a long command for a moment, so that the first newcomers may go
         // to the sleeper's. They come for two seconds: once the sleeper's worker is known to be stuck, the others are served.
         let mut newcomers: Vec<Client> = Vec::new();
@@ -40,6 +40,25 @@ fn a_worker_in_a_long_command_keeps_nobody_from_being_served() {
     }
 }
 
+/// DEBUG SLEEP stops the whole server, as it stops redis-server's one thread: those who look whether it is there get no answer.
+#[test]
+fn a_server_that_sleeps_answers_nobody() {
+    let server = Server::start(2, "enable-debug-command yes");
+    let mut clients = [server.connect(), server.connect()];
+    clients.iter_mut().for_each(|client| client.ask(&["PING"], "+PONG\r\n"));
+    assert_eq!(assigned(&server), [1, 1]);
+    let [sleeper, other] = &mut clients;
+    sleeper.send(&request(&["DEBUG", "SLEEP", "1"]));
+    let mut longest = Duration::ZERO;
+    while !has_answer(sleeper) {
+        let begin = Instant::now();
+        other.ask(&["PING"], "+PONG\r\n");
+        longest = longest.max(begin.elapsed());
+    }
+    sleeper.expect(b"+OK\r\n");
+    assert!(longest >= Duration::from_millis(700), "{longest:?}");
+}
+
 #[test]
 fn a_newcomer_goes_to_the_worker_with_less_to_do() {
     let server = Server::start(2, "enable-debug-command yes");
@@ -48,7 +67,7 @@ fn a_newcomer_goes_to_the_worker_with_less_to_do() {
     let worker = assigned(&server).iter().position(|&count| count == 1).expect("it is somewhere");
     // Short commands that keep the worker at work for some seconds.
     let naps = 200;
-    busy.send(&request(&["DEBUG", "SLEEP", "0.02"]).repeat(naps));
+    busy.send(&request(&["DEBUG", "SLEEP-WORKER", "0.02"]).repeat(naps));
     let load = |index: usize| server.state().workers()[index].load().busy_permille();
     wait_until("its load is measured", || load(worker) >= 500 && load(1 - worker) < 300);
     let newcomers: Vec<Client> = (0..10).map(|_| server.connect()).collect();

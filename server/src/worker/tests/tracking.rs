@@ -183,7 +183,7 @@ fn what_is_evicted_for_one_who_waits_does_not_disturb_it() {
     for n in 0..40 {
         let large = request(&["SET", &format!("large {n}"), &"l".repeat(1 << 20)]);
         // The reader's worker is late.
-        sleeper.send(&request(&["DEBUG", "SLEEP", "0.01"]));
+        sleeper.send(&request(&["DEBUG", "SLEEP-WORKER", "0.01"]));
         let small = request(&["SET", &format!("key {n} 0"), "new"]);
         writer.send(&[&small, &large[..1000]].concat());
         writer.send(&large[1000..]);

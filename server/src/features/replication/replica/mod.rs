@@ -343,6 +343,7 @@ impl Thread {
     /// # Errors
     /// It is not, or it is to be cut.
     fn look_at_goal(&mut self) -> Result<(), End> {
+        self.state.sleep_out();
         let replica = self.state.replication().replica();
         if self.state.is_stopping() || replica.goal_number() != self.goal.number {
             return Err(End::Unwanted);

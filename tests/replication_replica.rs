@@ -11,6 +11,7 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use varve_testkit::client::encode;
 use varve_testkit::{Client, Launch, RespValue, Server, seed};
 use varve_tests::fill::fill;
 use varve_tests::primary::{ID, Link, empty_file};
@@ -274,7 +275,10 @@ fn replica_of_test() -> (Server, TcpListener) {
 
 #[test]
 fn a_command_that_fails_here_stops_replication_and_not_the_server() {
-    for words in [&["NONSENSE", "k"][..], &["INCR", "text"], &["SELECT", "99"], &["CONFIG", "SET", "port", "1"]] {
+    let library = ["FUNCTION", "LOAD", "#!lua name=lib\nerror('wrong')"];
+    let refused =
+        [&["NONSENSE", "k"][..], &["INCR", "text"], &["SELECT", "99"], &["CONFIG", "SET", "port", "1"], &library];
+    for words in refused {
         let (replica, listener) = replica_of_test();
         let mut link = Link::accept(&listener);
         link.greet();
@@ -301,6 +305,53 @@ fn a_command_that_fails_here_stops_replication_and_not_the_server() {
         stop_following(&replica);
         assert_eq!(client.cmd("SET own 1").text(), "OK");
     }
+}
+
+/// Clients of a replica that may be written have changed its libraries, so that commands of the stream about them fail. They are
+/// passed over, as in redis-server: the replica keeps what its clients made, and all other commands are applied.
+#[test]
+fn issue_17_libraries_of_a_replicas_own_clients_stop_no_replication() {
+    let library = |name: &str, function: &str, text: &str| {
+        format!("#!lua name={name}\nredis.register_function('{function}', function() return '{text}' end)")
+    };
+    let maker = varve();
+    let mut client = maker.client();
+    client.call(&["FUNCTION", "LOAD", &library("lib", "f", "theirs")]).expect("a reply");
+    let payload = client.cmd("FUNCTION DUMP").bytes().expect("a payload").to_vec();
+    let (replica, listener) = replica_of_test();
+    let mut link = Link::accept(&listener);
+    link.greet();
+    link.full_sync(1000, &empty_file());
+    assert_eq!(link.acknowledged(), 1000);
+    let mut client = replica.client();
+    client.cmd("CONFIG SET replica-read-only no");
+    client.call(&["FUNCTION", "LOAD", &library("lib", "f", "own")]).expect("a reply");
+    let mut offset = 1000 + link.command(&["SELECT", "0"]) as u64;
+    let mut restore = Vec::new();
+    encode(&mut restore, &[&b"FUNCTION"[..], b"RESTORE", &payload]);
+    link.send(&restore);
+    offset += restore.len() as u64;
+    for words in [
+        &["FUNCTION", "LOAD", &library("lib", "f", "theirs")][..],
+        &["FUNCTION", "LOAD", &library("other", "F", "theirs")],
+        &["FUNCTION", "DELETE", "none"],
+        &["FUNCTION", "LOAD", &library("third", "g", "theirs")],
+        &["SET", "behind", "1"],
+    ] {
+        offset += link.command(words) as u64;
+    }
+    while link.acknowledged() < offset {}
+    assert_eq!(client.cmd("GET behind").text(), "1");
+    assert_eq!([client.cmd("FCALL f 0").text(), client.cmd("FCALL g 0").text()], ["own", "theirs"]);
+    assert_eq!(replica.log().matches("is passed over").count(), 4, "{}", replica.log());
+    // A command that replaces a library, or takes one away, is done as it stands.
+    offset += link.command(&["FUNCTION", "LOAD", "REPLACE", &library("lib", "f", "newest")]) as u64;
+    offset += link.command(&["FUNCTION", "DELETE", "third"]) as u64;
+    while link.acknowledged() < offset {}
+    assert_eq!(client.cmd("FCALL f 0").text(), "newest");
+    assert!(client.cmd("FCALL g 0").is_error());
+    // A client of its own is told.
+    assert!(client.cmd("FUNCTION DELETE third").is_error());
 }
 
 /// DEBUG SLEEP stops a replica's link as well as its workers: the primary hears nothing meanwhile.

@@ -15,7 +15,7 @@ use varve_protocol::{Args, Reply};
 use varve_rdb::functions::{self, LibrariesFault};
 
 use crate::errors;
-use crate::functions::{Library, Policy};
+use crate::functions::{Library, NotLoaded, Policy};
 use crate::host::ScriptHost;
 use crate::keeper::Keeper;
 use crate::rows::reply_help;
@@ -54,9 +54,32 @@ fn load(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);
     let (running, kind) = (shared.running(), ScriptKind::Function);
     let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
-    let name = shared.functions().load(ctx.args.get(last), replace, &mut host)?;
-    ctx.calls.report_sent();
-    ctx.out.bulk(&name);
+    match shared.functions().load(ctx.args.get(last), replace, &mut host) {
+        Ok(name) => {
+            ctx.calls.report_sent();
+            ctx.out.bulk(&name);
+            Ok(())
+        }
+        Err(NotLoaded::Taken(error)) => pass_over(ctx, error),
+        Err(NotLoaded::Wrong(error)) => Err(error),
+    }
+}
+
+/// Passes a command of a primary's stream over that fails since clients of this replica, which may be written, have changed its
+/// libraries: the replica keeps what they made, as in redis-server. No command behind it needs the library: the stream has what
+/// functions did, and not their calls.
+///
+/// # Errors
+/// A client has sent the command: this error.
+fn pass_over(ctx: &mut ScriptCtx<'_>, error: CommandError) -> CmdResult {
+    if !ctx.replays {
+        return Err(error);
+    }
+    let (name, text) = (ctx.row.full_name, String::from_utf8_lossy(error.text()).into_owned());
+    tracing::warn!(
+        "The command '{name}' of the stream is passed over: clients of this server have changed libraries ({text})"
+    );
+    ctx.out.ok();
     Ok(())
 }
 
@@ -73,7 +96,10 @@ const LOAD: Command = Command::new(
 /// FUNCTION DELETE library
 fn delete(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     begin(ctx)?;
-    Keeper::of(ctx.keeper).shared().functions().delete(ctx.args.get(2))?;
+    let deleted = Keeper::of(ctx.keeper).shared().functions().delete(ctx.args.get(2));
+    if let Err(error) = deleted {
+        return pass_over(ctx, error);
+    }
     ctx.calls.report_sent();
     ctx.out.ok();
     Ok(())
@@ -133,10 +159,15 @@ fn restore(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);
     let (running, kind) = (shared.running(), ScriptKind::Function);
     let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
-    shared.functions().restore(&texts, policy, &mut host)?;
-    ctx.calls.report_sent();
-    ctx.out.ok();
-    Ok(())
+    match shared.functions().restore(&texts, policy, &mut host) {
+        Ok(()) => {
+            ctx.calls.report_sent();
+            ctx.out.ok();
+            Ok(())
+        }
+        Err(NotLoaded::Taken(error)) => pass_over(ctx, error),
+        Err(NotLoaded::Wrong(error)) => Err(error),
+    }
 }
 
 fn policy(word: &[u8]) -> CmdResult<Policy> {

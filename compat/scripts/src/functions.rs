@@ -20,7 +20,7 @@ use std::sync::atomic::{
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use varve_exec::{CmdResult, ScriptKind, ScriptRules};
+use varve_exec::{CmdResult, CommandError, ScriptKind, ScriptRules};
 use varve_lua::{Host, LibraryFunction, LuaChunk, RandomNumbers, ScriptFlags, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
 
@@ -97,6 +97,30 @@ pub(crate) enum Policy {
     Append,
     /// They stay, but for those of the same names.
     Replace,
+}
+
+/// Why libraries are not loaded. Nothing is changed then.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NotLoaded {
+    /// A library that is known has one of their names, or a function of such a name.
+    Taken(CommandError),
+    /// One of them is wrong.
+    Wrong(CommandError),
+}
+
+impl NotLoaded {
+    /// The error that a client is replied with.
+    pub(crate) fn into_error(self) -> CommandError {
+        match self {
+            NotLoaded::Taken(error) | NotLoaded::Wrong(error) => error,
+        }
+    }
+}
+
+impl From<CommandError> for NotLoaded {
+    fn from(error: CommandError) -> NotLoaded {
+        NotLoaded::Wrong(error)
+    }
 }
 
 /// Numbers of libraries and functions, and the bytes that they take.
@@ -183,10 +207,10 @@ impl Functions {
     ///
     /// # Errors
     /// The library is wrong, or collides with another one. Nothing is changed then.
-    pub(crate) fn load(&self, text: &[u8], replace: bool, host: &mut dyn Host) -> CmdResult<Vec<u8>> {
+    pub(crate) fn load(&self, text: &[u8], replace: bool, host: &mut dyn Host) -> Result<Vec<u8>, NotLoaded> {
         let metadata = Metadata::parse(text)?;
         if !replace && self.known.lock().libraries.contains_key(&metadata.name) {
-            return Err(errors::library_exists(&metadata.name));
+            return Err(NotLoaded::Taken(errors::library_exists(&metadata.name)));
         }
         let name = metadata.name.clone();
         let mut opened = self.open();
@@ -200,14 +224,14 @@ impl Functions {
     ///
     /// # Errors
     /// One is wrong, or collides with another one.
-    pub(crate) fn restore(&self, texts: &[Vec<u8>], policy: Policy, host: &mut dyn Host) -> CmdResult {
+    pub(crate) fn restore(&self, texts: &[Vec<u8>], policy: Policy, host: &mut dyn Host) -> Result<(), NotLoaded> {
         let mut opened = self.open();
         let mut new = Known::default();
         for text in texts {
             let added = Metadata::parse(text).and_then(|metadata| opened.add(&mut new, text, metadata, host));
             if let Err(error) = added {
                 opened.forget(new.libraries.values());
-                return Err(error);
+                return Err(error.into());
             }
         }
         opened.join(new, policy)
@@ -219,7 +243,7 @@ impl Functions {
     /// Why it cannot be loaded.
     pub fn load_of_file(&self, text: &[u8], replace: bool, running: &Running) -> Result<(), String> {
         let loaded = self.load(text, replace, &mut LoadHost { running });
-        loaded.map(drop).map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
+        loaded.map(drop).map_err(|fault| String::from_utf8_lossy(fault.into_error().text()).into_owned())
     }
 
     /// Lets go of a library, in the place of scripts.
@@ -332,13 +356,13 @@ impl Opened<'_> {
     }
 
     /// Adds libraries to those that are known: all of them or none.
-    fn join(&mut self, new: Known, policy: Policy) -> CmdResult {
+    fn join(&mut self, new: Known, policy: Policy) -> Result<(), NotLoaded> {
         let joined = self.functions.known.lock().join(&new, policy);
         match joined {
             Ok(gone) => self.forget(gone.iter()),
             Err(error) => {
                 self.forget(new.libraries.values());
-                return Err(error);
+                return Err(NotLoaded::Taken(error));
             }
         }
         Ok(())
@@ -431,7 +455,7 @@ mod tests {
 
     fn restore(functions: &Functions, texts: &[Vec<u8>], policy: Policy) -> Result<(), String> {
         let restored = functions.restore(texts, policy, &mut LoadHost { running: &Running::default() });
-        restored.map_err(|error| String::from_utf8_lossy(error.text()).into_owned())
+        restored.map_err(|fault| String::from_utf8_lossy(fault.into_error().text()).into_owned())
     }
 
     #[test]

@@ -8,10 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Read;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use varve_testkit::{Client, Launch, RespValue, Server, figure, seed, until};
 use varve_tests::collections::Types;
@@ -464,7 +465,7 @@ fn issue_17_a_data_set_is_sent_while_it_is_written() {
     client.cmd("CONFIG SET repl-diskless-sync-max-replicas 1 rdb-key-save-delay 100000");
     replicas[0].client().cmd("FLUSHALL");
     follow(&replicas[0], &primary);
-    until("it is sent", || field(&mut client, "slave1").contains("state=send_bulk"));
+    until("it is sent", || figure(&mut client, "rdb_bgsave_in_progress") == 1);
     client.cmd("FLUSHALL");
     client.cmd("CONFIG SET rdb-key-save-delay 0");
     write_much(&primary, 60);
@@ -476,6 +477,31 @@ fn issue_17_a_data_set_is_sent_while_it_is_written() {
     follow(&replicas[0], &primary);
     assert_equal(&replicas[0], &primary);
     assert!(primary.log().contains("with target: disk") && folder.path().join("dump.rdb").exists());
+}
+
+/// The answer to PSYNC that comes within a second is the first thing that a replica hears. Empty lines, by which it knows that its
+/// primary is there, come before a later one.
+#[test]
+fn issue_17_no_empty_line_stands_before_an_answer_that_comes_at_once() {
+    let primary = primary(&["save \"\""]);
+    for n in 0..40 {
+        let mut replica = primary.client();
+        replica.queue(&["PSYNC", "?", "-1"]);
+        let (begin, mut first) = (Instant::now(), [0]);
+        replica.flush().expect("sent");
+        replica.stream().read_exact(&mut first).expect("an answer");
+        let is_at_once = begin.elapsed() < Duration::from_millis(900);
+        assert!(first == *b"+" || !is_at_once, "{n}: {}", first.escape_ascii());
+    }
+    let mut client = primary.client();
+    client.cmd("CONFIG SET repl-diskless-sync-delay 3600");
+    let mut replica = primary.client();
+    assert_eq!(replica.cmd("REPLCONF capa eof").text(), "OK");
+    replica.queue(&["PSYNC", "?", "-1"]);
+    replica.flush().expect("sent");
+    let mut line = [0];
+    replica.stream().read_exact(&mut line).expect("a sign");
+    assert_eq!(line, *b"\n");
 }
 
 /// A replica that reads nothing for a while costs no memory beyond a bound where a file is kept, and no data set.

@@ -24,6 +24,8 @@ use crate::state::awaited;
 
 /// Bytes of an error that the log shows.
 const ERROR_BYTES_SHOWN: usize = 256;
+/// Milliseconds behind its request for which a replica hears nothing before its answer.
+const QUIET_MS: i64 = 1000;
 /// Bytes that one replica is sent at a time.
 const SHARE_BYTES: usize = 1 << 20;
 
@@ -80,18 +82,30 @@ impl Core {
             (now.stage.clone(), now.acked_ms)
         };
         let is_online = matches!(stage, Stage::Online);
+        let (now_ms, timeout_ms) = (self.now.steady_ms, self.config.replication.timeout_s as i64 * 1000);
+        let is_in_time = |last_ms: i64| now_ms - last_ms <= timeout_ms;
         match stage {
-            Stage::WaitsForWalk | Stage::InWalk if conn.output().is_empty() => {
+            // One whose answer is about to come needs no sign.
+            Stage::WaitsForWalk | Stage::InWalk if now_ms - acked_ms >= QUIET_MS && conn.output().is_empty() => {
                 conn.write_output(|out| out.raw(b"\n"));
                 self.conns.enqueue(id);
                 true
             }
             Stage::Online | Stage::Gets(_) if !following.is_old && (is_online || following.is_marked) => {
-                let timeout_ms = self.config.replication.timeout_s as i64 * 1000;
-                let is_there = self.now.steady_ms - acked_ms <= timeout_ms;
+                let is_there = is_in_time(acked_ms);
                 if !is_there {
                     let now = following.shared.now();
                     tracing::warn!("Disconnecting timedout replica (streaming sync): {}:{}", now.address, now.port);
+                }
+                is_there
+            }
+            // One that takes nothing of a data set which is sent while it is written, and says nothing: its file is kept for it, and
+            // all of the stream behind.
+            Stage::Gets(file) if file.mark.is_some() && !conn.output().is_empty() => {
+                let is_there = is_in_time(conn.session().active_ms().max(acked_ms));
+                if !is_there {
+                    let now = following.shared.now();
+                    tracing::warn!("Disconnecting timedout replica (full sync): {}:{}", now.address, now.port);
                 }
                 is_there
             }

@@ -22,7 +22,7 @@ pub(crate) mod shutdown;
 pub(crate) mod state;
 
 pub(crate) use points::{follow, tick};
-pub(crate) use save::{begin_for_replicas, drop_unfinished, save_alone};
+pub(crate) use save::{begin_for_replicas, drop_unfinished, give_up_for_replicas, save_alone};
 
 use varve_base::refusable;
 use varve_catalog::{Acl, Flags, Group, Row, word};

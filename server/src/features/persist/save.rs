@@ -153,6 +153,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
             snapshot,
             is_rewrite,
             leaves_file: !is_rewrite && !is_sent,
+            for_replicas,
             is_last,
             gives_way,
             waiters,
@@ -210,7 +211,9 @@ fn stream_at_instant(state: &ServerState, for_replicas: bool) -> Option<StreamPl
 /// Gives the replicas of a walk their file, or takes leave of them.
 fn give_replicas(state: &ServerState, file: io::Result<File>) {
     let file = file.and_then(SyncFile::whole);
-    if let Err(error) = &file {
+    if let Err(error) = &file
+        && state.replication().in_walk() > 0
+    {
         tracing::warn!("SYNC failed. Saving the data set for replicas: {}", error_text(error));
     }
     state.replication().end_walk(file.ok());
@@ -246,9 +249,26 @@ fn finish_walk(worker: &mut StoreWorker, snapshot: Option<&Snapshot>) {
 /// ends with its walk.
 pub(super) fn cancel(state: &ServerState, flushes: u64) {
     if let Some(snapshot) = state.persist().give_up(flushes) {
-        state.store().abandon_walk(&*snapshot);
-        snapshot.abandon();
+        abandon(state, &snapshot);
     }
+}
+
+/// Gives the save that is under way up if it was begun for replicas of which none is left. A file that save points ask for as well
+/// is written to its end, as in redis-server.
+pub(crate) fn give_up_for_replicas(state: &ServerState, config: &Config) {
+    let replication = state.replication();
+    let keeps_file = !config.save.points.is_empty();
+    let given_up = state.persist().give_up_for_replicas(keeps_file, || replication.in_walk() > 0);
+    if let Some(snapshot) = given_up {
+        tracing::warn!("No replica is left that waits for the data set: it is given up");
+        abandon(state, &snapshot);
+    }
+}
+
+/// The snapshot goes on to the end of its walk, and nothing of it is written any more.
+fn abandon(state: &ServerState, snapshot: &Snapshot) {
+    state.store().abandon_walk(snapshot);
+    snapshot.abandon();
 }
 
 /// The process is about to end: gives the save that is under way up, and waits until its unfinished file is gone, or for
@@ -272,8 +292,7 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
     let path = place.as_ref().ok().map(|place| place.file().to_owned());
     let written = place.and_then(|place| write(state, place, job));
     if written.is_err() {
-        state.store().abandon_walk(&*job.snapshot);
-        job.snapshot.abandon();
+        abandon(state, &job.snapshot);
     }
     if let Some(base) = &job.base {
         let outcome = rewrite::end(state, base, written);
@@ -283,7 +302,10 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
     }
     let outcome = match written {
         Ok(true) if job.is_sent => {
-            tracing::info!("Data set for replicas written");
+            tracing::info!(
+                "Data set for replicas written; replicas that are still there: {}",
+                state.replication().in_walk()
+            );
             Outcome::Saved
         }
         Ok(true) => {
@@ -356,6 +378,7 @@ fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
             return Ok(false);
         }
     }
+    job.snapshot.set_written();
     if job.snapshot.is_over() {
         return Ok(false);
     }

@@ -41,6 +41,8 @@ pub(crate) struct UnderWay {
     pub(crate) is_rewrite: bool,
     /// A file that a start loads is there when it has succeeded: it counts as a save.
     pub(crate) leaves_file: bool,
+    /// Replicas get it: it has been begun for them.
+    pub(crate) for_replicas: bool,
     /// The server ends behind it: where it fails, the one who asked for the end is told, and nobody else.
     pub(crate) is_last: bool,
     /// The clients that wait for its end; nobody waits for a background save.
@@ -286,6 +288,23 @@ impl Persist {
         Some(Arc::clone(&under_way.snapshot))
     }
 
+    /// Gives the save that is under way up, and gives its snapshot: if it was begun for replicas, and none of them is left that
+    /// `is_awaited` finds. With `keeps_file` it goes on if it leaves a file; and so does one that is all but at its end.
+    pub(crate) fn give_up_for_replicas(
+        &self,
+        keeps_file: bool,
+        is_awaited: impl FnOnce() -> bool,
+    ) -> Option<Arc<Snapshot>> {
+        let mut saves = self.saves.lock();
+        let under_way = saves.under_way.as_mut().filter(|save| save.for_replicas && !save.gives_way)?;
+        let keeps = keeps_file && under_way.leaves_file;
+        if keeps || under_way.snapshot.is_written() || is_awaited() {
+            return None;
+        }
+        under_way.gives_way = true;
+        Some(Arc::clone(&under_way.snapshot))
+    }
+
     /// Has a save begin behind the one that is under way if that gives way, for this client or for nobody; false if it
     /// does not, or none is under way. A client also waits for the end of a rewrite. No save is promised.
     pub(crate) fn queue(&self, waiter: Option<Waiter>) -> bool {
@@ -437,6 +456,7 @@ mod tests {
                 gives_way: false,
                 is_rewrite: false,
                 leaves_file: true,
+                for_replicas: false,
                 is_last: false,
                 flushes,
                 began: Instant::now(),
@@ -457,6 +477,46 @@ mod tests {
         assert!(!persist.is_due() && persist.may_begin(), "FLUSHALL has ended it");
     }
 
+    /// A save that was begun for replicas, one that is sent or one that leaves a file, ends with the last of them: but for a file
+    /// that is wanted, or one that is all but whole. Others stay whoever leaves.
+    #[test]
+    fn issue_17_a_save_for_replicas_is_given_up_without_them() {
+        let persist = Persist::new(0, false, Aof::new(Vec::new()));
+        let store = Store::new(&Options::default()).expect("an address range");
+        let begin = |for_replicas, leaves_file| {
+            let snapshot = Arc::new(Snapshot::new(&store, false, false, persist.queued()));
+            let save = UnderWay {
+                snapshot,
+                waiters: Vec::new(),
+                gives_way: false,
+                is_rewrite: false,
+                leaves_file,
+                for_replicas,
+                is_last: false,
+                flushes: 0,
+                began: Instant::now(),
+                changes: 0,
+                keys: 0,
+            };
+            persist.begin(0, || Some(save)).expect("none is under way")
+        };
+        let gives_up = |keeps_file, is_awaited| persist.give_up_for_replicas(keeps_file, || is_awaited).is_some();
+        begin(true, true);
+        assert!(!gives_up(false, true) && !gives_up(true, false));
+        assert!(gives_up(false, false) && !gives_up(false, false), "it is given up once");
+        persist.finish(Outcome::Cancelled, 0);
+        begin(true, false);
+        assert!(gives_up(true, false), "it leaves no file");
+        persist.finish(Outcome::Cancelled, 0);
+        begin(true, false).set_written();
+        assert!(!gives_up(false, false), "its replicas may have it, and have gone on");
+        persist.finish(Outcome::Saved, 0);
+        begin(false, true);
+        assert!(!gives_up(false, false), "a client has asked for it");
+        persist.finish(Outcome::Saved, 0);
+        assert!(!gives_up(false, false), "none is under way");
+    }
+
     #[test]
     fn issue_13_a_rewrite_has_its_turn_behind_the_save_of_flushall() {
         let persist = Persist::new(0, false, Aof::new(Vec::new()));
@@ -469,6 +529,7 @@ mod tests {
             gives_way: true,
             is_rewrite: false,
             leaves_file: true,
+            for_replicas: false,
             is_last: false,
             flushes: 1,
             began: Instant::now(),

@@ -66,6 +66,8 @@ pub(crate) struct Snapshot {
     keys: AtomicU64,
     /// The saver has given up: entries are dropped.
     abandoned: AtomicBool,
+    /// All entries are written: only the end of the file is left to do.
+    written: AtomicBool,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -248,6 +250,7 @@ impl Snapshot {
             queued_bytes: Arc::clone(queued_bytes),
             keys: AtomicU64::new(0),
             abandoned: AtomicBool::new(false),
+            written: AtomicBool::new(false),
         }
     }
 
@@ -300,6 +303,16 @@ impl Snapshot {
         if queue.spare.len() < SPARE_MAX && buffer.capacity() <= SPARE_BYTES {
             queue.spare.push(buffer);
         }
+    }
+
+    /// All entries are written.
+    pub(crate) fn set_written(&self) {
+        self.written.store(true, Relaxed);
+    }
+
+    /// True if all entries are written.
+    pub(crate) fn is_written(&self) -> bool {
+        self.written.load(Relaxed)
     }
 
     /// Drops what is on its way and what is still to come. The walk goes on to its end (`Store::abandon_walk`).

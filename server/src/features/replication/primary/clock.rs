@@ -1,5 +1,6 @@
-//! The things that a primary does by the clock: instants for replicas that wait, PING, counting those that are near, and the end of a
-//! stream that nobody reads. On a replica all but the instants is for its primary to do.
+//! The things that a primary does by the clock: instants for replicas that wait, the end of a save whose replicas have left,
+//! PING, counting those that are near, and the end of a stream that nobody reads. On a replica all but the first two is for its
+//! primary to do.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,6 +27,7 @@ pub(crate) fn tick(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &
 #[cold]
 fn look(state: &Arc<ServerState>, worker: &mut StoreWorker, config: &Config, now_ms: i64) {
     let (replication, persist) = (state.replication(), state.persist());
+    persist::give_up_for_replicas(state, config);
     if let Some(waiting) = waiting(state, now_ms)
         && persist.under_way().is_none()
         && !persist.loading.is_on()

@@ -54,6 +54,8 @@ pub(crate) struct Replication {
     waiters: Waiters,
     watchers: Watchers,
     failover: Failover,
+    /// The walks so far whose data sets are for replicas: the number of the last one.
+    walks: AtomicU64,
     /// The end of the journal when replicas were last asked how far they are.
     asked_at: AtomicU64,
     /// The stream is kept: effects are appended to the journal for replicas.
@@ -130,6 +132,7 @@ impl Replication {
             waiters: Waiters::default(),
             watchers: Watchers::default(),
             failover: Failover::default(),
+            walks: AtomicU64::new(0),
             asked_at: AtomicU64::new(0),
             is_kept: AtomicBool::new(false),
             backlog_size: AtomicU64::new(0),
@@ -403,13 +406,24 @@ impl Replication {
     /// The instant of a data set, at this position: replicas that wait get it.
     pub(crate) fn begin_walk(&self, position: u64) {
         let offset = self.ids.offset(position);
+        let walk = self.walks.fetch_add(1, Ordering::Relaxed) + 1;
         for replica in self.replicas.all().iter() {
             let mut now = replica.now();
             if matches!(now.stage, Stage::WaitsForWalk) {
-                (now.stage, now.instant) = (Stage::InWalk, offset);
+                (now.stage, now.instant, now.walk) = (Stage::InWalk, offset, walk);
                 replica.set_cursor(position);
             }
         }
+    }
+
+    /// The number of replicas that are there for the data set of the last instant: they wait for it, are sent it, or have it.
+    pub(crate) fn in_walk(&self) -> usize {
+        let walk = self.walks.load(Ordering::Relaxed);
+        let is_there = |replica: &&Arc<Replica>| {
+            let now = replica.now();
+            now.walk == walk && !matches!(now.stage, Stage::Ends(_))
+        };
+        self.replicas.all().iter().filter(is_there).count()
     }
 
     /// The data set of the last instant is being written to this file: replicas get it meanwhile.

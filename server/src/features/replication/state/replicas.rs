@@ -91,10 +91,12 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// The word that INFO and the log have for it.
+    /// The word that INFO and the log have for it. As in redis-server, a data set that is sent while it is written is waited for
+    /// until it is whole.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Stage::WaitsForWalk | Stage::InWalk | Stage::Ends(_) => "wait_bgsave",
+            Stage::Gets(file) if file.written().1 == Writing::GoesOn => "wait_bgsave",
             Stage::Gets(_) => "send_bulk",
             Stage::Online => "online",
         }
@@ -133,6 +135,8 @@ pub(crate) struct ReplicaNow {
     pub(crate) port: u16,
     /// The offset of the stream at the instant of its data set.
     pub(crate) instant: u64,
+    /// The number of the walk that its data set is of; 0 if it is of none.
+    pub(crate) walk: u64,
     /// The offset up to which it has the stream.
     pub(crate) acked: u64,
     /// The offset up to which its append-only file has it.
@@ -153,6 +157,7 @@ impl ReplicaNow {
             address,
             port,
             instant: 0,
+            walk: 0,
             acked: 0,
             filed: 0,
             acked_ms: now_ms,
@@ -376,5 +381,19 @@ impl Replicas {
     #[inline]
     pub(crate) fn good(&self) -> usize {
         self.good.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_set_that_is_being_written_is_waited_for() {
+        let file = Arc::new(SyncFile::growing(File::open("/dev/null").expect("it is there"), String::new()));
+        let stage = Stage::Gets(Arc::clone(&file));
+        assert_eq!(stage.name(), "wait_bgsave");
+        file.end(Writing::Whole);
+        assert_eq!(stage.name(), "send_bulk");
     }
 }

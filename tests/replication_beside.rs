@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -355,6 +356,32 @@ fn issue_17_a_script_beside_the_load_ends_first() {
     assert_eq!(client.cmd("SCRIPT KILL").text(), "OK");
     assert_eq!(link.acknowledged(), 5000);
     assert_eq!(client.cmd("GET k").text(), "new");
+}
+
+/// A signal that comes to the link's thread while it waits for more of a data set, as the watchdog's alarm may, does not end the
+/// link.
+#[test]
+fn issue_17_signals_to_the_links_thread_do_not_end_it() {
+    let (replica, listener, link) = with_old_data(Launch::varve().config("watchdog-period 200"));
+    drop(link);
+    let (mut link, _) = begin(&listener, ID, 5000);
+    let new = new_data();
+    link.send(&new[..new.len() / 2]);
+    wait_loading(&replica, "async_loading");
+    // The system gives a signal to the thread whose number it was sent to, if that takes it.
+    let threads = std::fs::read_dir(format!("/proc/{}/task", replica.pid())).expect("its threads").flatten();
+    let is_links = |path: &Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "replica");
+    let path = threads.map(|thread| thread.path()).find(|path| is_links(path)).expect("a thread has the link");
+    let number = path.file_name().expect("a number").to_string_lossy().into_owned();
+    for _ in 0..50 {
+        let sent = std::process::Command::new("kill").args(["-ALRM", &number]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+    }
+    wait("the signals have come", &replica, || replica.log().contains("Received SIGALRM"));
+    link.send(&new[new.len() / 2..]);
+    link.send(MARK.as_bytes());
+    assert_eq!(link.acknowledged(), 5000);
+    assert_eq!(replica.client().cmd("GET k").text(), "new");
 }
 
 /// With `on-empty-db` a server without keys needs no file, and one with keys does.

@@ -95,6 +95,7 @@ const UNITS: &[&str] = &[
     "integration/logging",
     "integration/redis-cli",
     "integration/redis-benchmark",
+    "integration/replication",
     "integration/replication-2",
     "integration/replication-3",
     "integration/replication-4",

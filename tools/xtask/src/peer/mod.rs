@@ -95,7 +95,6 @@ const UNITS: &[&str] = &[
     "integration/logging",
     "integration/redis-cli",
     "integration/redis-benchmark",
-    "integration/replication",
     "integration/replication-2",
     "integration/replication-3",
     "integration/replication-4",
@@ -110,7 +109,7 @@ const UNITS: &[&str] = &[
 ];
 
 /// The units that run when they are named, and in `long peer`: they wait for minutes.
-pub(crate) const LONG_UNITS: &[&str] = &["integration/replication-psync"];
+pub(crate) const LONG_UNITS: &[&str] = &["integration/replication", "integration/replication-psync"];
 
 /// Units whose tests count on the order in which requests of several connections were sent, or in which these were closed, and wait
 /// for no reply between them: that is what one thread promises. Our own tests ask the same of several workers, and wait.

@@ -4,7 +4,7 @@ use crate::errors::{COMPILING_LIBRARY, NO_FUNCTIONS, NO_MEMORY, REGISTERING, Scr
 use crate::fault::{Fault, Place, without_trace};
 use crate::host::Host;
 use crate::random::RandomNumbers;
-use crate::raw::{Entry, lists, set_environment};
+use crate::raw::{Entry, lists, protect, set_environment};
 use crate::sandbox::{self, Doors};
 use crate::script::{LibraryFunction, LuaChunk, NamedGlobals, Registered, ScriptInput, ScriptName};
 use crate::shared::{Settings, Shared};
@@ -49,6 +49,8 @@ impl Inside {
             let globals = lua.globals();
             globals.raw_set("setfenv", set_environment(&lua, &shared, globals.raw_get("setfenv")?)?)?;
         }
+        // The prelude stands on these.
+        protect(&lua)?;
         let doors = sandbox::prepare(&lua, &shared, lists(&lua, &shared, &lua.globals())?)?;
         let ours = lua.create_table()?;
         ours.raw_set("redis", api::table(&lua, &shared)?)?;

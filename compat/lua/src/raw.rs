@@ -31,6 +31,7 @@ mod command;
 mod entry;
 mod environment;
 mod lists;
+mod protected;
 mod push;
 mod stack;
 mod write;
@@ -39,6 +40,7 @@ pub(crate) use command::commands;
 pub(crate) use entry::Entry;
 pub(crate) use environment::set_environment;
 pub(crate) use lists::lists;
+pub(crate) use protected::protect;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

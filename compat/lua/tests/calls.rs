@@ -195,3 +195,25 @@ fn the_first_of_several_fields_decides() {
         }
     }
 }
+
+/// A build of Lua that checks its interface, as that of the fuzz targets does, ended the process where a protected call came back
+/// with as many values as its room took. Other builds have these functions too.
+#[test]
+fn issue_15_protected_calls_may_come_back_with_any_number_of_values() {
+    let mut state = state();
+    for call in ["pcall(values)", "pcall(function(...) return values(...) end, 1, 2)", "xpcall(values, tostring)"] {
+        for count in (0..300).chain([1000, 4000, 7000]) {
+            let script = format!(
+                "local t = {{}} for i = 1, {count} do t[i] = i end \
+                 local function values() return unpack(t, 1, {count}) end \
+                 local function last(...) return select('#', ...), (select(-1, ...)) end return {{last({call})}}"
+            );
+            let last = if count == 0 { "1".to_owned() } else { count.to_string() };
+            assert_eq!(eval(&mut state, &script), format!("*2\\r\\n:{}\\r\\n:{last}\\r\\n", count + 1), "{call}");
+        }
+    }
+    // So it is where an error comes back, however full the stack is.
+    let script = "local function deep(n, ...) if n == 0 then error('end') end return deep(n - 1, n, ...) end \
+                  return {pcall(deep, 200), select('#', xpcall(function() return deep(150) end, function(e) return e end))}";
+    assert!(eval(&mut state, script).ends_with(":2\\r\\n"));
+}

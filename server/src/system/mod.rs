@@ -1,5 +1,6 @@
 //! Calls of the operating system, the log, and the version. This floor knows no setting and no connection.
 
+pub(crate) mod closed_aside;
 pub(crate) mod cpus;
 pub(crate) mod disk;
 pub(crate) mod logging;

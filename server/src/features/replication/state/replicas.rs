@@ -19,11 +19,12 @@ use parking_lot::{Mutex, MutexGuard};
 use super::past::Past;
 use super::peer::Peer;
 use super::replica::Address;
+use crate::system::closed_aside::ClosedAside;
 
 /// A data set on its way to replicas, whole or being written.
 #[derive(Debug)]
 pub(crate) struct SyncFile {
-    pub(crate) file: File,
+    pub(crate) file: ClosedAside,
     /// The bytes that stand behind the data set, where replicas are not told its length before.
     pub(crate) mark: Option<String>,
     bytes: AtomicU64,
@@ -45,13 +46,13 @@ impl SyncFile {
     /// A file that is whole.
     pub(crate) fn whole(file: File) -> io::Result<SyncFile> {
         let bytes = AtomicU64::new(file.metadata()?.len());
-        Ok(SyncFile { file, mark: None, bytes, writing: AtomicU8::new(Writing::Whole as u8) })
+        Ok(SyncFile { file: file.into(), mark: None, bytes, writing: AtomicU8::new(Writing::Whole as u8) })
     }
 
     /// A file that is being written, behind which this mark is sent.
     pub(crate) fn growing(file: File, mark: String) -> SyncFile {
         let (bytes, writing) = (AtomicU64::new(0), AtomicU8::new(Writing::GoesOn as u8));
-        SyncFile { file, mark: Some(mark), bytes, writing }
+        SyncFile { file: file.into(), mark: Some(mark), bytes, writing }
     }
 
     /// More bytes of it are written.

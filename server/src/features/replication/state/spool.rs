@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use varve_exec::journal::Chunk;
 
+use crate::system::closed_aside::ClosedAside;
 use crate::system::nameless_file;
 
 /// Bytes of a file, about: it ends behind the chunk that reaches them.
@@ -32,7 +33,7 @@ pub(crate) struct Spool(Mutex<VecDeque<Arc<SpoolFile>>>);
 /// One of its files.
 #[derive(Debug)]
 pub(crate) struct SpoolFile {
-    file: File,
+    file: ClosedAside,
     /// The position of its first byte.
     first: u64,
     bytes: AtomicU64,
@@ -72,7 +73,7 @@ impl Spool {
             Some(last) => last,
             None => {
                 let file = Arc::new(SpoolFile {
-                    file: nameless_file::create(folder, "spool")?,
+                    file: nameless_file::create(folder, "spool")?.into(),
                     first: at,
                     bytes: AtomicU64::new(0),
                 });

@@ -2,6 +2,8 @@
 //!
 //! At rest a replica has the stream up to its primary's offset, which both count in bytes.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -79,10 +81,46 @@ pub fn assert_equal(replica: &Server, primary: &Server) {
 /// It has other data, and goes on to have it.
 pub fn assert_same_data(replica: &Server, primary: &Server) {
     let (mut ours, mut theirs) = (replica.client(), primary.client());
-    wait("the replica has the same data", replica, || {
+    let end = Instant::now() + LIMIT;
+    let mut is_same = || {
         let [ours, theirs] = [&mut ours, &mut theirs].map(|client| client.cmd("DEBUG DIGEST").text());
         ours == theirs
-    });
+    };
+    while !is_same() {
+        let is_late = Instant::now() >= end;
+        assert!(!is_late, "the replica has other data: {}\n{}", differences(replica, primary), replica.log());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The keys of which two servers have other values, and what they are.
+fn differences(replica: &Server, primary: &Server) -> String {
+    let (mut ours, mut theirs) = (replica.client(), primary.client());
+    let mut found = String::new();
+    for db in 0..16 {
+        for client in [&mut ours, &mut theirs] {
+            client.cmd(&format!("SELECT {db}"));
+        }
+        let keys: Vec<Vec<u8>> = [&mut ours, &mut theirs]
+            .into_iter()
+            .flat_map(|client| client.cmd("KEYS *").elements().unwrap_or_default().to_vec())
+            .filter_map(|key| key.bytes().map(<[u8]>::to_vec))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        for key in keys {
+            let mut told = |words: &[&[u8]]| {
+                let words: Vec<&[u8]> = words.iter().copied().chain([&key[..]]).collect();
+                [&mut ours, &mut theirs].map(|client| client.call(&words).map(|reply| format!("{reply:?}")).ok())
+            };
+            let [of_ours, of_theirs] = told(&[b"DEBUG", b"DIGEST-VALUE"]);
+            if of_ours != of_theirs {
+                let rest = [told(&[b"TYPE"]), told(&[b"PEXPIRETIME"]), told(&[b"DUMP"])];
+                let _ = write!(found, "\ndb {db} key {}: {rest:?}", key.escape_ascii());
+            }
+        }
+    }
+    found
 }
 
 /// A folder that outlives its servers, and is removed with the test.

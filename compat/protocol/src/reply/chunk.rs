@@ -21,7 +21,7 @@ use varve_base::page_bytes::PageBytes;
 use super::pinned::{Pinned, ReplyPart};
 
 /// Bytes of a value that are lent together.
-const PART_BYTES: usize = 256 << 10;
+const PART_BYTES: usize = 512 << 10;
 
 /// A value that is sent from where it lies.
 struct Piece {

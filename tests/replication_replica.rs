@@ -273,17 +273,23 @@ fn replica_of_test() -> (Server, TcpListener) {
     (replica, listener)
 }
 
+/// A replica that has an empty data set of the test, up to offset 1000, and its link.
+fn synced_replica_of_test() -> (Server, TcpListener, Link) {
+    let (replica, listener) = replica_of_test();
+    let mut link = Link::accept(&listener);
+    link.greet();
+    link.full_sync(1000, &empty_file());
+    assert_eq!(link.acknowledged(), 1000);
+    (replica, listener, link)
+}
+
 #[test]
 fn a_command_that_fails_here_stops_replication_and_not_the_server() {
     let library = ["FUNCTION", "LOAD", "#!lua name=lib\nerror('wrong')"];
     let refused =
         [&["NONSENSE", "k"][..], &["INCR", "text"], &["SELECT", "99"], &["CONFIG", "SET", "port", "1"], &library];
     for words in refused {
-        let (replica, listener) = replica_of_test();
-        let mut link = Link::accept(&listener);
-        link.greet();
-        link.full_sync(1000, &empty_file());
-        assert_eq!(link.acknowledged(), 1000);
+        let (replica, listener, mut link) = synced_replica_of_test();
         link.command(&["SELECT", "0"]);
         link.command(&["SET", "text", "abc"]);
         link.command(words);
@@ -318,11 +324,7 @@ fn issue_17_libraries_of_a_replicas_own_clients_stop_no_replication() {
     let mut client = maker.client();
     client.call(&["FUNCTION", "LOAD", &library("lib", "f", "theirs")]).expect("a reply");
     let payload = client.cmd("FUNCTION DUMP").bytes().expect("a payload").to_vec();
-    let (replica, listener) = replica_of_test();
-    let mut link = Link::accept(&listener);
-    link.greet();
-    link.full_sync(1000, &empty_file());
-    assert_eq!(link.acknowledged(), 1000);
+    let (replica, _listener, mut link) = synced_replica_of_test();
     let mut client = replica.client();
     client.cmd("CONFIG SET replica-read-only no");
     client.call(&["FUNCTION", "LOAD", &library("lib", "f", "own")]).expect("a reply");
@@ -357,11 +359,7 @@ fn issue_17_libraries_of_a_replicas_own_clients_stop_no_replication() {
 /// DEBUG SLEEP stops a replica's link as well as its workers: the primary hears nothing meanwhile.
 #[test]
 fn issue_17_a_replica_that_sleeps_acknowledges_nothing() {
-    let (replica, listener) = replica_of_test();
-    let mut link = Link::accept(&listener);
-    link.greet();
-    link.full_sync(1000, &empty_file());
-    assert_eq!(link.acknowledged(), 1000);
+    let (replica, _listener, mut link) = synced_replica_of_test();
     let mut client = replica.client();
     client.queue(&["DEBUG", "SLEEP", "4"]);
     client.flush().expect("sent");

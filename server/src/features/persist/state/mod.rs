@@ -443,26 +443,30 @@ mod tests {
 
     use super::*;
 
+    /// A save that leaves a file, begun before the first FLUSHALL for nobody who waits.
+    fn save_of(persist: &Persist, store: &Store) -> UnderWay {
+        UnderWay {
+            snapshot: Arc::new(Snapshot::new(store, false, false, persist.queued())),
+            waiters: Vec::new(),
+            gives_way: false,
+            is_rewrite: false,
+            leaves_file: true,
+            for_replicas: false,
+            is_last: false,
+            flushes: 0,
+            began: Instant::now(),
+            changes: 0,
+            keys: 0,
+        }
+    }
+
     /// A FLUSHALL that is followed late: another worker has begun a save behind it meanwhile.
     #[test]
     fn flushall_gives_up_the_saves_of_before_it_alone() {
         let persist = Persist::new(0, false, Aof::new(Vec::new()));
         let store = Store::new(&Options::default()).expect("an address range");
         let begin = |flushes| {
-            let snapshot = Arc::new(Snapshot::new(&store, false, false, persist.queued()));
-            let save = UnderWay {
-                snapshot,
-                waiters: Vec::new(),
-                gives_way: false,
-                is_rewrite: false,
-                leaves_file: true,
-                for_replicas: false,
-                is_last: false,
-                flushes,
-                began: Instant::now(),
-                changes: 0,
-                keys: 0,
-            };
+            let save = UnderWay { flushes, ..save_of(&persist, &store) };
             assert!(persist.begin(0, || Some(save)).is_some());
         };
         begin(1);
@@ -484,20 +488,7 @@ mod tests {
         let persist = Persist::new(0, false, Aof::new(Vec::new()));
         let store = Store::new(&Options::default()).expect("an address range");
         let begin = |for_replicas, leaves_file| {
-            let snapshot = Arc::new(Snapshot::new(&store, false, false, persist.queued()));
-            let save = UnderWay {
-                snapshot,
-                waiters: Vec::new(),
-                gives_way: false,
-                is_rewrite: false,
-                leaves_file,
-                for_replicas,
-                is_last: false,
-                flushes: 0,
-                began: Instant::now(),
-                changes: 0,
-                keys: 0,
-            };
+            let save = UnderWay { leaves_file, for_replicas, ..save_of(&persist, &store) };
             persist.begin(0, || Some(save)).expect("none is under way")
         };
         let gives_up = |keeps_file, is_awaited| persist.give_up_for_replicas(keeps_file, || is_awaited).is_some();
@@ -522,20 +513,7 @@ mod tests {
         let persist = Persist::new(0, false, Aof::new(Vec::new()));
         let store = Store::new(&Options::default()).expect("an address range");
         assert!(!persist.queue_rewrite(), "nothing is under way: it begins at once");
-        let snapshot = Arc::new(Snapshot::new(&store, false, false, persist.queued()));
-        let save = UnderWay {
-            snapshot,
-            waiters: Vec::new(),
-            gives_way: true,
-            is_rewrite: false,
-            leaves_file: true,
-            for_replicas: false,
-            is_last: false,
-            flushes: 1,
-            began: Instant::now(),
-            changes: 0,
-            keys: 0,
-        };
+        let save = UnderWay { gives_way: true, flushes: 1, ..save_of(&persist, &store) };
         assert!(persist.begin(0, || Some(save)).is_some() && persist.may_begin());
         assert!(persist.queue_rewrite() && persist.is_rewriting() && !persist.may_begin());
         persist.aof.rewrites.schedule(false);

@@ -3,6 +3,7 @@
 //! The floor is the cost that no design of a server can go below on this machine with this number of connections: the
 //! kernel's work, and one read and one write for each batch.
 
+use crate::load::poll_events;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, Read, Write};
@@ -24,7 +25,7 @@ pub(crate) fn serve(port: u16, request_bytes: usize) -> io::Result<()> {
     let mut connections: Vec<Option<Connection>> = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        poll.poll(&mut events, None)?;
+        poll_events(&mut poll, &mut events, None)?;
         for event in &events {
             if event.token() == LISTENER {
                 while let Ok((mut stream, _)) = listener.accept() {

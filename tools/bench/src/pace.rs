@@ -69,7 +69,7 @@ pub(crate) fn run(address: SocketAddr, streams: &mut [Stream<'_>]) -> io::Result
         if all_sent && open == 0 {
             return Ok(errors);
         }
-        poll.poll(&mut events, Some(Duration::ZERO))?;
+        load::poll_events(&mut poll, &mut events, Some(Duration::ZERO))?;
         for event in &events {
             let connection = &mut connections[event.token().0];
             connection.send()?;

@@ -8,7 +8,7 @@
 //! `write()` calls, which both servers count (INFO `total_writes_processed`); the longest PING of a subscriber, which
 //! stands behind the messages that are on their way to it.
 
-use crate::load::connect;
+use crate::load::{connect, poll_events};
 use crate::report::{Findings, Row, Target, Value, figures};
 use crate::say;
 use crate::turns::{must, push};
@@ -119,7 +119,7 @@ fn drive(
     let mut waiting = all.len();
     publisher.go_on(&mut buffer)?;
     while waiting > 0 {
-        poll.poll(&mut events, Some(PING_EVERY))?;
+        poll_events(poll, &mut events, Some(PING_EVERY))?;
         for event in &events {
             let Token(id) = event.token();
             if id == all.len() {

@@ -12,11 +12,12 @@
 //!
 //! Each reader counts the bytes that are kept on its account ([`ReaderBytes`]): whole copies, shared or not, and objects
 //! that the collection has let go. The collection counts a copy once. Readers of one owner may have a common sum
-//! ([`KeptBytes`]). Not here: which leaf a reader is shown next.
+//! ([`KeptBytes`]). What a reader shares with the collection beside that, and the collection copies before it changes, is
+//! the reader's alone from then on ([`LentBytes`]). Not here: which leaf a reader is shown next.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 use varve_base::Ref;
@@ -88,6 +89,37 @@ impl ReaderBytes {
             let before = sum.fetch_sub(bytes, Relaxed);
             debug_assert!(before >= bytes, "the sum has what each reader has: {bytes} of {before}");
         }
+    }
+}
+
+/// Bytes that a collection shares with a reader: those that the collection changes or drops are the reader's alone from then
+/// on, until the reader is gone.
+#[derive(Debug)]
+pub(crate) struct LentBytes {
+    reader: Weak<Account>,
+    /// Bytes that are shared still.
+    left: usize,
+}
+
+impl LentBytes {
+    /// All bytes that are shared with a reader as it begins.
+    pub(crate) fn new(reader: &ReaderBytes, bytes: usize) -> LentBytes {
+        LentBytes { reader: Arc::downgrade(&reader.0), left: bytes }
+    }
+
+    /// The collection does not have this number of the bytes any more. False if the reader is gone.
+    pub(crate) fn leave(&mut self, bytes: usize) -> bool {
+        let Some(account) = self.reader.upgrade() else { return false };
+        let bytes = bytes.min(self.left);
+        self.left -= bytes;
+        ReaderBytes(account).add(bytes);
+        true
+    }
+}
+
+impl Drop for LentBytes {
+    fn drop(&mut self) {
+        self.leave(self.left);
     }
 }
 

@@ -34,6 +34,17 @@ pub struct StreamGroup {
     consumers: Arc<Consumers>,
     /// Bytes of the consumers.
     consumer_bytes: usize,
+    /// Bytes of consumers that another copy of the group has too and this one has no more, ever.
+    consumers_left: u64,
+}
+
+/// Bytes of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GroupSize {
+    /// Bytes that it has.
+    pub(super) bytes: usize,
+    /// Bytes that were shared with copies of the group until this one changed: all that there ever were.
+    pub(super) left: u64,
 }
 
 /// The consumers of a group.
@@ -65,7 +76,8 @@ impl Consumer {
 impl StreamGroup {
     /// A group that has been given the entries up to this one, `read` of them if that is known.
     pub fn new(last: StreamId, read: Option<u64>) -> StreamGroup {
-        StreamGroup { last, read, pending: PendingTree::new(), consumers: Arc::default(), consumer_bytes: 0 }
+        let (pending, consumers) = (PendingTree::new(), Arc::default());
+        StreamGroup { last, read, pending, consumers, consumer_bytes: 0, consumers_left: 0 }
     }
 
     /// The greatest ID that was given to a consumer.
@@ -86,6 +98,18 @@ impl StreamGroup {
     /// Bytes of the group. O(1).
     pub fn bytes(&self) -> usize {
         size_of::<StreamGroup>() + MAP_BYTES + self.pending.bytes() + self.consumer_bytes
+    }
+
+    /// The group's size, and what it has left to its copies so far.
+    pub(super) fn size(&self) -> GroupSize {
+        GroupSize { bytes: self.bytes(), left: self.pending.left() + self.consumers_left }
+    }
+
+    fn consumers_mut(&mut self) -> &mut Consumers {
+        if Arc::strong_count(&self.consumers) > 1 {
+            self.consumers_left += self.consumer_bytes as u64;
+        }
+        Arc::make_mut(&mut self.consumers)
     }
 
     /// Number of pending entries.
@@ -138,7 +162,7 @@ impl StreamGroup {
 
     /// Adds a consumer, or notes that it was heard of if `hears` and it is there; true if it is new.
     pub fn meet(&mut self, name: &[u8], now_ms: i64, hears: bool) -> bool {
-        let consumers = Arc::make_mut(&mut self.consumers);
+        let consumers = self.consumers_mut();
         if let Some(consumer) = consumers.by_name.get_mut(name) {
             if hears {
                 consumer.seen_ms = now_ms;
@@ -151,9 +175,9 @@ impl StreamGroup {
             consumers.names.len() as u32 - 1
         });
         debug_assert!(consumers.names[number as usize].is_none(), "the number was free");
-        self.pending.meet(number);
         consumers.names[number as usize] = Some(Arc::clone(&shared));
         consumers.by_name.insert(shared, Consumer { number, seen_ms: now_ms, pending: 0 });
+        self.pending.meet(number);
         self.consumer_bytes += consumer_bytes(name);
         true
     }
@@ -162,7 +186,7 @@ impl StreamGroup {
     /// ([`StreamGroup::sweep`]).
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<u64> {
         let consumer = self.consumer(name)?;
-        let consumers = Arc::make_mut(&mut self.consumers);
+        let consumers = self.consumers_mut();
         consumers.by_name.remove(name);
         consumers.names[consumer.number as usize] = None;
         if consumer.pending == 0 {
@@ -187,7 +211,7 @@ impl StreamGroup {
     pub(super) fn sweep(&mut self, entries: usize) {
         let free = self.pending.sweep(entries);
         if !free.is_empty() {
-            Arc::make_mut(&mut self.consumers).free.extend(free);
+            self.consumers_mut().free.extend(free);
         }
     }
 
@@ -224,7 +248,7 @@ impl StreamGroup {
     }
 
     fn add_to(&mut self, number: u32, delta: i64) {
-        let Consumers { by_name, names, .. } = Arc::make_mut(&mut self.consumers);
+        let Consumers { by_name, names, .. } = self.consumers_mut();
         let name = names[number as usize].as_ref().expect("a consumer of the group");
         let consumer = by_name.get_mut(name).expect("a consumer of the group");
         consumer.pending = consumer.pending.checked_add_signed(delta).expect("the pending entries of a consumer");

@@ -43,10 +43,12 @@ use varve_base::Ref;
 use varve_segment::{Appender, NewObject, NewValue, ObjectHead, Owner};
 
 use crate::counted_tree::{CountedTree, Leaf};
+use crate::handed::LentBytes;
 use crate::kinds;
 use crate::sequence_readers;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 
+use groups::GroupSize;
 pub use groups::{Consumer, Groups, StreamGroup};
 pub use id::StreamId;
 pub use idempotence::{Idempotence, IdempotenceFigures, IdempotenceLimits, NamedMessage};
@@ -126,6 +128,8 @@ pub struct Stream {
     gone: Vec<StreamGroup>,
     /// A group may have entries of consumers that were removed.
     wants_sweep: bool,
+    /// Bytes of the groups that readers share; none nearly always.
+    lent: Vec<LentBytes>,
     /// Those that are shown the entries as they were; none nearly always.
     readers: sequence_readers::Readers,
 }
@@ -163,6 +167,7 @@ impl Stream {
             idempotence: None,
             gone: Vec::new(),
             wants_sweep: false,
+            lent: Vec::new(),
             readers: None,
         }
     }
@@ -484,7 +489,7 @@ impl Stream {
             return false;
         }
         self.group_bytes += group.bytes() + name.len();
-        Arc::make_mut(self.groups.get_or_insert_default()).insert(name.into(), group);
+        own(self.groups.get_or_insert_default(), &mut self.lent).insert(name.into(), group);
         true
     }
 
@@ -499,8 +504,9 @@ impl Stream {
     /// Removes a group; false if there is none of this name.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
         let Some(groups) = self.groups.as_mut().filter(|groups| groups.contains_key(name)) else { return false };
-        let groups = Arc::make_mut(groups);
+        let groups = own(groups, &mut self.lent);
         let group = groups.remove(name).expect("it was there");
+        leave(&mut self.lent, group.bytes());
         if groups.is_empty() {
             self.groups = None;
         }
@@ -528,24 +534,31 @@ impl Stream {
     /// Changes the group of this name; None if there is none.
     pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup) -> R) -> Option<R> {
         let groups = self.groups.as_mut().filter(|groups| groups.contains_key(name))?;
-        let group = Arc::make_mut(groups).get_mut(name).expect("it is there");
-        let had = group.bytes();
+        let group = own(groups, &mut self.lent).get_mut(name).expect("it is there");
+        let had = group.size();
         let done = change(group);
-        debug_assert!(self.group_bytes >= had, "the bytes of all groups");
-        self.group_bytes = self.group_bytes - had + group.bytes();
         self.wants_sweep |= group.wants_sweep();
+        let has = group.size();
+        self.resize(had, has);
         Some(done)
+    }
+
+    /// A group has another size.
+    fn resize(&mut self, had: GroupSize, has: GroupSize) {
+        debug_assert!(self.group_bytes >= had.bytes, "the bytes of all groups");
+        self.group_bytes = self.group_bytes - had.bytes + has.bytes;
+        leave(&mut self.lent, (has.left - had.left) as usize);
     }
 
     /// Takes out some pending entries of consumers that were removed.
     fn sweep(&mut self, entries: usize) {
         let Some(groups) = self.groups.as_mut().filter(|_| self.wants_sweep) else { return };
-        match Arc::make_mut(groups).values_mut().find(|group| group.wants_sweep()) {
+        match own(groups, &mut self.lent).values_mut().find(|group| group.wants_sweep()) {
             Some(group) => {
-                let had = group.bytes();
+                let had = group.size();
                 group.sweep(entries);
-                debug_assert!(self.group_bytes >= had, "the bytes of all groups");
-                self.group_bytes = self.group_bytes - had + group.bytes();
+                let has = group.size();
+                self.resize(had, has);
             }
             None => self.wants_sweep = false,
         }
@@ -562,8 +575,8 @@ impl Stream {
         mut show: impl FnMut(StreamEntry<'_>),
     ) {
         let Some(mut groups) = self.groups.take() else { return };
-        if let Some(group) = Arc::make_mut(&mut groups).get_mut(name) {
-            let had = group.bytes();
+        if let Some(group) = own(&mut groups, &mut self.lent).get_mut(name) {
+            let had = group.size();
             let reader = StreamReader::Big(self, ctx);
             let (facts, mut left) = (reader.facts(), count);
             if let Some(from) = group.last().next().filter(|_| count > 0) {
@@ -577,8 +590,8 @@ impl Stream {
                     left > 0
                 });
             }
-            debug_assert!(self.group_bytes >= had, "the bytes of all groups");
-            self.group_bytes = self.group_bytes - had + group.bytes();
+            let has = group.size();
+            self.resize(had, has);
         }
         self.groups = Some(groups);
     }
@@ -644,6 +657,7 @@ impl Stream {
             // Those that somebody else has too stay with it.
             self.gone.extend(Arc::into_inner(groups).into_iter().flatten().map(|(_, group)| group));
             self.group_bytes = self.gone.iter().map(StreamGroup::bytes).sum();
+            self.lent.clear();
         }
         self.free_gone(CUT_AT_ONCE);
         self.gone.is_empty() && self.tree.shrink_step()
@@ -721,4 +735,19 @@ impl Stream {
 fn node_object<'a>(id: CollectionId, number: &'a [u8], value: &'a [u8]) -> NewObject<'a> {
     let owner = Owner::Collection(id.number());
     NewObject { value: NewValue::Bytes(value), room: value.len(), ..NewObject::new(kinds::NODE, owner, number, &[]) }
+}
+
+/// The groups, to change them: a copy of the map where somebody else has it too.
+fn own<'a>(groups: &'a mut Arc<Groups>, lent: &mut Vec<LentBytes>) -> &'a mut Groups {
+    if Arc::strong_count(groups) > 1 {
+        leave(lent, groups.len() * size_of::<StreamGroup>());
+    }
+    Arc::make_mut(groups)
+}
+
+/// The stream does not have these bytes of its groups any more.
+fn leave(lent: &mut Vec<LentBytes>, bytes: usize) {
+    if bytes > 0 {
+        lent.retain_mut(|lent| lent.leave(bytes));
+    }
 }

@@ -75,6 +75,8 @@ pub(super) struct PendingTree {
     len: u64,
     /// Bytes of all nodes.
     bytes: usize,
+    /// Bytes of nodes that another tree has too and this one has no more, ever.
+    left: u64,
     gone: Gone,
 }
 
@@ -186,7 +188,7 @@ impl PendingTree {
     /// A tree without entries.
     pub(super) fn new() -> PendingTree {
         let root = Node::Leaf(Leaf::Wide(Vec::new()));
-        PendingTree { bytes: root.bytes(), root: Arc::new(root), len: 0, gone: Gone::default() }
+        PendingTree { bytes: root.bytes(), root: Arc::new(root), len: 0, left: 0, gone: Gone::default() }
     }
 
     /// Number of entries.
@@ -198,6 +200,11 @@ impl PendingTree {
     /// Bytes of the nodes. O(1).
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of nodes that were shared with another tree until this one changed, all that there ever were. O(1).
+    pub(super) fn left(&self) -> u64 {
+        self.left
     }
 
     /// The entry with an ID. O(log n).
@@ -275,9 +282,9 @@ impl PendingTree {
         id: StreamId,
         change: impl FnOnce(Option<PendingEntry>) -> Option<PendingEntry>,
     ) -> Option<PendingEntry> {
-        let (mut grown, gone) = (0, &self.gone);
+        let (mut sums, gone) = (Sums::default(), &self.gone);
         let change = |before: Option<PendingEntry>| change(before.filter(|entry| !gone.has(*entry)));
-        let Changed { before, after, right } = change_below(&mut self.root, id, change, &mut grown);
+        let Changed { before, after, right } = change_below(&mut self.root, id, change, &mut sums);
         debug_assert!(after.is_none_or(|after| after.id == id), "an entry keeps its ID");
         self.len = self.len + u64::from(after.is_some()) - u64::from(before.is_some());
         if let Some(right) = right {
@@ -285,17 +292,18 @@ impl PendingTree {
             let mut children = Vec::with_capacity(FAN / 4);
             children.extend([left, right]);
             let root = Node::Inner(children);
-            grown += root.bytes() as i64;
+            sums.grown += root.bytes() as i64;
             self.root = Arc::new(root);
         }
         while let Node::Inner(children) = &*self.root
             && let [only] = &children[..]
         {
             let only = Arc::clone(&only.node);
-            grown -= self.root.bytes() as i64;
+            sums.grown -= self.root.bytes() as i64;
             self.root = only;
         }
-        self.bytes = self.bytes.checked_add_signed(grown as isize).expect("the bytes of all nodes");
+        self.bytes = self.bytes.checked_add_signed(sums.grown as isize).expect("the bytes of all nodes");
+        self.left += sums.left;
         match before {
             Some(entry) if self.gone.has(entry) => {
                 self.gone.entries -= 1;
@@ -400,21 +408,40 @@ fn pop_leaf(node: &mut Arc<Node>) -> bool {
     children.is_empty()
 }
 
+/// The bytes that a change moves.
+#[derive(Default)]
+struct Sums {
+    /// Bytes by which the tree grows; negative where it shrinks.
+    grown: i64,
+    /// Bytes of nodes that another tree has too and this one has no more.
+    left: u64,
+}
+
+impl Sums {
+    /// The tree replaces a node, or removes it.
+    fn leave(&mut self, node: &Arc<Node>) {
+        if Arc::strong_count(node) > 1 {
+            self.left += node.bytes() as u64;
+        }
+    }
+}
+
 fn change_below(
     node: &mut Arc<Node>,
     id: StreamId,
     change: impl FnOnce(Option<PendingEntry>) -> Option<PendingEntry>,
-    grown: &mut i64,
+    sums: &mut Sums,
 ) -> Changed {
     // A node that others have too is copied, without its free room.
     let had = node.bytes() as i64;
     debug_assert!(had > 0, "a node has bytes");
+    sums.leave(node);
     let node = Arc::make_mut(node);
     let changed = match node {
         Node::Leaf(leaf) => leaf.change(id, change),
         Node::Inner(children) => {
             let at = place(children, id);
-            let mut changed = change_below(&mut children[at].node, id, change, grown);
+            let mut changed = change_below(&mut children[at].node, id, change, sums);
             let split = changed.right.take();
             children[at].follow(&changed, split.is_some());
             match split {
@@ -424,11 +451,11 @@ fn change_below(
                         // Growth at the end leaves full nodes.
                         let from = if at + 2 == children.len() { FAN } else { FAN / 2 };
                         let right = Node::Inner(children.split_off(from));
-                        *grown += right.bytes() as i64;
+                        sums.grown += right.bytes() as i64;
                         changed.right = Some(Child::of(Arc::new(right)));
                     }
                 }
-                None if changed.after.is_none() => tidy(children, at, grown),
+                None if changed.after.is_none() => tidy(children, at, sums),
                 None => {}
             }
             changed
@@ -437,18 +464,18 @@ fn change_below(
     if let Some(right) = &changed.right
         && let Node::Leaf(_) = node
     {
-        *grown += right.node.bytes() as i64;
+        sums.grown += right.node.bytes() as i64;
     }
-    *grown += node.bytes() as i64 - had;
+    sums.grown += node.bytes() as i64 - had;
     changed
 }
 
 /// Removes a child that is empty, or joins one that is small with a neighbour.
-fn tidy(children: &mut Vec<Child>, at: usize, grown: &mut i64) {
+fn tidy(children: &mut Vec<Child>, at: usize, sums: &mut Sums) {
     let (len, most) = children[at].node.fill();
     debug_assert!(len <= most, "{len} of {most} in a node");
     if len == 0 {
-        *grown -= children.remove(at).node.bytes() as i64;
+        sums.grown -= children.remove(at).node.bytes() as i64;
         return;
     }
     if len >= most / 4 {
@@ -465,7 +492,9 @@ fn tidy(children: &mut Vec<Child>, at: usize, grown: &mut i64) {
     };
     let right = children.remove(left + 1);
     debug_assert!(right.least > children[left].least, "neighbours in order");
-    *grown -= (right.node.bytes() + children[left].node.bytes()) as i64;
+    sums.grown -= (right.node.bytes() + children[left].node.bytes()) as i64;
+    sums.leave(&right.node);
+    sums.leave(&children[left].node);
     let joined = Arc::make_mut(&mut children[left].node);
     match (joined, &*right.node) {
         (Node::Leaf(joined), Node::Leaf(right)) => {
@@ -475,7 +504,7 @@ fn tidy(children: &mut Vec<Child>, at: usize, grown: &mut i64) {
         (Node::Inner(joined), Node::Inner(right)) => joined.extend(right.iter().cloned()),
         _ => unreachable!("all leaves are on one level"),
     }
-    *grown += children[left].node.bytes() as i64;
+    sums.grown += children[left].node.bytes() as i64;
     let node = Arc::clone(&children[left].node);
     children[left] = Child::of(node);
 }

@@ -6,6 +6,7 @@
 use varve_segment::{Access, Log};
 
 use super::{Leaf, Stream, StreamEntry, StreamNode};
+use crate::handed::LentBytes;
 use crate::sequence_readers::{self, LeafPart};
 use crate::{Forgotten, ReadCtx, ReaderBytes, ReaderNumber};
 
@@ -45,6 +46,15 @@ impl Stream {
     /// in its bytes.
     pub fn begin_reading(&mut self, reader: (ReaderNumber, ReaderBytes), first: u64, count: u64, rev: bool) {
         self.readers.get_or_insert_default().begin(&self.tree, reader, (first, count), rev);
+    }
+
+    /// A reader shares the groups as they are: bytes of what is changed of them are counted in its own, as long as it lives.
+    pub fn lend_groups(&mut self, bytes: &ReaderBytes) {
+        // Those that are gone are forgotten.
+        self.lent.retain_mut(|lent| lent.leave(0));
+        if self.groups.is_some() {
+            self.lent.push(LentBytes::new(bytes, self.group_bytes));
+        }
     }
 
     /// Forgets a reader that wants no more, or a part of what was handed over to it.

@@ -84,8 +84,9 @@ impl Shard {
             return old.bytes_to_show();
         }
         let walk = Arc::clone(walking.walk());
-        if let Some(sink) = walk.sink_of(&old) {
-            self.begin_long(ground, r, &walk, sink);
+        let bytes = walk.kept_bytes().reader();
+        if let Some(sink) = walk.sink_of(&old.counted_in(&bytes)) {
+            self.begin_long(ground, r, &walk, (sink, bytes));
             return STEP_BYTES;
         }
         0

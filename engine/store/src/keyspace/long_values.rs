@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use varve_base::Ref;
 use varve_collection::list::{NodePart, emit_from};
-use varve_collection::{Collection, ReaderNumber, WriteCtx};
+use varve_collection::{Collection, ReaderBytes, ReaderNumber, WriteCtx};
 
 use super::ground::Ground;
 use super::shard::Shard;
@@ -44,14 +44,23 @@ impl StepBudget {
 
 impl Shard {
     /// Begins to read the long collection of a key whose elements the walker wants.
-    pub(super) fn begin_long(&mut self, ground: &Ground, r: Ref, walk: &Arc<Walk>, sink: Box<dyn PartSink>) {
+    /// What is kept for that is counted in `bytes`.
+    pub(super) fn begin_long(
+        &mut self,
+        ground: &Ground,
+        r: Ref,
+        walk: &Arc<Walk>,
+        (sink, bytes): (Box<dyn PartSink>, ReaderBytes),
+    ) {
         let link = self.link_of(ground.log(), r).expect("a long value has a root");
-        let bytes = walk.kept_bytes().reader();
         let reader = self.begin_reading(ground, link.place, bytes, |collection, (number, bytes)| match collection {
             Collection::Hash(elements) | Collection::Set(elements) => elements.begin_reading(number, bytes),
             Collection::List(list) => list.begin_reading((number, bytes), 0, list.len(), ListEnd::Front),
             Collection::Zset(set) => set.begin_reading((number, bytes), 0, set.len() as u64, false),
-            Collection::Stream(stream) => stream.begin_reading((number, bytes), 0, stream.len(), false),
+            Collection::Stream(stream) => {
+                stream.lend_groups(&bytes);
+                stream.begin_reading((number, bytes), 0, stream.len(), false);
+            }
         });
         walk.add_long(LongValue { reader, sink, scratch: Default::default() });
     }

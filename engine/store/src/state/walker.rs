@@ -27,7 +27,7 @@ use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
 use varve_collection::stream::{Groups, Idempotence, StreamFacts, StreamGroup, StreamNode, StreamReader};
-use varve_collection::{Collection, KeptBytes, ReadCtx};
+use varve_collection::{Collection, KeptBytes, ReadCtx, ReaderBytes};
 use varve_packed::leaf::pair;
 use varve_segment::{Object, Pin};
 
@@ -258,6 +258,8 @@ pub struct StreamOutline {
     pub facts: StreamFacts,
     groups: Option<Arc<Groups>>,
     idempotence: Option<Arc<Idempotence>>,
+    /// Counts what the stream has changed of its groups since, while this lives; None if nobody asks.
+    bytes: Option<ReaderBytes>,
     /// Groups that nobody has any more, whose memory is given back in steps.
     gone: Vec<StreamGroup>,
 }
@@ -266,6 +268,12 @@ impl StreamOutline {
     /// The names of messages that are added once, if the stream was ever asked to keep such.
     pub fn idempotence(&self) -> Option<&Idempotence> {
         self.idempotence.as_deref()
+    }
+
+    /// Bytes that are kept for the reader of the stream, its entries and its groups, as they were before changes; 0 if nobody
+    /// counts them.
+    pub fn kept_bytes(&self) -> usize {
+        self.bytes.as_ref().map_or(0, ReaderBytes::get)
     }
 
     /// The groups, if there are any: a copy of what they are now.
@@ -308,6 +316,7 @@ pub struct Before<'a> {
     collection: Option<&'a Collection>,
     ctx: ReadCtx<'a>,
     changes: bool,
+    bytes: Option<ReaderBytes>,
 }
 
 impl std::fmt::Debug for Before<'_> {
@@ -319,12 +328,17 @@ impl std::fmt::Debug for Before<'_> {
 impl<'a> Before<'a> {
     /// The object at `r`, with its elements if they are a big collection.
     pub(crate) fn new(r: Ref, collection: Option<&'a Collection>, ctx: ReadCtx<'a>) -> Before<'a> {
-        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx, changes: false }
+        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx, changes: false, bytes: None }
     }
 
     /// The object with a note of whether it is shown because it changes or goes now.
     pub(crate) fn about_to_change(self, changes: bool) -> Before<'a> {
         Before { changes, ..self }
+    }
+
+    /// The object with an account for what is kept of it while it is shown.
+    pub(crate) fn counted_in(self, bytes: &ReaderBytes) -> Before<'a> {
+        Before { bytes: Some(bytes.clone()), ..self }
     }
 
     /// True if the object changes or goes as soon as it is shown: a pin of its value keeps memory that would be free. False
@@ -386,7 +400,8 @@ impl<'a> Before<'a> {
             _ => return None,
         };
         let (groups, idempotence) = (stream.groups().cloned(), stream.idempotence().cloned());
-        Some(StreamOutline { nodes: stream.nodes(), facts: stream.facts(), groups, idempotence, gone: Vec::new() })
+        let (nodes, facts, bytes) = (stream.nodes(), stream.facts(), self.bytes.clone());
+        Some(StreamOutline { nodes, facts, groups, idempotence, bytes, gone: Vec::new() })
     }
 
     /// False: there is no key without a value.

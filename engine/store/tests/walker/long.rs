@@ -367,10 +367,25 @@ fn nothing_that_can_wait_removes_keys_while_the_walker_is_full() {
     store.verify();
 }
 
-/// A stream with few entries is long if its groups are.
+/// The least bytes of a pending entry.
+const PENDING_BYTES: usize = 16;
+
+/// How a group changes behind a walk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum GroupChange {
+    /// All entries but one.
+    Acknowledged,
+    Destroyed,
+    /// With its stream.
+    Deleted,
+}
+
+const GROUP_CHANGES: [GroupChange; 3] = [GroupChange::Acknowledged, GroupChange::Destroyed, GroupChange::Deleted];
+
+/// A stream with few entries is long if its groups are. What they were is counted for the walk as they change.
 #[test]
 fn issue_13_a_stream_is_shown_over_several_steps_for_its_groups_alone() {
-    for entries in [0, 3] {
+    for (entries, what) in [0, 3].into_iter().flat_map(|entries| GROUP_CHANGES.map(|what| (entries, what))) {
         let (store, mut worker) = store();
         add(&mut worker, Type::Stream, 0..10, "");
         let pending = |tx: &mut Tx<'_>, change: &mut dyn FnMut(&mut StreamGroup)| {
@@ -394,10 +409,22 @@ fn issue_13_a_stream_is_shown_over_several_steps_for_its_groups_alone() {
         });
         take(&mut worker, Type::Stream, entries..10);
         let recorder = begin(&store);
-        with(&mut worker, &[BIG], |tx| {
-            pending(tx, &mut |group| (1..3000).for_each(|n| assert!(group.acknowledge(StreamId::new(0, n)))));
+        with(&mut worker, &[BIG], |tx| match what {
+            GroupChange::Acknowledged => {
+                pending(tx, &mut |group| (1..3000).for_each(|n| assert!(group.acknowledge(StreamId::new(0, n)))));
+            }
+            GroupChange::Destroyed => {
+                let done = tx.stream_mut(&tx.key(BIG), |stream| stream.remove_group(b"group"));
+                assert_eq!(done.expect("a stream"), Some(true));
+            }
+            GroupChange::Deleted => assert!(tx.remove(&tx.key(BIG))),
         });
+        let kept = recorder.kept.get();
+        // The stream still has what it had until its own reader has ended.
+        let least = if what == GroupChange::Deleted { 0 } else { 3000 * PENDING_BYTES };
+        assert!((least..=2 * 3000 * PENDING_BYTES).contains(&kept), "{kept} bytes are kept of what was {what:?}");
         super::end(&mut worker);
+        assert_eq!(recorder.kept.get(), 0, "all was shown");
         let recorded = recorder.take();
         assert_eq!((recorded.shown.len(), recorded.long), (1, 1), "with {entries} entries");
         let Plain::Stream(stream) = &recorded.shown[0].value else { panic!("a stream") };

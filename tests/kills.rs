@@ -1,8 +1,8 @@
 //! Kills at random moments under load: what was acknowledged is there afterwards, and nothing by half.
 //!
 //! ```text
-//!   writers: rising numbers, alone, by MSET and in transactions        operator: BGSAVE, BGREWRITEAOF, CONFIG SET appendonly
-//!     |                                                                  |
+//!   writers: rising numbers, alone, by MSET, in transactions,          operator: BGSAVE, BGREWRITEAOF, CONFIG SET appendonly
+//!     |      and to all fields of a long hash                            |
 //!   server, with a library before libc (shim/lose.c): what it has written and not synced is lost with the process
 //!     | kill -9
 //!   start --> each key at least as far as the promise goes, no transaction and no command in half --> and again
@@ -107,7 +107,13 @@ impl Told {
     }
 }
 
-/// Writes rising numbers until the server is gone: alone, to two keys by one command, to two keys in a transaction.
+/// Fields of the long hash: more than a command changes at once.
+const FIELDS: usize = 1100;
+/// Each number that this divides is written to them.
+const LONG_EVERY: u64 = 4;
+
+/// Writes rising numbers until the server is gone: alone, to two keys by one command, to two keys in a transaction, and some of
+/// them to all fields of a hash.
 fn write(mut client: Client, writer: usize, told: &mut Told, last: &AtomicU64) {
     loop {
         told.sent += 1;
@@ -119,7 +125,15 @@ fn write(mut client: Client, writer: usize, told: &mut Told, last: &AtomicU64) {
         client.queue(&["SET", &key("left"), &number]);
         client.queue(&["SET", &key("right"), &number]);
         client.queue(&["EXEC"]);
-        let replies = client.flush().and_then(|()| (0..6).map(|_| client.read()).last().expect("six replies"));
+        let mut replies = 6;
+        if told.sent.is_multiple_of(LONG_EVERY) {
+            let fields: Vec<String> = (0..FIELDS).map(|field| field.to_string()).collect();
+            let hash = key("hash");
+            let pairs = fields.iter().flat_map(|field| [field.as_str(), &number]);
+            client.queue(&["HSET", &hash].into_iter().chain(pairs).collect::<Vec<_>>());
+            replies += 1;
+        }
+        let replies = client.flush().and_then(|()| (0..replies).map(|_| client.read()).last().expect("some replies"));
         match replies {
             Ok(reply) if !reply.is_error() => told.acknowledged.push((told.sent, now_ns())),
             Ok(reply) => panic!("{reply:?}"),
@@ -176,6 +190,13 @@ fn look(server: &Server, told: &mut [Told; WRITERS], promised: [u64; WRITERS], r
         for found in [alone, one, left] {
             assert!((promised..=told.sent).contains(&found), "{round}: {found}, not {promised} to {}", told.sent);
         }
+        let reply = client.cmd(&format!("HVALS hash{writer}"));
+        let fields = reply.elements().expect("an array");
+        let long = fields.first().map_or(0, |number| number.text().parse().expect("a number"));
+        assert!(fields.is_empty() || fields.len() == FIELDS, "{round}: {} fields", fields.len());
+        let is_whole = fields.iter().all(|number| number.text().parse() == Ok(long));
+        assert!(is_whole, "{round}: a command that takes long is done in half: {long} and others");
+        assert!((promised - promised % LONG_EVERY..=told.sent).contains(&long), "{round}: {long}, not {promised}");
         assert!(alone >= one && one >= left, "{round}: {alone} {one} {left}: later commands without earlier ones");
         *told = Told { loaded: left, acknowledged: Vec::new(), sent: told.sent };
     }

@@ -12,7 +12,9 @@ use varve_exec::journal::EffectStream;
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandTable, LargeArguments, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits};
-use varve_store::{EffectSink, Limits, LogGeometry, NodeLimits, Options, Policy, Removal, Store, StoreWorker, Unit};
+use varve_store::{
+    EffectSink, Limits, LogGeometry, NodeLimits, Options, Policy, Prepared, Removal, Store, StoreWorker, Unit,
+};
 use varve_testkit::{RespValue, client};
 
 /// Turns of the background in one step at most, and the time of each.
@@ -28,6 +30,14 @@ impl EffectSink for Kept {
         let (stream, bytes) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         stream.append(unit, bytes);
         bytes.len() as u64
+    }
+
+    fn prepare(&self, _unit: &Unit, _prepared: &mut Option<Prepared>) {
+        unreachable!("no step has a thousand arguments")
+    }
+
+    fn append_prepared(&self, _prepared: Prepared) -> u64 {
+        unreachable!("nothing was prepared")
     }
 
     fn end(&self) -> u64 {

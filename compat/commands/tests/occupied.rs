@@ -1,5 +1,5 @@
-//! Commands that work on one key over several holds of its shard: others on the key wait, all else goes on, and the effects
-//! so far say at any time how the key stands.
+//! Commands that work on one key over several holds of its shard: others on the key wait, all else goes on, whoever looks at
+//! everything waits, and their effects come together at the end.
 
 mod common;
 
@@ -47,11 +47,17 @@ fn filled() -> Server {
 struct Replica(Server);
 
 impl Replica {
-    fn follow(&mut self, journal: &Journal) {
-        for effect in journal.take().into_iter().flatten() {
-            let reply = run(&mut self.0, &effect);
-            assert!(!reply.starts_with(b"-"), "{effect}: {}", String::from_utf8_lossy(&reply));
+    /// Applies what is new; how many units have changed `key`.
+    fn follow(&mut self, journal: &Journal, key: &str) -> usize {
+        let mut units = 0;
+        for unit in journal.take() {
+            units += usize::from(unit.iter().any(|effect| effect.split(' ').nth(1) == Some(key)));
+            for effect in unit {
+                let reply = run(&mut self.0, &effect);
+                assert!(!reply.starts_with(b"-"), "{effect}: {}", String::from_utf8_lossy(&reply));
+            }
         }
+        units
     }
 }
 
@@ -138,16 +144,17 @@ fn issue_11_others_wait_for_a_key_that_is_worked_on() {
             }
             if turns % 40 == 5 {
                 server.background();
-                replica.follow(&journal);
-                assert_eq!(digest(&mut server), digest(&mut replica.0), "{line}: the effects of {turns} parts");
+                assert_eq!(server.is_put_back(6, &words("SWAPDB 2 3")), waits, "nobody sees {line} half done");
+                assert_eq!(replica.follow(&journal, key), 0, "{line}: half of it, after {turns} parts");
             }
             let (more, now) = server.turn_as(1, &[]);
             (reply, ended, turns) = ([reply, more].concat(), now, turns + 1);
         }
         assert!(turns >= 5, "{line}: {turns} turns");
         assert_eq!(shape(line, &reply), shape(line, &expected), "{line}");
-        replica.follow(&journal);
+        let units = replica.follow(&journal, key);
         assert_eq!(digest(&mut server), digest(&mut replica.0), "{line}: its effects");
+        assert!(units <= 1, "{line}: its effects are {units} units");
         if !draws(line) {
             (1..turns).for_each(|n| _ = run(&mut whole, &format!("SET other:{n} v")));
             assert_eq!(digest(&mut server), digest(&mut whole), "{line}: the key");
@@ -174,8 +181,8 @@ fn issue_11_members_that_are_popped_part_by_part_are_different_ones() {
     assert_eq!(popped.len(), LEN, "each was popped or is left");
 }
 
-/// The key is left when the client is gone, and what was done until then stays; whatever empties or exchanges databases, or
-/// the key's own end, ends the command.
+/// The command goes on to its end when its client is gone. Whoever empties or exchanges databases waits for that; the key's own
+/// end ends the command.
 #[test]
 fn issue_11_a_key_is_left_whatever_comes_between() {
     for (line, key, reads, writes) in cases() {
@@ -187,8 +194,9 @@ fn issue_11_a_key_is_left_whatever_comes_between() {
                 run(&mut server, &format!("PEXPIRE {key} 10"));
             }
             assert!(!server.turn_as(1, &words(line)).1, "{line} goes on");
-            let mut ended = server.turn_as(1, &[]).1;
+            let (reply, mut ended) = server.turn_as(1, &[]);
             assert!(!ended, "{line} goes on");
+            let mut owed = None;
             match meanwhile {
                 "hang up" => {
                     server.hang_up(1);
@@ -199,7 +207,10 @@ fn issue_11_a_key_is_left_whatever_comes_between() {
                     let denied = Denied { writes: Some(WritesDenied::Unwritten(28)), ..Denied::NONE };
                     server.restrain(Pause::Writes, denied);
                 }
-                command => assert!(!server.is_put_back(2, &words(command)), "{command} beside {line}"),
+                command => {
+                    owed = server.is_put_back(2, &words(command)).then_some(command);
+                    assert_eq!(owed.is_some(), reply.is_empty(), "{command} beside {line}");
+                }
             }
             let mut turns = 0;
             while !ended {
@@ -208,13 +219,40 @@ fn issue_11_a_key_is_left_whatever_comes_between() {
                 assert!(turns < 5000, "{line} ends beside {meanwhile}");
             }
             server.restrain(Pause::None, Denied::NONE);
+            if meanwhile == "hang up" && !draws(line) {
+                let mut whole = filled();
+                run(&mut whole, line);
+                assert_eq!(
+                    digest(&mut server),
+                    digest(&mut whole),
+                    "{line} is done whole, although its client is gone"
+                );
+            }
+            if let Some(command) = owed {
+                assert!(!server.is_put_back(2, &words(command)), "{command} runs behind {line}");
+            }
             for (who, other) in [(2, reads), (4, writes)] {
                 assert!(!server.is_put_back(who, &words(other)), "{other} runs behind {line} and {meanwhile}");
             }
-            replica.follow(&journal);
+            replica.follow(&journal, key);
             server.background();
             assert_eq!(digest(&mut server), digest(&mut replica.0), "{line} beside {meanwhile}");
             run(&mut server, "DEBUG VERIFY");
         }
+    }
+}
+
+/// Commands that overlap would leave nobody a moment to be alone: behind a refusal they begin no more until it has had its turn.
+#[test]
+fn issue_13_who_wants_to_be_alone_has_its_turn_beside_commands_that_overlap() {
+    for (line, ..) in cases() {
+        let mut server = filled();
+        let first = if line.split(' ').nth(1) == Some("l") { "SPOP s 2000" } else { "LREM l 0 x" };
+        assert!(!server.turn_as(1, &words(first)).1, "{first} goes on");
+        assert!(server.is_put_back(2, &words("SWAPDB 2 3")));
+        assert!(server.is_put_back(4, &words(&line)), "{line} gives way");
+        while !server.turn_as(1, &[]).1 {}
+        assert!(!server.is_put_back(2, &words("SWAPDB 2 3")), "its turn");
+        assert!(!server.is_put_back(4, &words(&line)), "{line} runs");
     }
 }

@@ -111,6 +111,7 @@ impl WideCtx<'_> {
             rest,
             nanos: 0,
             reply_bytes: 0,
+            effect_bytes: 0,
             tries: 0,
             begins_anew: false,
         }));
@@ -198,7 +199,19 @@ impl<'a> Ctx<'_, 'a> {
     /// Goes on with `rest` in the next turns of the connection, like [`Ctx::go_on`], behind a change that the command has
     /// made and reported: the shards stay held until that is handed on.
     pub fn go_on_behind(&mut self, rest: Box<dyn Ongoing>) {
+        if let Some(key) = rest.occupied()
+            && self.tx.has_effects()
+        {
+            let args = self.args;
+            self.tx.end_part(key, &|words| args.iter().for_each(|arg| _ = words.add(arg)));
+        }
         self.go_on_holding(|_, _| rest);
+    }
+
+    /// True if the command, which is about to occupy a key, is to be put back instead: somebody wants to be alone behind the
+    /// gate, and never would be while such commands overlap.
+    pub fn gives_way(&self) -> bool {
+        self.session.takes_parts() && self.tx.is_patient() && self.tx.gives_way()
     }
 
     fn go_on_holding(&mut self, rest: impl FnOnce(&mut Tx<'_>, &Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
@@ -212,6 +225,7 @@ impl<'a> Ctx<'_, 'a> {
             rest,
             nanos: 0,
             reply_bytes: 0,
+            effect_bytes: 0,
             tries: 0,
             begins_anew: false,
         }));

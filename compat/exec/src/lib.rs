@@ -52,7 +52,7 @@ pub use invoke::{Caller, Ran};
 pub use large_arguments::LargeArguments;
 pub use multi::{Queued, Watching};
 pub use occupied::Occupied;
-pub use ongoing::{OccupiedWork, Ongoing, Progress, WhileOccupied};
+pub use ongoing::{LeftCommand, LeftTurn, OccupiedWork, Ongoing, Progress, WhileOccupied};
 pub use script::{Audience, Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptKind};
 pub use script_rules::ScriptRules;
 pub use session::Session;

@@ -4,8 +4,13 @@
 //!   begin, its shard held --> part .. part .. part --> end, its shard held
 //!                               |  between two parts: another command on the key finds it occupied and is put back,
 //!                               |  one on any other key of the shard runs
-//!                               `--> the client is gone: abandon
+//!                               `--> the client is gone: the parts go on without it
+//!   effects    kept with the key .. ---------------------> one unit of the journal
 //! ```
+//! Nothing sees the command half done: who wants to be alone behind the gate (a save's instant, FLUSHALL, a replica that comes)
+//! waits for its end, and a file or a replica has all of it or nothing. A script that changes the key without having declared it
+//! is the exception: the parts so far are handed on before it.
+//!
 //! Commands wait as they do for a busy shard: their connections are tried again. EXEC waits if one of its commands names the key,
 //! a script if it declares it. Not kept from the key are what names no key (FLUSHALL, SWAPDB, a script that does not
 //! declare it) and the store itself (expiry, eviction): each part looks at the key anew.
@@ -29,6 +34,11 @@ impl Occupied {
 
     fn freeze(tx: &mut Tx<'_>, key: &Key<'_>, how: Freeze) -> Option<Occupied> {
         tx.freeze(key, how).then(|| Occupied(Some(key.bytes.into())))
+    }
+
+    /// The key, while it is occupied.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.0.as_deref()
     }
 
     /// Lets other commands use the key again; its shard is held.

@@ -11,8 +11,9 @@
 //! reply alone, and a client that goes has taken what it was not shown.
 //!
 //! One whose change takes long occupies its key ([`crate::Occupied`]) and works on it part by part: other commands on this
-//! key wait, those on others of the shard do not. Each part reports what it has done as a change of its own, so that files are
-//! right between any two of them. It never waits for its client: its reply is made aside, and comes at the end.
+//! key wait, those on others of the shard do not. Each part reports what it has done as a change of its own; the journal gets
+//! them together at the end ([`crate::Occupied`]). It never waits for its client: its reply is made aside, and comes at the
+//! end. It goes on if its client has left ([`crate::LeftCommand`]).
 //!
 //! A command that stores what it makes of other keys watches them. Its last part changes its key only if they are as they
 //! were when it read them, so that it is done at one instant, and the journal has it there as it was sent. Else it begins
@@ -44,6 +45,11 @@ pub trait Ongoing: Send {
     /// although commands that write are held back or refused at present.
     fn is_half_done(&self) -> bool {
         false
+    }
+
+    /// The key that it occupies and changes part by part, if it does.
+    fn occupied(&self) -> Option<&[u8]> {
+        None
     }
 
     /// Bytes that it keeps for its reply: they count as memory of the connection.
@@ -106,7 +112,7 @@ pub trait OccupiedWork: Send {
     }
 }
 
-/// A command that works on an occupied key: it is brought to its end, and leaves the key if its client goes.
+/// A command that works on an occupied key: it is brought to its end, also if its client goes.
 #[derive(Debug)]
 pub struct WhileOccupied<W> {
     /// Its key.
@@ -122,6 +128,10 @@ impl<W: OccupiedWork> Ongoing for WhileOccupied<W> {
 
     fn is_half_done(&self) -> bool {
         true
+    }
+
+    fn occupied(&self) -> Option<&[u8]> {
+        self.occupied.key()
     }
 
     fn held_bytes(&self) -> usize {
@@ -148,6 +158,8 @@ pub(crate) struct OngoingCommand {
     pub(crate) nanos: u64,
     /// Bytes of its reply behind the first part.
     pub(crate) reply_bytes: usize,
+    /// Bytes of its effects so far, which are handed on at its end.
+    pub(crate) effect_bytes: usize,
     /// How often it has begun before.
     pub(crate) tries: u32,
     /// It is to begin anew: its rest has ended.
@@ -170,5 +182,38 @@ impl OngoingCommand {
 impl std::fmt::Debug for OngoingCommand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("OngoingCommand").field("row", &self.row.full_name).finish_non_exhaustive()
+    }
+}
+
+/// How a turn of a [`LeftCommand`] has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftTurn {
+    /// Its shard is busy: it is tried again a little later.
+    Busy,
+    /// There is more to do.
+    More,
+    /// It has come to its end.
+    Ended,
+}
+
+/// A command whose client has left while it changes a key part by part: it goes on to its end, in each turn of its worker. A client
+/// of redis-server cannot stop a command either.
+#[derive(Debug)]
+pub struct LeftCommand {
+    pub(crate) command: Box<OngoingCommand>,
+    /// The database that its client had selected.
+    pub(crate) db: u32,
+}
+
+impl LeftCommand {
+    /// A command that occupies a key; nobody reads its reply any more.
+    pub(crate) fn new(mut command: Box<OngoingCommand>, db: u32) -> LeftCommand {
+        command.muted = true;
+        LeftCommand { command, db }
+    }
+
+    /// Bytes that it keeps.
+    pub fn bytes(&self) -> usize {
+        self.command.rest.held_bytes() + self.command.effect_bytes
     }
 }

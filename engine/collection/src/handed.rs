@@ -112,7 +112,9 @@ impl LentBytes {
         let Some(account) = self.reader.upgrade() else { return false };
         let bytes = bytes.min(self.left);
         self.left -= bytes;
-        ReaderBytes(account).add(bytes);
+        let account = ReaderBytes(account);
+        account.add(bytes);
+        debug_assert!(account.get() >= bytes, "an account has what was added");
         true
     }
 }

@@ -34,7 +34,7 @@ pub use ops::{
     ZsetReader,
 };
 pub use state::clock::{KeyUse, UseMeter};
-pub use state::effects::{Again, Audience, Effect, EffectSink, EventSink, Unit, Words};
+pub use state::effects::{Again, Audience, Effect, EffectSink, EventSink, Prepared, Unit, Words};
 pub use state::events::{self, EventClass};
 pub use state::form::StringForm;
 pub use state::key::{Key, SHARDS_MAX};

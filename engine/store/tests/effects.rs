@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use varve_store::events::Event;
 use varve_store::{
-    Audience, Effect, EffectSink, EventClass, EventSink, LogGeometry, Options, Policy, Store, StoreWorker, StringForm,
-    Ttl, Tx, Unit,
+    Audience, Effect, EffectSink, EventClass, EventSink, LogGeometry, Options, Policy, Prepared, Store, StoreWorker,
+    StringForm, Ttl, Tx, Unit,
 };
 
 const NOW: i64 = 1_000_000;
@@ -45,6 +45,14 @@ impl EventSink for Probe {
 }
 
 impl EffectSink for Probe {
+    fn prepare(&self, _unit: &Unit, _prepared: &mut Option<Prepared>) {
+        unreachable!("no command takes parts")
+    }
+
+    fn append_prepared(&self, _prepared: Prepared) -> u64 {
+        unreachable!("nothing was prepared")
+    }
+
     fn append(&self, _worker: usize, unit: &Unit) -> u64 {
         for (db, words) in unit.effects() {
             let words: Vec<&[u8]> = words.collect();

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use varve_base::rng::Rng;
-use varve_store::{EffectSink, Eviction, LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Unit};
+use varve_store::{
+    EffectSink, Eviction, LogGeometry, Options, Policy, Prepared, Store, StoreWorker, StringForm, Ttl, Tx, Unit,
+};
 
 const SECOND: i64 = 1000;
 
@@ -297,6 +299,14 @@ struct Counting {
 impl EffectSink for Counting {
     fn append(&self, _worker: usize, _unit: &Unit) -> u64 {
         self.units.fetch_add(1, Relaxed) + 1
+    }
+
+    fn prepare(&self, _unit: &Unit, _prepared: &mut Option<Prepared>) {
+        unreachable!("no command takes parts")
+    }
+
+    fn append_prepared(&self, _prepared: Prepared) -> u64 {
+        unreachable!("nothing was prepared")
     }
 
     fn end(&self) -> u64 {

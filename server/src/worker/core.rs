@@ -14,6 +14,7 @@ use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
 use super::ask_all_workers::Questions;
+use super::left::LeftCommands;
 use super::replicas::Following;
 use super::resting::Resting;
 use super::scripts::ScriptAtRest;
@@ -87,6 +88,8 @@ pub(super) struct Core {
     pub(super) busy: u32,
     /// The script that rests.
     pub(super) script: Option<ScriptAtRest>,
+    /// The commands that clients have left behind.
+    pub(super) left: LeftCommands,
 }
 
 impl Core {
@@ -125,6 +128,7 @@ impl Core {
             waits: Waits::default(),
             busy: 0,
             script: None,
+            left: LeftCommands::default(),
             state,
         };
         core.refresh();
@@ -165,7 +169,8 @@ impl Core {
         let conn = &mut self.conns[id];
         let who = conn.who();
         conn.session_mut().leave_transaction(&mut self.store);
-        conn.session_mut().abandon_ongoing(&mut self.store);
+        let left = conn.session_mut().leave_ongoing(&mut self.store);
+        left.into_iter().for_each(|command| self.left.add(command));
         listening::stop_all(conn, &mut self.hub, &self.state);
         self.state.pubsub().leave(who.client);
         // Closing the socket takes it out of the poll.
@@ -274,6 +279,16 @@ impl Core {
     pub(super) fn serve_rest(&mut self) {
         if self.batch.owes_service(&self.store) {
             self.batch.serve_rest(&mut self.store);
+            self.deliver_served();
+        }
+    }
+
+    /// Goes on with commands whose clients have left.
+    #[inline]
+    pub(super) fn go_on_left(&mut self) {
+        if self.left.any() {
+            let stats = self.state.workers()[self.index].stats();
+            self.left.go_on(&mut self.batch, &mut self.store, stats);
             self.deliver_served();
         }
     }

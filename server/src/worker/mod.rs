@@ -20,6 +20,7 @@ mod core;
 mod deliver;
 mod group;
 mod handshakes;
+mod left;
 mod links;
 mod replicas;
 mod resting;
@@ -309,6 +310,7 @@ impl Worker {
             self.core.release_waiting();
             self.core.release_filed();
             self.serve_ready();
+            self.core.go_on_left();
             self.core.serve_rest();
             self.go_on_with_script();
             self.core.fan_out();
@@ -382,6 +384,7 @@ impl Worker {
             core.blocked.due_in(core.now.instant),
             core.links.due_in(core.now.instant),
             core.publishers.due_in(),
+            core.left.due_in(),
             core.resting.due_in(core.now.instant),
             core.paused.due_in(core.state.pauses().until_ms(), core.now.steady_ms),
             background,

@@ -103,7 +103,7 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
         return Ok(true);
     }
     if is_few {
-        return Ok(pick_in_parts(ctx, key, ty, draw));
+        return if ctx.gives_way() { ctx.put_back().map(|()| true) } else { Ok(pick_in_parts(ctx, key, ty, draw)) };
     }
     let mut rest = LongDraw::new(draw, Rng::seeded(ctx.tx.draw_seed()));
     match ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") {

@@ -76,21 +76,27 @@ pub(crate) enum PartOfReply {
 
 /// Begins a command of many arguments over several turns, whose elements begin with argument `first`; false, and nothing is done,
 /// if it is to run at once.
+///
+/// # Errors
+/// It is put back ([`Ctx::gives_way`]).
 #[cold]
-pub(crate) fn run_in_parts(ctx: &mut Ctx<'_, '_>, first: usize, each: &'static Each) -> bool {
+pub(crate) fn run_in_parts(ctx: &mut Ctx<'_, '_>, first: usize, each: &'static Each) -> CmdResult<bool> {
     let elements = (ctx.args.len() - first) / each.texts;
     if !ctx.session.takes_parts() || !ctx.tx.is_long_work(elements as u64, COST) {
-        return false;
+        return Ok(false);
+    }
+    if ctx.gives_way() {
+        return ctx.put_back().map(|()| true);
     }
     let key = ctx.key(1);
-    let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) else { return false };
+    let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) else { return Ok(false) };
     ctx.go_on_with(|args| {
         let checked = if each.check.is_some() { first } else { args.args().len() };
         let args = Arc::clone(args);
         let work = RestOfArguments { args, each, first, checked, next: first, number: 0, has_changed: false };
         Box::new(WhileOccupied { occupied, work })
     });
-    true
+    Ok(true)
 }
 
 /// A command whose arguments are being worked on.

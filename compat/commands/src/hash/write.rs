@@ -13,7 +13,7 @@ pub(super) const PAIRS: Argument =
 
 /// HSET key field value [field value ...]
 fn hset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if are_many_pairs(ctx) && run_in_parts(ctx, 2, &SET_EACH) {
+    if are_many_pairs(ctx) && run_in_parts(ctx, 2, &SET_EACH)? {
         return Ok(());
     }
     set_pairs(ctx, "hset").map(|new| ctx.out.integer(new as i64))
@@ -52,7 +52,7 @@ const HSET: Command = Command::new(
 
 /// HMSET key field value [field value ...]
 fn hmset(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if are_many_pairs(ctx) && run_in_parts(ctx, 2, &MSET_EACH) {
+    if are_many_pairs(ctx) && run_in_parts(ctx, 2, &MSET_EACH)? {
         return Ok(());
     }
     set_pairs(ctx, "hmset").map(|_| ctx.out.ok())
@@ -108,7 +108,7 @@ const HSETNX: Command = Command::new(
 
 /// HDEL key field [field ...]
 fn hdel(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH)? {
         return Ok(());
     }
     let (key, fields) = (ctx.key(1), ctx.args.skip(2));

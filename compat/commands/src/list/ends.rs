@@ -81,7 +81,7 @@ const RPUSHX: Command = Command::new(
 #[inline(always)]
 fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
     let (key, args) = (ctx.key(1), ctx.args);
-    if args.len() > many_arguments::FEW && push_in_parts(ctx, &key, end, only_existing) {
+    if args.len() > many_arguments::FEW && push_in_parts(ctx, &key, end, only_existing)? {
         return Ok(());
     }
     let elements = (2..args.len()).map(|at| args.get(at));
@@ -95,9 +95,12 @@ fn push(ctx: &mut Ctx<'_, '_>, end: ListEnd, only_existing: bool) -> CmdResult {
 
 /// Begins to push many elements over several turns; false, and nothing is done, if they are to be pushed at once.
 #[cold]
-fn push_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, end: ListEnd, only_existing: bool) -> bool {
+fn push_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, end: ListEnd, only_existing: bool) -> CmdResult<bool> {
     let each = if end == ListEnd::Front { &PUSH_FRONT_EACH } else { &PUSH_BACK_EACH };
-    (!only_existing || ctx.tx.exists(key)) && run_in_parts(ctx, 2, each)
+    if only_existing && !ctx.tx.exists(key) {
+        return Ok(false);
+    }
+    run_in_parts(ctx, 2, each)
 }
 
 const PUSH_FRONT_EACH: Each = Each {

@@ -45,7 +45,7 @@ fn linsert(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if !before && !is(ctx.args.get(2), "AFTER") {
         return Err(CommandError::SYNTAX);
     }
-    if steps::insert_in_parts(ctx, before) {
+    if steps::insert_in_parts(ctx, before)? {
         return Ok(());
     }
     let key = ctx.key(1);

@@ -5,7 +5,7 @@
 //!   LINSERT  a reader compares .. until a match is found --> the element is put beside it
 //! ```
 //! Elements that were compared and stay cannot match later: the LREM of a part, done again on the list as it was before this
-//! part, removes the same. Not here: short lists, and matches near the end from which the search goes (`middle`).
+//! part, removes the same. The effects of all parts go to the journal together, at the end. Not here: short lists, and matches near the end from which the search goes (`middle`).
 
 use varve_exec::notify::{self, Class, Effect, Words};
 use varve_exec::{CmdResult, CommandError, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
@@ -30,6 +30,9 @@ pub(super) fn remove(ctx: &mut Ctx<'_, '_>, removal: Removal<'_>) -> CmdResult {
     let key = ctx.key(1);
     let Removal { element, count, from } = removal;
     let compare = if ctx.session.takes_parts() { compared_at_once(&ctx.tx) } else { u64::MAX };
+    if ctx.gives_way() && ctx.tx.list_len(&key)? > compare {
+        return ctx.put_back();
+    }
     let first = RemovalPart { passed: 0, compare };
     let RemovedPart { removed, passed } = ctx.tx.list_remove_some(&key, element, (count, from), first)?;
     let Some(passed) = passed else {
@@ -103,19 +106,25 @@ impl OccupiedWork for RestOfRemoval {
 }
 
 /// Begins an LINSERT over several turns; false, and nothing is done, if the list is short or a match is near.
-pub(super) fn insert_in_parts(ctx: &mut Ctx<'_, '_>, before: bool) -> bool {
+///
+/// # Errors
+/// It is put back ([`Ctx::gives_way`]).
+pub(super) fn insert_in_parts(ctx: &mut Ctx<'_, '_>, before: bool) -> CmdResult<bool> {
     let (key, pivot, element) = (ctx.key(1), ctx.args.get(3), ctx.args.get(4));
     if !ctx.session.takes_parts() {
-        return false;
+        return Ok(false);
     }
     let near = Some((0, ctx.tx.hold_elements()));
-    let Some((reader, len)) = ctx.tx.begin_list_search(&key, (pivot, ListEnd::Front), near) else { return false };
-    let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) else { return false };
+    let Some((reader, len)) = ctx.tx.begin_list_search(&key, (pivot, ListEnd::Front), near) else { return Ok(false) };
+    if ctx.gives_way() {
+        return ctx.put_back().map(|()| true);
+    }
+    let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) else { return Ok(false) };
     let search = ListSearch { needle: pivot.to_vec(), skip: 0, count: 1, compare: u64::MAX, len, compared: 0 };
     let (name, element) = (key.bytes.into(), element.into());
     let work = RestOfInsertion { name, element, before, reader: Some(reader), search, found: None };
     ctx.go_on_behind(Box::new(WhileOccupied { occupied, work }));
-    true
+    Ok(true)
 }
 
 /// An LINSERT that searches.

@@ -13,7 +13,7 @@ pub(super) const ROWS: FileRows = &[SADD, SREM, SCARD, SISMEMBER, SMISMEMBER, SM
 
 /// SADD key member [member ...]
 fn sadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &ADD_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &ADD_EACH)? {
         return Ok(());
     }
     let key = ctx.key(1);
@@ -48,7 +48,7 @@ const SADD: Command = Command::new(
 
 /// SREM key member [member ...]
 fn srem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH)? {
         return Ok(());
     }
     let key = ctx.key(1);

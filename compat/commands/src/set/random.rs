@@ -108,6 +108,9 @@ fn pop_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, count: u64) -> CmdResult<b
         ctx.go_on_behind(Box::new(RestOfMembers(reader)));
         return Ok(true);
     }
+    if ctx.gives_way() {
+        return ctx.put_back().map(|()| true);
+    }
     let Some(occupied) = Occupied::begin(&mut ctx.tx, key) else { return Ok(false) };
     let members = ctx.out.like();
     let work = RestOfPop { name: key.bytes.into(), left: count, popped: 0, members };

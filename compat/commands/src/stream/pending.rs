@@ -312,6 +312,9 @@ fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let mut search = Search::new(from, (now_ms - min_idle_ms, just_id), count, ctx.out);
     let names = (name, args.get(3));
     let most = if ctx.session.takes_parts() { claims_of_a_part(&ctx.tx) } else { u64::MAX };
+    if count > most && ctx.gives_way() {
+        return ctx.put_back();
+    }
     if search.some(&mut ctx.tx, &key, names, most) {
         if let Some(occupied) = Occupied::begin(&mut ctx.tx, &key) {
             let (group, consumer) = (names.0.into(), names.1.into());

@@ -393,6 +393,9 @@ fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         let (shown, entries, mut from) = (ctx.out.defer(), ctx.out.mark(), *begin);
         let goes_on = request.keys.len() == 1 && consumer.claim_ms.is_none() && ctx.session.takes_parts();
         let most = if goes_on { count.min(entries_of_a_part(&ctx.tx)) } else { count };
+        if count > most && ctx.gives_way() {
+            return ctx.put_back();
+        }
         let mut read = read_some(&mut ctx.tx, &key, &consumer, &mut from, most, ctx.out)?;
         if read == most && count > most {
             let left = count - read;

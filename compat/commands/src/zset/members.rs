@@ -178,7 +178,7 @@ fn add(ctx: &mut Ctx<'_, '_>, how: ZAdd) -> CmdResult {
         return Ok(());
     }
     let Options { how, changed, first } = Options::parse(&ctx.args, how)?;
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, first, &ADD_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, first, &ADD_EACH)? {
         return Ok(());
     }
     let key = ctx.key(1);
@@ -225,7 +225,7 @@ fn add_part(tx: &mut Tx<'_>, key: &Key<'_>, part: Part<'_>) -> CmdResult<Done> {
 
 /// ZREM key member [member ...]
 fn zrem(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH) {
+    if ctx.args.len() > many_arguments::FEW && run_in_parts(ctx, 2, &REMOVE_EACH)? {
         return Ok(());
     }
     let key = ctx.key(1);

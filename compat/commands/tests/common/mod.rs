@@ -9,10 +9,11 @@ use varve_exec::checks::Denied;
 use varve_exec::notify::{self, Events};
 use varve_exec::pause::Pause;
 use varve_exec::stats::{CommandStats, NotedFrom};
-use varve_exec::{CommandTable, LargeArguments, Session, WideCtx};
+use varve_exec::{CommandTable, LargeArguments, LeftTurn, Session, WideCtx};
 use varve_protocol::{Args, Parser, Reply, RequestLimits, Resp};
 use varve_store::{
-    EffectSink, Key, Limits, LogGeometry, NodeLimits, Options, Policy, ReadBounds, Store, StoreWorker, Tx, Unit,
+    EffectSink, Key, Limits, LogGeometry, NodeLimits, Options, Policy, Prepared, ReadBounds, Store, StoreWorker, Tx,
+    Unit,
 };
 
 /// Milliseconds of Unix time at which a server starts.
@@ -42,12 +43,29 @@ impl Journal {
     }
 }
 
+/// The effects of a unit, each a line.
+fn lines(unit: &Unit) -> Vec<String> {
+    let line = |words: Vec<&[u8]>| words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
+    unit.effects().map(|(_, words)| line(words.collect())).collect()
+}
+
 impl EffectSink for Journal {
     fn append(&self, _worker: usize, unit: &Unit) -> u64 {
-        let line =
-            |words: Vec<&[u8]>| words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
         let mut units = self.0.lock().unwrap();
-        units.push(unit.effects().map(|(_, words)| line(words.collect())).collect());
+        units.push(lines(unit));
+        units.len() as u64
+    }
+
+    fn prepare(&self, unit: &Unit, prepared: &mut Option<Prepared>) {
+        let before = prepared.take().map(|prepared| prepared.effects.downcast::<Vec<String>>().expect("our own"));
+        let mut all = before.unwrap_or_default();
+        all.extend(lines(unit));
+        *prepared = Some(Prepared { bytes: all.iter().map(String::len).sum(), effects: all });
+    }
+
+    fn append_prepared(&self, prepared: Prepared) -> u64 {
+        let mut units = self.0.lock().unwrap();
+        units.push(*prepared.effects.downcast().expect("our own"));
         units.len() as u64
     }
 
@@ -312,7 +330,9 @@ impl Server {
     #[allow(dead_code, reason = "not every test that shares this module ends sessions")]
     pub(crate) fn end_session(&mut self, who: usize) {
         self.switch(who);
-        self.session.abandon_ongoing(&mut self.worker);
+        if let Some(mut left) = self.session.leave_ongoing(&mut self.worker) {
+            while self.batch.go_on_left(&mut self.worker, &mut left) != LeftTurn::Ended {}
+        }
         self.session.leave_transaction(&mut self.worker);
         self.switch(who);
     }

@@ -5,14 +5,14 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use varve_catalog::Flags;
 use varve_protocol::Reply;
-use varve_store::{StoreWorker, Tx};
+use varve_store::{StoreWorker, Tx, Words};
 
 use super::account::whole_ms;
 use super::{Batch, TRIES_MAX, Turn, TurnState, hold};
 use crate::command::{Command, CommandTable, Exec};
 use crate::ctx::{Ctx, KeyArg};
 use crate::errors::{CmdResult, CommandError};
-use crate::ongoing::{OngoingCommand, Progress};
+use crate::ongoing::{LeftCommand, LeftTurn, OngoingCommand, Progress};
 use crate::pause::Pause;
 use crate::session::Session;
 use crate::{blocking, checks, last_command};
@@ -115,7 +115,7 @@ impl Batch {
                 out.truncate(mark);
             }
             ongoing.reply_bytes += out.len_since(mark);
-            self.follow_part(ongoing, tx);
+            ongoing.effect_bytes = self.follow_part(ongoing, tx);
             // A reader says for how long it held; else what is held now was held for the whole part.
             let whole_ns = begin.elapsed().as_nanos() as u64 - *spent_ns;
             let held_ns = tx.take_part_ns().or(tx.holds_shards().then_some(whole_ns));
@@ -223,7 +223,7 @@ impl Batch {
         if ran.is_none() {
             ctx.out.truncate(mark);
         }
-        self.follow_part(ongoing, &mut ctx.tx);
+        let _ = self.follow_part(ongoing, &mut ctx.tx);
         if ctx.tx.holds_shards() {
             self.observers.stats.holds.record_many_ns(begin.elapsed().as_nanos() as u64, 1);
         }
@@ -232,13 +232,41 @@ impl Batch {
     }
 
     /// Follows a part of a command, the shards that it used still held: its effects are handed on, and clients that wait
-    /// for a key that it has made are served.
-    fn follow_part(&mut self, ongoing: &OngoingCommand, tx: &mut Tx<'_>) {
-        if tx.has_effects() {
-            tx.end_command(&|words| ongoing.args.args().iter().for_each(|arg| _ = words.add(arg)));
+    /// for a key that it has made are served. Effects on a key that it still occupies stay with the key: gives their bytes.
+    fn follow_part(&mut self, ongoing: &OngoingCommand, tx: &mut Tx<'_>) -> usize {
+        let sent = |words: &mut Words<'_>| ongoing.args.args().iter().for_each(|arg| _ = words.add(arg));
+        let mut kept = 0;
+        match ongoing.rest.occupied() {
+            _ if !tx.has_effects() => kept = ongoing.effect_bytes,
+            Some(key) => kept = tx.end_part(key, &sent),
+            None => tx.end_command(&sent),
         }
         if tx.has_ready() {
             blocking::serve_ready(tx, &mut self.observers);
+        }
+        kept
+    }
+
+    /// Goes on with a command whose client has left, for as long as a turn.
+    #[cold]
+    pub fn go_on_left(&mut self, worker: &mut StoreWorker, left: &mut LeftCommand) -> LeftTurn {
+        let (store, local) = worker.parts();
+        let Some(inside) = store.gate().try_enter(local.id()) else { return LeftTurn::Busy };
+        let (mut out, mut spent_ns) = (Reply::new(), 0);
+        let mut tx = Tx::new(store, local, left.db);
+        let progress = self.parts(&mut left.command, &mut tx, (&mut out, usize::MAX), &mut spent_ns);
+        tx.finish();
+        drop(inside);
+        left.command.nanos += spent_ns;
+        self.observers.stats.of(left.command.row).nanos.add(spent_ns);
+        match progress {
+            Progress::Busy => LeftTurn::Busy,
+            Progress::More => LeftTurn::More,
+            Progress::Waits | Progress::Done | Progress::Anew | Progress::Failed(_) => {
+                left.command.rest.abandon(worker);
+                self.observers.stats.end_parts(left.command.row, left.command.nanos);
+                LeftTurn::Ended
+            }
         }
     }
 }

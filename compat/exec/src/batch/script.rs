@@ -771,6 +771,7 @@ impl<'c> Calls<'c> {
         self.hold(&mut ctx.tx, shards, held_bytes);
         if d.flags.has(Flags::WRITE) && ctx.tx.any_waiters() {
             let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
+            ctx.tx.pass_occupied(bytes());
             // A key that has been frozen since the script began: its move ends with an error.
             let _ = blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| {
                 self.hold(tx, shards, held_bytes);

@@ -23,6 +23,9 @@ use std::sync::{Arc, OnceLock};
 use varve_aof::{Note, put_request, put_sent};
 use varve_store::{Pin, PinRead};
 
+/// Bytes of a chunk into which units are copied.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+
 /// Whole requests, one behind the other.
 #[derive(Debug, Default)]
 pub struct Chunk {

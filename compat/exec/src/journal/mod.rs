@@ -9,6 +9,7 @@
 //! stream they stand (`varve_aof`). Not here: files.
 
 mod chunk;
+mod parts;
 mod queue;
 mod stream;
 

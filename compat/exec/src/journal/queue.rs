@@ -8,8 +8,11 @@
 //!
 //!  chunk: whole requests, and the database that a reader of all before them has selected
 //! ```
-//! A file that begins with any chunk is whole once it selects that database: so the thread that takes may go on in another
-//! file wherever it likes.
+//! A file that begins with any chunk is whole once it selects that database, but for the later chunks of one unit: those are
+//! appended together. So the thread that takes may go on in another file between any two takings.
+//!
+//! A command that changes a key part by part has its effects rendered as they come ([`EffectSink::prepare`]), into chunks of its
+//! own that are appended at its end, as one transaction. Whoever reads the stream sees all of it or nothing.
 //!
 //! The lock is a leaf, held for a copy of at most [`COPY_BYTES_MAX`]: a longer unit is handed over as it is. A large argument
 //! is not copied at all: its extent is pinned, and stays the memory that the store counts. The thread that takes is woken if
@@ -26,13 +29,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::{Condvar, Mutex};
 use varve_aof::{Note, StreamPlace, own_selection, put_request, select};
 use varve_base::rank::{self, Rank};
-use varve_store::{EffectSink, Unit};
+use varve_store::{EffectSink, Prepared, Unit};
 
-use super::chunk::{Chunk, StreamMark};
-use super::stream::{EffectStream, render};
+use super::chunk::{CHUNK_BYTES, Chunk, StreamMark};
+use super::parts::Parts;
+use super::stream::{Databases, EffectStream, render};
 
-/// Bytes of a chunk into which units are copied.
-const CHUNK_BYTES: usize = 64 << 10;
 /// A unit longer than this is a chunk of its own.
 const COPY_BYTES_MAX: usize = 16 << 10;
 /// Bytes that may wait for the file before writers wait.
@@ -310,6 +312,28 @@ impl Journal {
         }
     }
 
+    /// A unit is about to be appended whose reader has the database of its first effect selected.
+    fn begin_unit(&self, tail: &mut Tail, databases: Databases) {
+        if self.timestamps.load(Ordering::Relaxed) {
+            self.stamp(tail);
+        }
+        if tail.stream.db() != Some(databases.first) {
+            let mut selection = Chunk::default();
+            select(databases.first, &mut selection.bytes);
+            tail.copy(&mut selection);
+            tail.stream.follow(databases.first);
+        }
+    }
+
+    /// A unit was appended; the position behind it.
+    fn end_unit(&self, tail: &mut Tail, databases: Databases) -> u64 {
+        tail.stream.follow(databases.last);
+        let end = tail.end;
+        self.end.store(end, Ordering::Release);
+        self.wake(tail);
+        end
+    }
+
     /// Has the first unit of a second begin a chunk with a line with the time in front.
     #[cold]
     fn stamp(&self, tail: &mut Tail) {
@@ -372,6 +396,23 @@ impl Tail {
         self.chunks.push(Chunk::mark(StreamMark::At(offset), &Note::Stream(place), self.stream.db()));
     }
 
+    /// Appends the chunks of one unit.
+    fn append_chunks(&mut self, chunks: Vec<Chunk>, pinned: &Arc<AtomicU64>) {
+        let mut is_first = true;
+        for mut chunk in chunks {
+            chunk.db = self.stream.db();
+            chunk.count_pinned(pinned);
+            let bytes = chunk.len() as u64;
+            // A mark between two of them would speak of an offset in the middle of a transaction.
+            if std::mem::take(&mut is_first) {
+                self.begin_chunk(chunk)
+            } else {
+                self.chunks.push(chunk)
+            }
+            self.end += bytes;
+        }
+    }
+
     fn copy(&mut self, piece: &mut Chunk) {
         self.room(piece.bytes.len()).append(piece);
         self.end += piece.bytes.len() as u64;
@@ -385,30 +426,31 @@ impl EffectSink for Journal {
         rendered.clear();
         let databases = render(unit, &mut rendered);
         let mut tail = self.tail.lock();
-        if self.timestamps.load(Ordering::Relaxed) {
-            self.stamp(&mut tail);
-        }
-        if tail.stream.db() != Some(databases.first) {
-            let mut selection = Chunk::default();
-            select(databases.first, &mut selection.bytes);
-            tail.copy(&mut selection);
-            tail.stream.follow(databases.first);
-        }
+        self.begin_unit(&mut tail, databases);
         if rendered.len() <= COPY_BYTES_MAX {
             tail.copy(&mut rendered);
         } else {
-            let mut chunk = std::mem::take(&mut *rendered);
-            chunk.db = tail.stream.db();
-            chunk.count_pinned(&self.pinned);
-            let bytes = chunk.len() as u64;
-            tail.begin_chunk(chunk);
-            tail.end += bytes;
+            tail.append_chunks(vec![std::mem::take(&mut *rendered)], &self.pinned);
         }
-        tail.stream.follow(databases.last);
-        let end = tail.end;
-        self.end.store(end, Ordering::Release);
-        self.wake(&mut tail);
-        end
+        self.end_unit(&mut tail, databases)
+    }
+
+    fn prepare(&self, unit: &Unit, prepared: &mut Option<Prepared>) {
+        let mut parts = prepared.take().map_or_else(Box::default, Parts::of);
+        parts.add(unit);
+        *prepared = Some(Prepared { bytes: parts.bytes, effects: parts });
+    }
+
+    fn append_prepared(&self, prepared: Prepared) -> u64 {
+        let (mut chunks, databases) = Parts::of(prepared).end();
+        let _leaf = rank::enter(Rank::Leaf);
+        let mut tail = self.tail.lock();
+        self.begin_unit(&mut tail, databases);
+        match &mut chunks[..] {
+            [only] if only.len() <= COPY_BYTES_MAX => tail.copy(only),
+            _ => tail.append_chunks(chunks, &self.pinned),
+        }
+        self.end_unit(&mut tail, databases)
     }
 
     fn end(&self) -> u64 {
@@ -705,6 +747,95 @@ mod tests {
         let second = journal.take(NOW, &mut Vec::new());
         assert_eq!((bytes(&second), second.chunks[0].db, second.db), (long, Some(3), Some(5)));
         assert_eq!((journal.db(), journal.follow_from(5)), (Some(5), journal.end()));
+    }
+
+    /// A command that occupies key `k` in database 3 and changes it by `parts` SETs of a value, while others write.
+    fn in_parts(worker: &mut StoreWorker, parts: usize, value: &[u8], mut between: impl FnMut(&mut StoreWorker)) {
+        for nth in 0..parts {
+            worker.inside(3, |tx| {
+                let k: Key<'_> = tx.key(b"k");
+                tx.hold(&[tx.shard_of(k.hash)]);
+                assert!(nth > 0 || tx.freeze(&k, varve_store::Freeze::Occupied), "the key is free");
+                tx.set(&k, value, Ttl::Clear, StringForm::Auto);
+                let again = |words: &mut Words<'_>| _ = words.add(b"SET").add(b"k").add(value);
+                tx.did(&k, varve_store::Effect::words(varve_store::EventClass::String, "set", 1, &again));
+                let sent = |_: &mut Words<'_>| unreachable!("the command has other words");
+                if nth + 1 < parts {
+                    assert!(tx.end_part(b"k", &sent) > value.len(), "its effects take room");
+                } else {
+                    tx.thaw(&k);
+                    tx.end_command(&sent);
+                }
+                tx.assert_reported();
+            });
+            between(worker);
+        }
+    }
+
+    #[test]
+    fn issue_13_the_parts_of_a_command_are_one_transaction_behind_what_came_before_its_end() {
+        let (journal, mut workers) = journaled(1);
+        let mut nth = 0;
+        in_parts(&mut workers[0], 3, b"v", |worker| {
+            nth += 1;
+            set(worker, 0, format!("other{nth}").as_bytes(), b"1");
+        });
+        let text = String::from_utf8(bytes(&journal.take(NOW, &mut Vec::new()))).expect("text").replace("\r\n", " ");
+        let other = |nth: usize| format!("*3 $3 SET $6 other{nth} $1 1 ");
+        let part = "*3 $3 SET $1 k $1 v ";
+        let select = |db: u32| format!("*2 $6 SELECT $1 {db} ");
+        let all = [
+            select(0),
+            other(1),
+            other(2),
+            select(3),
+            format!("*1 $5 MULTI {part}{part}{part}*1 $4 EXEC "),
+            select(0),
+            other(3),
+        ];
+        assert_eq!(text, all.concat());
+    }
+
+    /// Many chunks of one transaction are taken together, and nothing that speaks of an offset stands between them.
+    #[test]
+    fn issue_13_the_chunks_of_a_long_command_stand_in_a_row() {
+        let (journal, mut workers) = journaled(1);
+        journal.set_origin(Some(Origin { id: "i".repeat(40), base: 0, since: 0 }));
+        journal.set_timestamps(true);
+        let value = vec![b'v'; 10_000];
+        in_parts(&mut workers[0], 500, &value, |_| ());
+        let taken = journal.take(NOW, &mut Vec::new());
+        let whole: Vec<u8> = bytes(&taken);
+        assert_eq!(whole.len() as u64, taken.end);
+        assert!(taken.chunks.len() > 50, "{} chunks", taken.chunks.len());
+        let first =
+            taken.chunks.iter().position(|chunk| chunk.bytes.starts_with(b"*1\r\n$5\r\nMULTI")).expect("it begins");
+        assert!(taken.chunks[first..].iter().all(|chunk| chunk.stream_mark().is_none() && chunk.db == Some(3)));
+        let in_file = file_bytes(&Taken { chunks: taken.chunks[first + 1..].to_vec(), ..Taken::default() });
+        assert!(!in_file.windows(4).any(|four| four == b"#TS:"), "no line with the time");
+        assert!(whole.ends_with(b"*1\r\n$4\r\nEXEC\r\n"));
+    }
+
+    /// The store removes the key by itself before the command has ended: what was done before comes first.
+    #[test]
+    fn issue_13_a_key_that_the_store_removes_takes_the_parts_so_far_with_it() {
+        let (journal, mut workers) = journaled(1);
+        let (worker, mut removed) = (&mut workers[0], false);
+        in_parts(worker, 2, b"v", |worker| {
+            if !std::mem::replace(&mut removed, true) {
+                worker.inside(3, |tx| {
+                    let k: Key<'_> = tx.key(b"k");
+                    tx.hold(&[tx.shard_of(k.hash)]);
+                    assert!(tx.set_expiry(&k, Some(1)));
+                    tx.did_nothing(&k);
+                });
+                while worker.background(1000, Duration::from_millis(1)).is_some_and(|due| due <= 1000) {}
+                assert_eq!(worker.store().totals().expired, 1);
+            }
+        });
+        let text = String::from_utf8(bytes(&journal.take(NOW, &mut Vec::new()))).expect("text").replace("\r\n", " ");
+        let part = "*1 $5 MULTI *3 $3 SET $1 k $1 v *1 $4 EXEC ";
+        assert_eq!(text, format!("*2 $6 SELECT $1 3 {part}*2 $3 DEL $1 k {}", "*3 $3 SET $1 k $1 v "));
     }
 
     #[test]

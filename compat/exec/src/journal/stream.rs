@@ -71,6 +71,13 @@ pub(super) fn render(unit: &Unit, out: &mut Chunk) -> Databases {
     databases.expect("a unit has an effect")
 }
 
+/// Appends a unit to `out` that is a part of a transaction: its reader has selected the last one of `databases`, or, without them,
+/// the database of its first effect.
+pub(super) fn render_part(unit: &Unit, out: &mut Chunk, databases: &mut Option<Databases>) {
+    debug_assert!(apart(unit).is_empty(), "what stands apart is no part of a transaction");
+    put_effects(unit, out, databases, false, |_| true);
+}
+
 /// The numbers of the effects that stand behind the others, each by itself: those that note a message's name. A Redis 7.0 does not
 /// know them, and would refuse the whole transaction. Additions of entries may stand between, and messages; other effects may not.
 fn apart(unit: &Unit) -> Vec<usize> {

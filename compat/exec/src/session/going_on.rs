@@ -6,7 +6,7 @@ use varve_store::StoreWorker;
 
 use super::Session;
 use crate::link::Link;
-use crate::ongoing::OngoingCommand;
+use crate::ongoing::{LeftCommand, OngoingCommand};
 
 impl Session {
     /// The link for which the command that goes on waits.
@@ -20,11 +20,15 @@ impl Session {
         self.ongoing.as_ref().is_some_and(|ongoing| ongoing.is_bound_to_end())
     }
 
-    /// The connection ends: so does the command that goes on. The worker holds nothing and is outside the gate.
-    pub fn abandon_ongoing(&mut self, worker: &mut StoreWorker) {
-        if let Some(mut ongoing) = self.ongoing.take() {
-            ongoing.rest.abandon(worker);
+    /// The connection ends: so does the command that goes on, but for one that changes a key part by part, which is given. The
+    /// worker holds nothing and is outside the gate.
+    pub fn leave_ongoing(&mut self, worker: &mut StoreWorker) -> Option<LeftCommand> {
+        let mut ongoing = self.ongoing.take()?;
+        if ongoing.rest.occupied().is_some() {
+            return Some(LeftCommand::new(ongoing, self.db()));
         }
+        ongoing.rest.abandon(worker);
+        None
     }
 
     /// A command goes on in the next turns.
@@ -46,7 +50,7 @@ impl Session {
 
     /// Bytes that the command which goes on keeps for its reply, or its script that rests.
     pub fn ongoing_bytes(&self) -> usize {
-        self.script_bytes + self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes())
+        self.script_bytes + self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes() + ongoing.effect_bytes)
     }
 
     /// Bytes that the store keeps for the readers of the command which goes on.

@@ -109,6 +109,7 @@ impl StreamGroup {
         if Arc::strong_count(&self.consumers) > 1 {
             self.consumers_left += self.consumer_bytes as u64;
         }
+        debug_assert!(self.consumer_bytes >= self.consumers.by_name.len(), "a consumer has bytes");
         Arc::make_mut(&mut self.consumers)
     }
 

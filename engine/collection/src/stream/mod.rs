@@ -546,6 +546,7 @@ impl Stream {
     /// A group has another size.
     fn resize(&mut self, had: GroupSize, has: GroupSize) {
         debug_assert!(self.group_bytes >= had.bytes, "the bytes of all groups");
+        debug_assert!(has.left >= had.left, "{} bytes are left to copies, and {} were", has.left, had.left);
         self.group_bytes = self.group_bytes - had.bytes + has.bytes;
         leave(&mut self.lent, (has.left - had.left) as usize);
     }

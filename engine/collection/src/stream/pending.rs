@@ -304,6 +304,7 @@ impl PendingTree {
         }
         self.bytes = self.bytes.checked_add_signed(sums.grown as isize).expect("the bytes of all nodes");
         self.left += sums.left;
+        debug_assert!(self.bytes > 0, "a tree has a node");
         match before {
             Some(entry) if self.gone.has(entry) => {
                 self.gone.entries -= 1;
@@ -420,8 +421,10 @@ struct Sums {
 impl Sums {
     /// The tree replaces a node, or removes it.
     fn leave(&mut self, node: &Arc<Node>) {
+        let bytes = node.bytes() as u64;
+        debug_assert!(bytes > 0, "a node has bytes");
         if Arc::strong_count(node) > 1 {
-            self.left += node.bytes() as u64;
+            self.left += bytes;
         }
     }
 }

@@ -52,6 +52,7 @@ impl Stream {
     pub fn lend_groups(&mut self, bytes: &ReaderBytes) {
         // Those that are gone are forgotten.
         self.lent.retain_mut(|lent| lent.leave(0));
+        debug_assert!(self.lent.len() < 8, "{} walks have not let go of the groups", self.lent.len());
         if self.groups.is_some() {
             self.lent.push(LentBytes::new(bytes, self.group_bytes));
         }

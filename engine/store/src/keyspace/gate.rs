@@ -23,8 +23,10 @@
 //! - No try closes beside a visit that earlier tries have met as well, for as long as four closings take. The number of the visit
 //!   tells that it is the same.
 //! - Behind a try that was in vain the gate stays open for as long as it was closed.
-//! - A try that is refused leaves a [`Wish`]: until it has its turn, transactions that will be long stand back
-//!   ([`Gate::gives_way`]). Else transactions of several workers, which overlap, would leave it none.
+//! - No try closes while a command works on a key over several visits: it would see the command half done.
+//! - A try that is refused leaves a [`Wish`]: until it has its turn, transactions that will be long stand back,
+//!   and commands that will take several visits ([`Gate::gives_way`]). Else those of several workers, which overlap, would
+//!   leave it none.
 //!
 //! **Why it is right.** Both sides change a seat by read-modify-write, so all changes of one seat stand in one total order
 //! and each sees the one before: `enter` (0 to IN) and `close` (or C) cannot both miss the other. No argument about two
@@ -98,6 +100,8 @@ pub struct Gate {
     wake: Condvar,
     /// Scripts and transactions that rest inside, or alone.
     rests: AtomicU32,
+    /// Keys on which commands work over several visits.
+    occupied: AtomicU32,
     /// Of the last try that was refused: whether a script that rests was in its way.
     wish: Wish,
 }
@@ -116,7 +120,7 @@ struct Turn {
 /// A kind of newcomers, which may have to stand back for those who want to be alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newcomer {
-    /// A transaction that stays inside for longer than a batch.
+    /// A transaction that stays inside for longer than a batch, or a command that takes several visits.
     Long,
     /// A script: beside one that rests it could not run either.
     Script,
@@ -172,6 +176,7 @@ impl Gate {
             bed: Mutex::new(Bed::default()),
             wake: Condvar::new(),
             rests: AtomicU32::new(0),
+            occupied: AtomicU32::new(0),
             wish: Wish::new(WISH_MS),
         }
     }
@@ -253,6 +258,11 @@ impl Gate {
             self.wish.make(true);
             return None;
         }
+        if self.has_occupied() {
+            // Nobody sees a command half done. The gate stays open, so that it comes to its end.
+            self.wish.make(false);
+            return None;
+        }
         let mut turn = try_lock(&self.turn)?;
         let begun = Instant::now();
         if turn.meets_long(&self.seats, begun, patience * LONG_CLOSINGS) {
@@ -266,7 +276,8 @@ impl Gate {
         self.let_sleepers_in();
         self.close();
         let until = begun + patience;
-        if self.seats.iter().all(|seat| self.has_left_by(seat, until)) {
+        // One that was inside may have occupied a key meanwhile.
+        if self.seats.iter().all(|seat| self.has_left_by(seat, until)) && !self.has_occupied() {
             self.wish.end();
             return Some(ExclusiveGate { gate: self, _turn: turn, _token: token });
         }
@@ -299,6 +310,24 @@ impl Gate {
     /// own worker least, since it does not leave before that thread goes on with it.
     pub(crate) fn begin_rests(&self) {
         self.rests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A command that is inside will work on a key over several visits. Until it has ended nobody is alone behind the gate by
+    /// [`Gate::try_exclusive`]: what is saved, emptied or exchanged is of an instant at which no command is half done.
+    pub(crate) fn occupy(&self) {
+        self.occupied.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Such a command, which is inside, has ended.
+    pub(crate) fn vacate(&self) {
+        let before = self.occupied.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a key that is left was occupied");
+    }
+
+    /// True while a command works on a key over several visits.
+    #[inline]
+    pub fn has_occupied(&self) -> bool {
+        self.occupied.load(Ordering::Relaxed) > 0
     }
 
     /// One that has rested ends.
@@ -612,6 +641,36 @@ mod tests {
         assert!(gate.try_exclusive(0, 0).is_none());
         assert!(gate.gives_way(Newcomer::Long) && gate.gives_way(Newcomer::Script));
         gate.end_rests();
+    }
+
+    /// Nobody is alone while a command works on a key over several visits, and the gate stays open for it.
+    #[test]
+    fn issue_13_nobody_is_alone_beside_a_command_that_is_half_done() {
+        let gate = Gate::new(2);
+        let inside = gate.enter(0);
+        gate.occupy();
+        drop(inside);
+        let before = gate.turn.lock().closings;
+        assert!(gate.has_occupied() && gate.try_exclusive(1, 0).is_none());
+        assert_eq!(gate.turn.lock().closings, before, "others go on");
+        gate.wish.prolong();
+        assert!(gate.gives_way(Newcomer::Long), "the next one of its kind waits");
+        let inside = gate.enter(0);
+        gate.vacate();
+        drop(inside);
+        while gate.try_exclusive(1, 0).is_none() {}
+        assert!(!gate.gives_way(Newcomer::Long), "it had its turn");
+        // One that occupies a key while the gate is being closed is seen by the one who closes it.
+        let inside = gate.enter(0);
+        thread::scope(|scope| {
+            let alone = scope.spawn(|| gate.exclusive_within(1, Duration::from_secs(20)).is_some());
+            while gate.is_open(0) {
+                thread::yield_now();
+            }
+            gate.occupy();
+            drop(inside);
+            assert!(!alone.join().expect("it ends"), "it would see half of a command");
+        });
     }
 
     #[test]

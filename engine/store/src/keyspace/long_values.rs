@@ -43,8 +43,7 @@ impl StepBudget {
 }
 
 impl Shard {
-    /// Begins to read the long collection of a key whose elements the walker wants.
-    /// What is kept for that is counted in `bytes`.
+    /// Begins to read the long collection of a key whose elements the walker wants. `bytes` counts all that is kept for that.
     pub(super) fn begin_long(
         &mut self,
         ground: &Ground,

@@ -55,8 +55,11 @@ impl OwedEntry {
             OwedEntry::Frozen { key } => {
                 let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(looks);
                 let Some(mut shard) = shard else { return false };
-                if let Some(how) = shard.thaw(key) {
-                    store.count_thawed(how);
+                if let Some(journal) = store.journal() {
+                    shard.append_parts(journal, Some(key));
+                }
+                if let Some(frozen) = shard.thaw(key) {
+                    store.count_thawed(frozen.how);
                     let waited = shard.waiters().into_iter().flat_map(|waiters| waiters.databases(key));
                     ready.extend(waited.map(|db| ReadyKey { db, bytes: key.clone() }));
                 }

@@ -21,7 +21,7 @@ use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
 use crate::state::effects::{
     Again, Audience, Effect, EffectSink, EventSink, JOURNAL, JOURNAL_AWAITED, JOURNAL_BITS, JOURNAL_STREAMED,
-    JOURNAL_UNFILED, Readers, Words,
+    JOURNAL_UNFILED, Prepared, Readers, Words,
 };
 use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
@@ -296,6 +296,9 @@ impl WorkerState {
         if store.keeps(class) {
             let object = shard.open(store.log(), shard.index().get(entry));
             self.keep_removed(store, class, database_of(&object), object.key());
+            if store.has_occupied() && shard.waiters().is_some_and(|waiters| waiters.frozen(object.key()).is_some()) {
+                self.reported.end_occupied();
+            }
         }
         self.report_gone(store, shard, entry);
     }
@@ -323,6 +326,11 @@ impl WorkerState {
     /// Hands on what the store reported by itself about a key of this shard.
     #[inline]
     pub(crate) fn hand_on_of(&mut self, store: &Store, shard: &mut Shard) {
+        if self.reported.take_ended_occupied()
+            && let Some(journal) = store.journal()
+        {
+            shard.append_parts(journal, None);
+        }
         self.hand_on(store);
         if let Some(end) = self.take_appended() {
             shard.journal_end = end;
@@ -354,9 +362,34 @@ impl WorkerState {
     pub(crate) fn end_unit(&mut self, store: &Store) {
         let id = self.home();
         let journal = || store.journal.get().expect("effects are kept for a journal");
-        if let Some(end) = self.reported.end_unit(|unit| journal().append(id, unit)) {
+        // Nobody else has met the key whose removal is handed on here.
+        self.reported.take_ended_occupied();
+        if let Some(prepared) = self.reported.take_prepared() {
+            let mut all = Some(prepared);
+            self.reported.end_unit(|unit| journal().prepare(unit, &mut all));
+            // Nobody keeps effects any more where the last reader of the journal has gone.
+            if let Some(all) = all.filter(|_| store.has_journal()) {
+                self.appended = journal().append_prepared(all);
+            }
+        } else if let Some(end) = self.reported.end_unit(|unit| journal().append(id, unit)) {
             self.appended = end;
         }
+    }
+
+    /// Ends a part of a command that goes on: its effects are kept behind those of the parts before.
+    pub(crate) fn end_part(
+        &mut self,
+        store: &Store,
+        db: u32,
+        sent: &dyn Fn(&mut Words<'_>),
+        prepared: &mut Option<Prepared>,
+    ) {
+        debug_assert!(!self.reported.is_open(), "commands of a transaction run whole");
+        self.reported.end_command(store.event_mask(), db, sent);
+        let journal = || store.journal().expect("effects are kept for a journal");
+        self.reported.end_unit(|unit| journal().prepare(unit, prepared));
+        // The removal of the key, if there was one, is among these effects.
+        self.reported.take_ended_occupied();
     }
 
     /// The position behind the last unit that was appended, once: the shards of its keys are to note it.

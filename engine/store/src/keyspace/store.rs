@@ -91,9 +91,8 @@ pub struct Store {
     flushes: SharedU64,
     /// Tickets that waiters have drawn.
     tickets: SharedU64,
-    /// Keys that are frozen since they move to another server, in all shards, and those that are occupied.
+    /// Keys that are frozen since they move to another server, in all shards. The gate knows of those that are occupied.
     moving: SharedU64,
-    occupied: SharedU64,
     /// A script has it that runs beside others.
     token: Token,
     /// False while DEBUG SET-ACTIVE-EXPIRE 0 holds the wheels.
@@ -187,7 +186,6 @@ impl Store {
             flushes: SharedU64::new(0),
             tickets: SharedU64::new(0),
             moving: SharedU64::new(0),
-            occupied: SharedU64::new(0),
             token: Token::default(),
             active_expire: SharedBool::new(true),
             expire_effort: AtomicU32::new(1),
@@ -265,19 +263,23 @@ impl Store {
 
     /// Counts a key that was frozen, with its shard held.
     pub(crate) fn count_frozen(&self, how: Freeze) {
-        self.frozen_count(how).fetch_add(1, Relaxed);
+        match how {
+            Freeze::Moving => _ = self.moving.fetch_add(1, Relaxed),
+            Freeze::Occupied => self.gate().occupy(),
+        }
     }
 
     /// Counts a frozen key less, with its shard held.
     pub(crate) fn count_thawed(&self, how: Freeze) {
-        self.frozen_count(how).fetch_sub(1, Relaxed);
+        match how {
+            Freeze::Moving => _ = self.moving.fetch_sub(1, Relaxed),
+            Freeze::Occupied => self.gate().vacate(),
+        }
     }
 
-    fn frozen_count(&self, how: Freeze) -> &SharedU64 {
-        match how {
-            Freeze::Moving => &self.moving,
-            Freeze::Occupied => &self.occupied,
-        }
+    /// The journal, if there is one.
+    pub(crate) fn journal(&self) -> Option<&dyn EffectSink> {
+        self.journal.get().map(|journal| &**journal)
     }
 
     /// True if a hash that has a root has fields that expire: small ones are not counted here. With the gate held alone this
@@ -297,10 +299,10 @@ impl Store {
         self.moving.load(Relaxed) > 0
     }
 
-    /// True if some key is occupied. With the gate held alone this does not change.
+    /// True if some key is occupied. While somebody is alone behind the gate none is.
     #[inline]
     pub fn has_occupied(&self) -> bool {
-        self.occupied.load(Relaxed) > 0
+        self.gate().has_occupied()
     }
 
     /// True if some key is frozen. With the gate held alone this does not change.

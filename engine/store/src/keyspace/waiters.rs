@@ -8,9 +8,10 @@ use varve_segment::Log;
 
 use super::shard::Shard;
 use super::store::Store;
+use crate::state::effects::EffectSink;
 use crate::state::key::{Key, hash_of};
 use crate::state::types::Type;
-use crate::state::waiters::{Freeze, NextWaiter, Offer, Waiter, Waiters};
+use crate::state::waiters::{Freeze, Frozen, NextWaiter, Offer, Waiter, Waiters};
 
 impl Shard {
     /// Puts a waiter into the queue of its key of this number.
@@ -79,10 +80,33 @@ impl Shard {
     }
 
     /// Lets commands use this key again; gives how it was frozen, if it was.
-    pub(crate) fn thaw(&mut self, key: &[u8]) -> Option<Freeze> {
+    pub(crate) fn thaw(&mut self, key: &[u8]) -> Option<Frozen> {
         let was_frozen = self.waiters.as_mut().and_then(|waiters| waiters.thaw(key));
         self.drop_waiters();
         was_frozen
+    }
+
+    /// A frozen key.
+    pub(crate) fn frozen_mut(&mut self, key: &[u8]) -> Option<&mut Frozen> {
+        self.waiters.as_mut()?.frozen_mut(key)
+    }
+
+    /// Appends the effects that the parts of commands have left with this key, or with all keys without one: somebody is about
+    /// to append a change of the key that is behind them. What such a command does from here on is another unit.
+    #[cold]
+    pub(crate) fn append_parts(&mut self, journal: &dyn EffectSink, key: Option<&[u8]>) {
+        let Some(waiters) = &mut self.waiters else { return };
+        let mut end = 0;
+        let mut append = |frozen: &mut Frozen| {
+            if let Some(prepared) = frozen.prepared.take() {
+                end = journal.append_prepared(prepared);
+            }
+        };
+        match key {
+            Some(key) => waiters.frozen_mut(key).into_iter().for_each(&mut append),
+            None => waiters.all_frozen().for_each(&mut append),
+        }
+        self.journal_end = self.journal_end.max(end);
     }
 
     fn drop_waiters(&mut self) {

@@ -24,9 +24,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::Tx;
+use crate::keyspace::gate::Newcomer;
+use crate::state::effects::Words;
 use crate::state::key::{Key, hash_of};
 use crate::state::shard_set::ShardSet;
-use crate::state::waiters::{Freeze, NextWaiter, ReadyKey, Waiter};
+use crate::state::waiters::{Freeze, Frozen, NextWaiter, ReadyKey, Waiter};
 
 impl Tx<'_> {
     /// The number of the worker that runs this.
@@ -89,10 +91,40 @@ impl Tx<'_> {
     /// Ends that a key is frozen; its shard is held. Those who wait for the key look at it.
     pub fn thaw(&mut self, k: &Key<'_>) {
         let at = self.held.position(self.store.shard_of(k.hash));
-        if let Some(how) = self.held.at_mut(at).thaw(k.bytes) {
+        if let Some(Frozen { how, prepared }) = self.held.at_mut(at).thaw(k.bytes) {
             self.store.count_thawed(how);
+            // They are handed on with what this part does.
+            prepared.into_iter().for_each(|prepared| self.local.reported_mut().take_over(prepared));
             self.wake(k);
         }
+    }
+
+    /// Ends a part of a command that occupies a key, whose shard is held: its events are handed on, and its effects stay with
+    /// the key until the last part ([`Tx::thaw`]). `sent` writes the command as it was sent. Gives the bytes that the effects
+    /// take.
+    pub fn end_part(&mut self, key: &[u8], sent: &dyn Fn(&mut Words<'_>)) -> usize {
+        let at = self.held.position(usize::from(self.shard_of_bytes(key)));
+        let Some(frozen) = self.held.at_mut(at).frozen_mut(key) else { unreachable!("the command occupies the key") };
+        debug_assert_eq!(frozen.how, Freeze::Occupied, "a part changes a key that is occupied");
+        self.local.end_part(self.store, self.db, sent, &mut frozen.prepared);
+        frozen.prepared.as_ref().map_or(0, |prepared| prepared.bytes)
+    }
+
+    /// A script changes these keys, whose shards are held, although a command works on one of them: the effects of that
+    /// command so far come before the script's.
+    #[cold]
+    pub fn pass_occupied<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let Some(journal) = self.store.journal() else { return };
+        for key in keys {
+            let at = self.held.position(usize::from(self.shard_of_bytes(key)));
+            self.held.at_mut(at).append_parts(journal, Some(key));
+        }
+    }
+
+    /// True while somebody wants to be alone behind the gate: a command that is about to occupy a key is put back, so that they
+    /// have their turn.
+    pub fn gives_way(&self) -> bool {
+        self.store.gate().gives_way(Newcomer::Long)
     }
 
     /// True if one of these keys, whose shards are held, is occupied: whoever would use it waits.

@@ -5,6 +5,8 @@
 //!
 //! Not here: the observers of an effect, and the order in which they learn of it (`keyspace::report`, `ops::report`).
 
+use std::any::Any;
+
 use varve_base::number::{INT_TEXT_MAX, write_i64};
 use varve_segment::{Pin, WholePin};
 
@@ -239,11 +241,30 @@ impl Words<'_> {
     }
 }
 
+/// Effects of a command that changes a key part by part, in the form of their [`EffectSink`]: it takes them all together
+/// when the command has ended.
+pub struct Prepared {
+    /// Bytes that they take.
+    pub bytes: usize,
+    /// The effects, as the sink has rendered them.
+    pub effects: Box<dyn Any + Send>,
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
 /// A keeper of effects: a journal. Called with the shards of the keys held, so that units which have a key in common
 /// come in the order of its changes. It may take locks that are leaves, and waits for nobody.
 pub trait EffectSink: Send + Sync {
     /// Takes a unit of one worker, which has at least one effect. Returns the position behind it; positions only grow.
     fn append(&self, worker: usize, unit: &Unit) -> u64;
+    /// Keeps the effects of a unit behind what `prepared` has already: they are a part of a command that goes on.
+    fn prepare(&self, unit: &Unit, prepared: &mut Option<Prepared>);
+    /// Takes all that was prepared as one unit, in a time that does not depend on its length. Returns the position behind it.
+    fn append_prepared(&self, prepared: Prepared) -> u64;
     /// The position behind all units so far.
     fn end(&self) -> u64;
     /// True if it takes more than it can get rid of: what the store removes by itself is to wait.
@@ -286,6 +307,10 @@ pub(crate) struct Reported {
     /// Events are not kept at present: a file is loaded.
     unheard: bool,
     sink: Option<Box<dyn EventSink>>,
+    /// The effects of the parts before the last one, of a command that has come to its last part.
+    prepared: Option<Prepared>,
+    /// The store has removed a key by itself on which a command works.
+    ended_occupied: bool,
     /// Keys that were written and not reported yet, the first few of them; in debug builds only.
     written: Vec<(u16, Box<[u8]>)>,
 }
@@ -403,6 +428,30 @@ impl Reported {
         let kept = keep(&self.unit);
         self.unit.clear();
         Some(kept)
+    }
+
+    /// The command that runs has come to its last part: these are the effects of the others.
+    pub(crate) fn take_over(&mut self, prepared: Prepared) {
+        debug_assert!(self.prepared.is_none(), "one command at a time");
+        self.prepared = Some(prepared);
+        self.any = true;
+    }
+
+    /// Effects that were taken over, once: those of the unit that ends now belong behind them.
+    #[inline]
+    pub(crate) fn take_prepared(&mut self) -> Option<Prepared> {
+        self.prepared.take()
+    }
+
+    /// The store removes a key by itself on which a command works.
+    pub(crate) fn end_occupied(&mut self) {
+        self.ended_occupied = true;
+    }
+
+    /// True, once, if the store has removed such a key.
+    #[inline]
+    pub(crate) fn take_ended_occupied(&mut self) -> bool {
+        std::mem::take(&mut self.ended_occupied)
     }
 
     /// Remembers, in debug builds, that a key was written and is to be reported.

@@ -20,7 +20,8 @@
 //!
 //! **Frozen keys** stand beside the waiters: a command that moves a key to another server has it frozen, and whoever is about
 //! to change it finds that out on the same path on which it looks for waiters. A key is frozen in all databases. One that is
-//! *occupied* is worked on over several holds of its shard: whoever would read it waits as well.
+//! *occupied* is worked on over several holds of its shard: whoever would read it waits as well. What the parts of such a
+//! command have done stands with the key until the last one, and goes to the journal as one unit.
 
 use std::any::Any;
 use std::collections::hash_map::Entry;
@@ -33,6 +34,7 @@ use smallvec::SmallVec;
 
 use varve_collection::stream::{StreamId, StreamReader};
 
+use super::effects::Prepared;
 use super::types::Type;
 
 #[cfg(test)]
@@ -243,11 +245,19 @@ pub enum Freeze {
     Occupied,
 }
 
+/// A frozen key.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    pub(crate) how: Freeze,
+    /// The effects so far of the command that occupies it.
+    pub(crate) prepared: Option<Prepared>,
+}
+
 /// The waiters for the keys of one shard.
 #[derive(Default)]
 pub(crate) struct Waiters {
     keys: HashMap<Box<[u8]>, SmallVec<[Queue; 1]>>,
-    frozen: HashMap<Box<[u8]>, Freeze>,
+    frozen: HashMap<Box<[u8]>, Frozen>,
 }
 
 /// Where a waiter stands in its line: the ID behind which it reads, which is the least in other lines, and its ticket.
@@ -310,7 +320,7 @@ impl Waiters {
     pub(crate) fn freeze(&mut self, key: &[u8], how: Freeze) -> bool {
         match self.frozen.entry(key.into()) {
             Entry::Vacant(free) => {
-                free.insert(how);
+                free.insert(Frozen { how, prepared: None });
                 true
             }
             Entry::Occupied(_) => false,
@@ -318,13 +328,23 @@ impl Waiters {
     }
 
     /// Ends that a key is frozen; gives how it was, if it was.
-    pub(crate) fn thaw(&mut self, key: &[u8]) -> Option<Freeze> {
+    pub(crate) fn thaw(&mut self, key: &[u8]) -> Option<Frozen> {
         self.frozen.remove(key)
     }
 
     /// How a key is frozen, if it is.
     pub(crate) fn frozen(&self, key: &[u8]) -> Option<Freeze> {
-        self.frozen.get(key).copied()
+        self.frozen.get(key).map(|frozen| frozen.how)
+    }
+
+    /// A frozen key.
+    pub(crate) fn frozen_mut(&mut self, key: &[u8]) -> Option<&mut Frozen> {
+        self.frozen.get_mut(key)
+    }
+
+    /// All frozen keys.
+    pub(crate) fn all_frozen(&mut self) -> impl Iterator<Item = &mut Frozen> {
+        self.frozen.values_mut()
     }
 
     /// True if somebody may wait for this key in any database.

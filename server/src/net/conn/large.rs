@@ -167,7 +167,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    use varve_store::{EffectSink, Options, Policy, Store, Unit};
+    use varve_store::{EffectSink, Options, Policy, Prepared, Store, Unit};
 
     use super::*;
     use crate::net::stream::{Ends, Stream};
@@ -177,6 +177,12 @@ mod tests {
 
     impl EffectSink for Full {
         fn append(&self, _: usize, _: &Unit) -> u64 {
+            1
+        }
+
+        fn prepare(&self, _: &Unit, _: &mut Option<Prepared>) {}
+
+        fn append_prepared(&self, _: Prepared) -> u64 {
             1
         }
 

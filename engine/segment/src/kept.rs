@@ -22,6 +22,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use varve_base::page_bytes::PageBytes;
 
@@ -54,6 +55,27 @@ pub(crate) enum Lent {
     Old(OldBlock),
 }
 
+/// The sum to which a pin adds the bytes that are kept for it.
+#[derive(Debug)]
+struct Account {
+    number: u64,
+    instant: u64,
+    sum: Arc<AtomicUsize>,
+    /// Bytes that it has added.
+    bytes: usize,
+    /// Bytes that it adds at most: those that the pin reads.
+    most: usize,
+}
+
+impl Account {
+    /// Adds bytes, as far as the pin reads them.
+    fn add(&mut self, bytes: usize) {
+        let more = bytes.min(self.most - self.bytes);
+        self.bytes += more;
+        self.sum.fetch_add(more, Relaxed);
+    }
+}
+
 /// See the module's picture. Blocks are numbered through the range of addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
@@ -66,6 +88,10 @@ pub(crate) struct Kept {
     versions: BTreeMap<u64, Vec<Version>>,
     /// Blocks that are being read in the extent, once for each reader.
     reading: Vec<Range<u64>>,
+    /// The sums of pins that have one.
+    accounts: Vec<Account>,
+    /// Number of the next account.
+    next_account: u64,
 }
 
 impl Kept {
@@ -79,6 +105,29 @@ impl Kept {
     /// One more pin of an instant that has one.
     pub(crate) fn pin_again(&mut self, instant: u64) {
         *self.pins.get_mut(&instant).expect("the pin that is cloned counts") += 1;
+    }
+
+    /// Adds to `sum` what is kept for a pin of this instant, of `most` bytes, from now on: the number of its account. The value
+    /// is alive, and was not written since the pin was made.
+    pub(crate) fn open_account(&mut self, instant: u64, most: usize, sum: &Arc<AtomicUsize>) -> u64 {
+        debug_assert!(self.pins.contains_key(&instant), "an account of instant {instant} has no pin");
+        let number = self.next_account;
+        self.next_account += 1;
+        self.accounts.push(Account { number, instant, sum: Arc::clone(sum), bytes: 0, most });
+        number
+    }
+
+    /// The pin of an account goes, and takes what it has added with it.
+    pub(crate) fn close_account(&mut self, number: u64) {
+        let at = self.accounts.iter().position(|account| account.number == number).expect("an account closes once");
+        let Account { sum, bytes, .. } = self.accounts.swap_remove(at);
+        let before = sum.fetch_sub(bytes, Relaxed);
+        debug_assert!(before >= bytes, "an account of {bytes} bytes in a sum of {before}");
+    }
+
+    /// The value is dead: nothing but pins keeps its bytes.
+    pub(crate) fn die(&mut self) {
+        self.accounts.iter_mut().for_each(|account| account.add(account.most));
     }
 
     /// A pin goes: the bytes that nobody needs any more.
@@ -172,7 +221,13 @@ impl Kept {
     /// any more.
     pub(crate) fn keep(&mut self, block: u64, bytes: OldBlock) -> bool {
         let Some(until) = self.newest().filter(|&newest| self.misses(block, newest)) else { return false };
-        self.versions.entry(block).or_default().push(Version { until, bytes, is_live: true });
+        let held = bytes.as_ref().map_or(0, |old| old.bytes.held_bytes());
+        let versions = self.versions.entry(block).or_default();
+        let before = versions.last().map(|version| version.until);
+        versions.push(Version { until, bytes, is_live: true });
+        // Pins of earlier instants read a version that was kept before.
+        let reads = |account: &&mut Account| before.is_none_or(|before| before < account.instant);
+        self.accounts.iter_mut().filter(reads).for_each(|account| account.add(held));
         true
     }
 

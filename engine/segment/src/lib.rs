@@ -94,7 +94,7 @@ pub use geometry::LogGeometry;
 pub use kind::{NewObject, NewValue, ObjectKind, ObjectTag, Owner, SegmentClass};
 pub use log::{Log, LogStats, SegmentInfo};
 pub use object::{Access, Object, ObjectMut};
-pub use pin::{Pin, PinRead, Way, WholePin};
+pub use pin::{KeptForPins, Pin, PinRead, Way, WholePin};
 pub use reclaim::{Drain, DrainState, Greedy, ObjectHead, Relocate, Relocated, SLICE, VictimPolicy};
 pub use table::SegmentState;
 pub use varve_base::Ref;

@@ -488,6 +488,9 @@ impl Log {
 
     #[cold]
     pub(crate) fn retire_extent(&self, r: Ref) {
+        if self.pinned(r) {
+            self.shared.keep_for_pins(self.segment(r));
+        }
         self.shared.retire(self.segment(r));
     }
 

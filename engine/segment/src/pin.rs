@@ -16,7 +16,7 @@
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use varve_base::page_bytes::PageBytes;
 
@@ -70,6 +70,13 @@ impl LogShared {
         assert!(before > 0, "a pin on extent {segment} ends that did not count");
         if before == 1 {
             pinned.remove(&segment);
+        }
+    }
+
+    /// An extent's value is dead: what its pins read is kept for them alone.
+    pub(crate) fn keep_for_pins(&self, segment: u32) {
+        if let Some(kept) = self.kept_of(segment) {
+            kept.lock().die();
         }
     }
 
@@ -193,6 +200,21 @@ pub struct Pin {
     instant: u64,
     at: usize,
     len: usize,
+    /// The account of what is kept for it, if that is counted.
+    account: Option<u64>,
+}
+
+/// Bytes that are kept for all pins that were given it, and that would be free without them, about: old blocks, and whole values
+/// that are dead. A block that is kept for two of them counts twice.
+#[derive(Clone, Debug, Default)]
+pub struct KeptForPins(Arc<AtomicUsize>);
+
+impl KeptForPins {
+    /// Bytes that are kept now.
+    #[inline]
+    pub fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl Pin {
@@ -202,7 +224,15 @@ impl Pin {
         assert!(at + len <= shared.memory.mapping.len(), "{len} bytes at {at} are pinned");
         let kept = shared.add_pin(segment);
         let instant = kept.lock().pin();
-        Pin { shared: Arc::clone(shared), kept, segment, instant, at, len }
+        Pin { shared: Arc::clone(shared), kept, segment, instant, at, len, account: None }
+    }
+
+    /// Has what is kept for this pin counted in `sum` until it is dropped; a clone of it counts nothing. The lock of the value's
+    /// shard is held since the pin was made.
+    pub fn counted_in(mut self, sum: &KeptForPins) -> Pin {
+        assert!(self.account.is_none(), "a pin counts in one sum");
+        self.account = Some(self.kept.lock().open_account(self.instant, self.len, &sum.0));
+        self
     }
 
     pub(crate) fn memory(&self) -> &LogMemory {
@@ -264,13 +294,17 @@ impl Clone for Pin {
         let kept = self.shared.add_pin(self.segment);
         debug_assert!(Arc::ptr_eq(&kept, &self.kept), "an extent's pins are known in one place");
         kept.lock().pin_again(self.instant);
-        Pin { shared: Arc::clone(&self.shared), kept, ..*self }
+        Pin { shared: Arc::clone(&self.shared), kept, account: None, ..*self }
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let freed = self.kept.lock().unpin(self.instant);
+        let freed = {
+            let mut kept = self.kept.lock();
+            self.account.into_iter().for_each(|account| kept.close_account(account));
+            kept.unpin(self.instant)
+        };
         self.shared.free_old(freed);
         self.shared.sub_pin(self.segment);
     }

@@ -69,6 +69,6 @@ pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZSh
 pub use varve_index::TableStats;
 pub use varve_packed::node::PackedEntry;
 pub use varve_segment::{
-    FilledExtent, LogGeometry, LogStats, OpenExtent, Pin, PinRead, SegmentClass, SegmentInfo, SegmentState, Way,
-    WholePin,
+    FilledExtent, KeptForPins, LogGeometry, LogStats, OpenExtent, Pin, PinRead, SegmentClass, SegmentInfo,
+    SegmentState, Way, WholePin,
 };

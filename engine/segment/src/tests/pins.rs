@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use varve_base::rng::Rng;
 
 use super::{bytes_of, parked, plain, tiny};
-use crate::{Access, Appender, Log, LogGeometry, NewObject, NewValue, Pin, Ref, Way};
+use crate::{Access, Appender, KeptForPins, Log, LogGeometry, NewObject, NewValue, Pin, Ref, Way};
 
 /// Writes over bytes of a value as an owner does who cannot be put back.
 fn write(log: &Log, access: &mut Access, r: Ref, at: usize, part: &[u8]) {
@@ -52,6 +52,37 @@ fn issue_14_a_bit_of_the_largest_value_costs_one_block() {
         assert_eq!((log.kept_bytes(), log.used_bytes()), (0, used));
         assert_eq!(&newer.read(5 << 25..LARGEST)[..3], b"xyz");
         access.kill(&log, r);
+    });
+}
+
+/// Of two pins that are counted, each counts what it reads and no key has any more.
+#[test]
+fn issue_13_what_is_kept_for_a_pin_is_counted_until_it_is_dropped() {
+    const LEN: usize = 40 << 20;
+    const BLOCK: usize = 64 << 10;
+    let log = largest();
+    let mut access = log.access();
+    parked(&log, |appender| {
+        let r = appender.append(&log, &plain(b"bits", &vec![1; LEN]));
+        let sums = [KeptForPins::default(), KeptForPins::default()];
+        let read = || sums.each_ref().map(KeptForPins::get);
+        let first = log.pin(&access, r).unwrap().counted_in(&sums[0]);
+        let uncounted = first.clone();
+        assert_eq!(read(), [0, 0], "all bytes are the key's");
+        write(&log, &mut access, r, 0, b"x");
+        let second = log.pin(&access, r).unwrap().counted_in(&sums[1]);
+        assert_eq!(read(), [BLOCK, 0], "the second one is of a later instant");
+        write(&log, &mut access, r, 1, b"y");
+        write(&log, &mut access, r, 5 * BLOCK, b"z");
+        assert_eq!(read(), [2 * BLOCK, 2 * BLOCK], "one old block each, and one that both read");
+        write(&log, &mut access, r, 5 * BLOCK + 1, b"z");
+        assert_eq!(read(), [2 * BLOCK, 2 * BLOCK], "a block is kept once");
+        access.kill(&log, r);
+        assert_eq!(read(), [LEN, LEN], "nothing but pins keeps a value that is dead");
+        drop(first);
+        assert_eq!(read(), [0, LEN]);
+        drop((second, uncounted));
+        assert_eq!(read(), [0, 0]);
     });
 }
 

@@ -67,7 +67,7 @@ impl Shard {
     fn show(&mut self, ground: &Ground, r: Ref) {
         let log = ground.log();
         if self.marks_new(self.hashes(log, ground.seed()).hash(r)) && !self.open(log, r).saved() {
-            self.show_walker(ground, r, true);
+            self.show_walker(ground, r);
             self.set_mark(log, r, true);
         }
     }
@@ -75,10 +75,9 @@ impl Shard {
     /// Shows the walker of the walk that is under way an object; of a long collection, its elements from now on. Gives the
     /// number of bytes that were copied for it, about; those of a whole step for a long list, whose reader notes the
     /// number of each node when it begins, and for other long collections too: they are shown before the walk goes on.
-    /// With `changes` the object is about to change or to go; else the walk has come to it.
-    pub(super) fn show_walker(&mut self, ground: &Ground, r: Ref, changes: bool) -> usize {
+    pub(super) fn show_walker(&mut self, ground: &Ground, r: Ref) -> usize {
         let Some((walking, walker)) = self.walking.as_ref().and_then(|it| Some((it, it.walker()?))) else { return 0 };
-        let old = self.shown(ground, r).about_to_change(changes);
+        let old = self.shown(ground, r);
         if !old.is_long(ground.readers().bounds()) {
             walker.before(&old);
             return old.bytes_to_show();

@@ -148,7 +148,7 @@ impl Shard {
             if self.open(log, r).saved() {
                 self.set_mark(log, r, false);
             } else {
-                *bytes += self.show_walker(ground, r, false);
+                *bytes += self.show_walker(ground, r);
             }
         }
         next

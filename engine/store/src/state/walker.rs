@@ -315,7 +315,6 @@ pub struct Before<'a> {
     object: Object<'a>,
     collection: Option<&'a Collection>,
     ctx: ReadCtx<'a>,
-    changes: bool,
     bytes: Option<ReaderBytes>,
 }
 
@@ -328,23 +327,12 @@ impl std::fmt::Debug for Before<'_> {
 impl<'a> Before<'a> {
     /// The object at `r`, with its elements if they are a big collection.
     pub(crate) fn new(r: Ref, collection: Option<&'a Collection>, ctx: ReadCtx<'a>) -> Before<'a> {
-        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx, changes: false, bytes: None }
-    }
-
-    /// The object with a note of whether it is shown because it changes or goes now.
-    pub(crate) fn about_to_change(self, changes: bool) -> Before<'a> {
-        Before { changes, ..self }
+        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx, bytes: None }
     }
 
     /// The object with an account for what is kept of it while it is shown.
     pub(crate) fn counted_in(self, bytes: &ReaderBytes) -> Before<'a> {
         Before { bytes: Some(bytes.clone()), ..self }
-    }
-
-    /// True if the object changes or goes as soon as it is shown: a pin of its value keeps memory that would be free. False
-    /// where the walk has come to it.
-    pub fn changes(&self) -> bool {
-        self.changes
     }
 
     /// The physical number of the key's database.

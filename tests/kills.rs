@@ -257,6 +257,44 @@ fn what_was_acknowledged_outlives_a_kill() {
     kill_and_look("always", kills(), 20..250);
 }
 
+/// Both ends lose what they have written and not synced.
+#[test]
+fn what_waitaof_has_counted_outlives_the_end_of_both() {
+    let folders = [Folder::new("waitaof-primary"), Folder::new("waitaof-replica")];
+    let start = |folder: &Folder| {
+        let loses = format!("VARVE_LOSE_LOG={}", folder.syncs().display());
+        let launch = Launch::varve().under(["env".to_owned(), format!("LD_PRELOAD={}", library().display()), loses]);
+        let launch = launch.config("repl-diskless-sync-delay 0");
+        launch
+            .config(format!("dir {}", folder.0.display()))
+            .config("appendonly yes")
+            .config("appendfsync everysec")
+            .start()
+    };
+    let [primary, replica] = folders.each_ref().map(|folder| start(folder).expect("it starts"));
+    let reply = replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+    assert!(!reply.is_error(), "{}", reply.text());
+    let mut client = primary.client();
+    let mut counted = 0;
+    for number in 1..=3_u64 {
+        client.cmd(&format!("SET key {number}"));
+        let reply = client.cmd("WAITAOF 1 1 30000");
+        let both = RespValue::Array(vec![RespValue::Integer(1), RespValue::Integer(1)]);
+        assert_eq!(reply, both, "both files have number {number}");
+        counted = number;
+        client.cmd(&format!("SET later {number}"));
+    }
+    for server in [&primary, &replica] {
+        server.signal("KILL").expect("a signal");
+    }
+    drop((primary, replica));
+    for folder in &folders {
+        let server = start(folder).expect("the file loads");
+        let found = number(&mut server.client(), "key");
+        assert_eq!(found, counted, "{}", folder.0.display());
+    }
+}
+
 /// Each round is longer than a second, so there are fewer.
 #[test]
 fn what_was_acknowledged_a_second_before_the_last_sync_outlives_a_kill() {

@@ -63,11 +63,10 @@ fn issue_17_a_removal_in_parts_that_was_begun_before_replicaof_is_in_the_stream(
             client.read().expect("a length");
         }
         caught_up(&replica, &primary);
-        let before = field(&mut client, "replication", "master_repl_offset");
         client.queue(&["LREM", "k", "0", "x"]);
         client.flush().expect("sent");
         let mut other = primary.client();
-        wait("a part of it is done", &primary, || field(&mut other, "replication", "master_repl_offset") != before);
+        wait("it has begun", &primary, || other.cmd("CLIENT LIST").text().contains("cmd=lrem"));
         let _silent = follow_nobody(&primary);
         client.set_timeout(Duration::from_millis(1)).expect("a limit");
         let is_in_the_middle = client.read().is_err();
@@ -82,6 +81,51 @@ fn issue_17_a_removal_in_parts_that_was_begun_before_replicaof_is_in_the_stream(
         return;
     }
     panic!("no removal was long enough to be met in its middle");
+}
+
+/// A client may leave behind its command: what the command does is in the stream of the primary that was.
+#[test]
+fn issue_17_a_removal_whose_client_has_left_is_in_the_stream() {
+    let (primary, replica) = pair();
+    let mut client = primary.client();
+    let words: Vec<&str> = ["RPUSH", "k"].into_iter().chain((0..PUSHED).map(|n| ["x", "y"][n % 2])).collect();
+    (0..2000).for_each(|_| client.queue(&words));
+    client.flush().expect("sent");
+    (0..2000).for_each(|_| _ = client.read().expect("a length"));
+    client.queue(&["LREM", "k", "0", "x"]);
+    client.flush().expect("sent");
+    let mut other = primary.client();
+    wait("it has begun", &primary, || other.cmd("CLIENT LIST").text().contains("cmd=lrem"));
+    drop(client);
+    let _silent = follow_nobody(&primary);
+    has_switched(&primary);
+    assert_eq!(other.cmd("LLEN k").integer(), Some(1_000_000), "it came to its end");
+    assert_replica_equal(&replica, &primary);
+}
+
+/// A script that writes for long: all of it is in the stream. A transaction that was queued before is refused whole, as by
+/// redis-server.
+#[test]
+fn issue_17_a_script_goes_on_to_its_end_and_a_queued_transaction_is_refused() {
+    let (primary, replica) = pair();
+    let peer = Launch::peer().start().expect("redis-server starts");
+    let (mut queued, mut queued_there) = (primary.client(), peer.client());
+    for line in ["MULTI", "SET queued 1", "GET queued"] {
+        assert_eq!(queued.cmd(line), queued_there.cmd(line), "{line}");
+    }
+    let mut client = primary.client();
+    let script = "for i = 1, 400000 do redis.call('SET', 'key:' .. i % 1000, i) end return redis.call('DBSIZE')";
+    client.queue(&["EVAL", script, "0"]);
+    client.flush().expect("sent");
+    let mut other = primary.client();
+    wait("it has begun", &primary, || other.cmd("CLIENT LIST").text().contains("cmd=eval"));
+    let _silent = follow_nobody(&primary);
+    assert_eq!(client.read().expect("a number").integer(), Some(1000), "the script is brought to its end");
+    has_switched(&primary);
+    let _silent_there = follow_nobody(&peer);
+    assert_eq!(queued.cmd("EXEC"), queued_there.cmd("EXEC"));
+    assert!(other.cmd("GET queued").is_null());
+    assert_replica_equal(&replica, &primary);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //   write --> kept here --fsync, fdatasync--> the kernel, which outlives the process
 //                       --now and then, a part from the front--> the kernel: it may write back what it likes
 //
-// Only files that are opened for appending are kept back. Names are not: a file that is created, renamed or removed is so
+// Only files of an append-only folder that are opened for appending are kept back: others, a data set for replicas among them,
+// are read through the descriptor by which they are written. Names are not kept back: a file that is created, renamed or removed is so
 // at once. A file that somebody opens for reading gets what was kept back of it.
 //
 // VARVE_LOSE_LOG names a file that gets a line for each sync of an increment that has succeeded: the time at which it began,
@@ -81,7 +82,7 @@ static int open_file(const char *path, int flags, mode_t mode) {
       drop(other);
     }
   }
-  if ((flags & O_ACCMODE) != O_RDONLY && (flags & O_APPEND)) {
+  if ((flags & O_ACCMODE) != O_RDONLY && (flags & O_APPEND) && strstr(path, ".aof")) {
     files[fd] = (struct kept){.is_open = 1, .dev = found.st_dev, .ino = found.st_ino, .room = 1 << 16};
     files[fd].bytes = malloc(files[fd].room);
     files[fd].is_synced = strstr(path, ".incr.aof") != NULL;

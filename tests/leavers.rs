@@ -129,3 +129,28 @@ fn clients_that_hang_up_at_every_byte_leave_nothing() {
     until("all have come", || figure(&mut admin, "total_connections_received") == all);
     nothing_is_left(&mut admin, used_bytes);
 }
+
+/// A client that reads nothing, and one that has left, keep nobody from being alone: what they have begun on a key comes to its end.
+#[test]
+fn issue_13_a_command_comes_to_its_end_for_a_client_that_does_not_read() {
+    let server = Launch::varve().config("io-threads 1").start().expect("varve-server starts");
+    let mut admin = server.client();
+    assert_eq!(admin.call(&["SET", "big", &"v".repeat(1 << 20)]).expect("a reply").text(), "OK");
+    let members: Vec<String> = (0..200_000).map(|n| format!("member:{n}")).collect();
+    let mut adds = vec!["SADD", "set"];
+    adds.extend(members.iter().map(String::as_str));
+    for leaves in [false, true] {
+        let mut silent = server.client();
+        // More than the sockets take, and less than makes the server stop to run what comes next.
+        (0..16).for_each(|_| silent.queue(&["GET", "big"]));
+        silent.queue(&adds);
+        silent.flush().expect("sent");
+        until("it has begun", || admin.cmd("CLIENT LIST").text().contains("cmd=sadd"));
+        let silent = (!leaves).then_some(silent);
+        assert_eq!(admin.cmd("SWAPDB 0 1").text(), "OK", "there is a moment to be alone");
+        assert_eq!(admin.cmd("SWAPDB 0 1").text(), "OK");
+        assert_eq!(admin.cmd("SCARD set").integer(), Some(members.len() as i64), "it came to its end");
+        assert_eq!(admin.cmd("DEL set").integer(), Some(1));
+        drop(silent);
+    }
+}

@@ -337,6 +337,38 @@ fn issue_13_a_client_that_waits_is_served_behind_a_push_whose_client_hangs_up() 
     bench.expect_served(&[(0, "*2\r\n$1\r\nk\r\n$1\r\n0\r\n")]);
 }
 
+/// A client waits to move an element to a list to which many are being pushed: it is served behind them, whatever makes its own
+/// list ready.
+#[test]
+fn issue_13_a_move_to_a_list_that_is_worked_on_is_served_behind_that() {
+    let mut bench = Bench::new(3);
+    one_part_a_turn(&mut bench);
+    bench.block(0, "BLMOVE src dst LEFT RIGHT 0");
+    bench.turn(2, &format!("RPUSH src{}", many(false)));
+    bench.turn(1, &format!("RPUSH dst{}", many(false)));
+    while bench.hands[2].session.is_ongoing() {
+        bench.turn(2, "");
+    }
+    assert!(bench.hands[1].session.is_ongoing(), "the target is worked on");
+    bench.expect_served(&[]);
+    let serve_rest = |bench: &mut Bench| {
+        let Hand { worker, batch, .. } = &mut bench.hands[2];
+        assert!(batch.owes_service(worker), "somebody waits");
+        batch.serve_rest(worker);
+    };
+    serve_rest(&mut bench);
+    bench.expect_served(&[]);
+    assert!(bench.hands[1].session.is_ongoing(), "the target is worked on");
+    while bench.hands[1].session.is_ongoing() {
+        bench.turn(1, "");
+    }
+    serve_rest(&mut bench);
+    bench.run(2, "PING", "+PONG\r\n");
+    bench.expect_served(&[(0, "$1\r\n0\r\n")]);
+    bench.run(1, "LINDEX dst -1", "$1\r\n0\r\n");
+    bench.run(1, "LINDEX dst -2", "$4\r\n1499\r\n");
+}
+
 #[test]
 fn moves_in_a_ring_end() {
     let mut bench = Bench::new(4);

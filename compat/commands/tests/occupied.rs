@@ -187,7 +187,7 @@ fn issue_11_members_that_are_popped_part_by_part_are_different_ones() {
 fn issue_11_a_key_is_left_whatever_comes_between() {
     for (line, key, reads, writes) in cases() {
         let line = line.as_str();
-        for meanwhile in ["hang up", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "expire", "pause"] {
+        for meanwhile in ["hang up", "FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "expire", "pause", "writes wait"] {
             let mut server = filled();
             let (journal, mut replica) = (server.keep_effects(), Replica(filled()));
             if meanwhile == "expire" {
@@ -207,6 +207,8 @@ fn issue_11_a_key_is_left_whatever_comes_between() {
                     let denied = Denied { writes: Some(WritesDenied::Unwritten(28)), ..Denied::NONE };
                     server.restrain(Pause::Writes, denied);
                 }
+                // Those who would end that writes wait for this command's end.
+                "writes wait" => server.restrain(Pause::None, Denied { writes_wait: true, ..Denied::NONE }),
                 command => {
                     owed = server.is_put_back(2, &words(command)).then_some(command);
                     assert_eq!(owed.is_some(), reply.is_empty(), "{command} beside {line}");
@@ -239,6 +241,43 @@ fn issue_11_a_key_is_left_whatever_comes_between() {
             assert_eq!(digest(&mut server), digest(&mut replica.0), "{line} beside {meanwhile}");
             run(&mut server, "DEBUG VERIFY");
         }
+    }
+}
+
+/// The key, or a field of it, is removed because its time is over, by whoever meets it, while a command works on it: what the
+/// command had done until then comes before the removal.
+#[test]
+fn issue_13_what_removes_a_key_that_is_worked_on_comes_behind_what_was_done() {
+    let pairs: String = (0..2000).map(|n| format!(" field:{n} v")).collect();
+    for meets in ["SORT by BY *->field:1 ALPHA", "background"] {
+        let (mut server, mut replica) = (filled(), Replica(filled()));
+        for server in [&mut server, &mut replica.0] {
+            for line in ["RPUSH by hk", "HSET hk x 1", "HSET hf x 1"] {
+                run(server, line);
+            }
+        }
+        let journal = server.keep_effects();
+        for line in ["PEXPIRE hk 10", "HPEXPIRE hf 10 FIELDS 1 x", "PEXPIRE hf 1000000"] {
+            run(&mut server, line);
+        }
+        for (who, key) in [(1, "hk"), (7, "hf")] {
+            assert!(!server.turn_as(who, &words(&format!("HSET {key}{pairs}"))).1, "it goes on");
+            assert!(!server.turn_as(who, &[]).1, "it goes on");
+        }
+        server.advance(20);
+        if meets == "background" {
+            server.background();
+        } else {
+            server.run_as(2, &words(meets));
+            server.background();
+        }
+        for who in [1, 7] {
+            while !server.turn_as(who, &[]).1 {}
+        }
+        replica.follow(&journal, "hk");
+        server.background();
+        assert_eq!(digest(&mut server), digest(&mut replica.0), "{meets}");
+        run(&mut server, "DEBUG VERIFY");
     }
 }
 

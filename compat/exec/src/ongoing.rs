@@ -52,6 +52,11 @@ pub trait Ongoing: Send {
         None
     }
 
+    /// Whether it keeps others from a key at present: it goes on then whatever its client does, and replies nothing.
+    fn keeps_key(&self) -> bool {
+        self.occupied().is_some()
+    }
+
     /// Bytes that it keeps for its reply: they count as memory of the connection.
     fn held_bytes(&self) -> usize {
         0

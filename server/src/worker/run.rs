@@ -68,12 +68,13 @@ impl Core {
     ) -> (usize, Stop) {
         let conn = &mut self.conns[id];
         let is_ongoing = conn.session().is_ongoing();
-        if is_ongoing && out.len() > UNSENT_MAX {
+        let keeps_key = is_ongoing && conn.session().keeps_key();
+        if is_ongoing && out.len() > UNSENT_MAX && !keeps_key {
             // The socket, once it takes more, has the connection visited again.
             return (0, Stop::Waits);
         }
         let is_empty = data.is_empty() && !is_ongoing;
-        if !conn.may_run() || is_empty {
+        if !conn.may_go_on() || is_empty {
             conn.requests_mut().set_want(1);
             return (0, if is_empty { Stop::Idle } else { Stop::Waits });
         }
@@ -83,6 +84,10 @@ impl Core {
         loop {
             if !self.follow_users(id) {
                 return (done, Stop::Close);
+            }
+            // The command has let its key go, and what comes next waits for the client.
+            if keeps_key && !self.conns[id].may_go_on() {
+                return (done, Stop::Waits);
             }
             let turn = self.turn(id, &mut data[done..], out);
             self.conns[id].end_parts(out);

@@ -180,8 +180,9 @@ impl Worker {
         let rests = matches!(stop, Stop::Busy) && conn.session().busy_tries() >= BUSY_TRIES
             || conn.may_read() && conn.requests().waits_for_room();
         // A reply in parts that waited for room has it, and the socket, which took all, reports nothing.
-        let goes_on = conn.session().is_ongoing() && conn.output().len() <= UNSENT_MAX;
-        let more = (goes_on || matches!(stop, Stop::Again | Stop::Busy)) && conn.may_run() && !rests;
+        let has_room = conn.output().len() <= UNSENT_MAX || conn.session().keeps_key();
+        let goes_on = conn.session().is_ongoing() && has_room;
+        let more = (goes_on || matches!(stop, Stop::Again | Stop::Busy)) && conn.may_go_on() && !rests;
         let writes = !conn.output().is_empty() && conn.may_write();
         if rests {
             core.resting.add(conn.who(), core.now.instant);

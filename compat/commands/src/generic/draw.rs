@@ -307,6 +307,10 @@ impl Ongoing for LongDraw {
         }
     }
 
+    fn keeps_key(&self) -> bool {
+        matches!(self.stage, Stage::Pick(_))
+    }
+
     fn held_bytes(&self) -> usize {
         let picker = if let Stage::Pick(picking) = &self.stage { picking.picker.held_bytes() } else { 0 };
         self.gathered.held_bytes() + self.order.capacity() * size_of::<u32>() + picker

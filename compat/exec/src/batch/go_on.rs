@@ -5,7 +5,7 @@ use std::time::Instant;
 use smallvec::SmallVec;
 use varve_catalog::Flags;
 use varve_protocol::Reply;
-use varve_store::{StoreWorker, Tx, Words};
+use varve_store::{Overdue, StoreWorker, Tx, Words};
 
 use super::account::whole_ms;
 use super::{Batch, TRIES_MAX, Turn, TurnState, hold};
@@ -60,7 +60,8 @@ impl Batch {
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
         }
         let refused = if may_wait { checks::allowed(ongoing.row, session, self.denied).err() } else { None };
-        let waits = refused.is_some() || writes && self.denied.writes_wait;
+        // One that keeps a key is waited for by those who would end that writes wait.
+        let waits = refused.is_some() || writes && self.denied.writes_wait && !ongoing.rest.keeps_key();
         let mut spent_ns = 0;
         let mut progress = refused.map_or(Progress::Busy, Progress::Failed);
         let (store, local) = worker.parts();
@@ -254,6 +255,9 @@ impl Batch {
         let Some(inside) = store.gate().try_enter(local.id()) else { return LeftTurn::Busy };
         let (mut out, mut spent_ns) = (Reply::new(), 0);
         let mut tx = Tx::new(store, local, left.db);
+        if self.pause != Pause::None || self.denied.hides_overdue(true) {
+            tx.set_overdue(Overdue::Hidden);
+        }
         let progress = self.parts(&mut left.command, &mut tx, (&mut out, usize::MAX), &mut spent_ns);
         tx.finish();
         drop(inside);

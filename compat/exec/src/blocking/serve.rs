@@ -46,7 +46,7 @@ enum Serving {
     Done,
     /// A shard is missing.
     Far,
-    /// The waiters that one hold may serve have been served; more wait.
+    /// The waiters that one hold may serve have been served, or the next one's target is worked on: more wait.
     Spent,
 }
 
@@ -103,6 +103,7 @@ fn serve_key(
         match tx.next_waiter(key) {
             NextWaiter::Nobody => return Serving::Done,
             NextWaiter::Far => return Serving::Far,
+            NextWaiter::Later => return Serving::Spent,
             NextWaiter::Take(waiter) => {
                 if waiter.claim() {
                     let served = serve(tx, &waiter, key, observers, out);

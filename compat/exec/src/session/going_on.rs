@@ -20,6 +20,12 @@ impl Session {
         self.ongoing.as_ref().is_some_and(|ongoing| ongoing.is_bound_to_end())
     }
 
+    /// True while a command goes on that keeps others from a key: it does not wait until its client takes what was replied before.
+    #[inline]
+    pub fn keeps_key(&self) -> bool {
+        self.ongoing.as_ref().is_some_and(|ongoing| ongoing.rest.keeps_key())
+    }
+
     /// The connection ends: so does the command that goes on, but for one that changes a key part by part, which is given. The
     /// worker holds nothing and is outside the gate.
     pub fn leave_ongoing(&mut self, worker: &mut StoreWorker) -> Option<LeftCommand> {

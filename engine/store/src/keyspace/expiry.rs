@@ -129,6 +129,9 @@ impl WorkerState {
                 starts.zip(ends).for_each(|(start, &end)| _ = words.add(&names[start..end]));
             });
             self.keep_own(store, db, removes);
+            if store.has_occupied() && shard.is_occupied(&key) {
+                self.reported_mut().overtake(&key);
+            }
         }
         self.report_gone(store, shard, entry);
         shard.touch(hash_of(store.seed(), db, &key), db, &key);

@@ -120,8 +120,10 @@ struct Turn {
 /// A kind of newcomers, which may have to stand back for those who want to be alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Newcomer {
-    /// A transaction that stays inside for longer than a batch, or a command that takes several visits.
+    /// A transaction that stays inside for longer than a batch.
     Long,
+    /// A command that takes several visits. Beside a script that rests it costs nobody his turn, who waits for the script.
+    InParts,
     /// A script: beside one that rests it could not run either.
     Script,
 }
@@ -292,7 +294,11 @@ impl Gate {
     /// tries again.
     #[inline]
     pub fn gives_way(&self, newcomer: Newcomer) -> bool {
-        self.wish.whose().is_some_and(|beside_script| beside_script || newcomer == Newcomer::Long)
+        self.wish.whose().is_some_and(|beside_script| match newcomer {
+            Newcomer::Long => true,
+            Newcomer::InParts => !beside_script,
+            Newcomer::Script => beside_script,
+        })
     }
 
     /// A transaction that needs all shards was refused one of them: it is given way to like one who wants to be alone, until
@@ -654,12 +660,21 @@ mod tests {
         assert!(gate.has_occupied() && gate.try_exclusive(1, 0).is_none());
         assert_eq!(gate.turn.lock().closings, before, "others go on");
         gate.wish.prolong();
-        assert!(gate.gives_way(Newcomer::Long), "the next one of its kind waits");
+        assert!(gate.gives_way(Newcomer::InParts), "the next one of its kind waits");
         let inside = gate.enter(0);
         gate.vacate();
         drop(inside);
         while gate.try_exclusive(1, 0).is_none() {}
-        assert!(!gate.gives_way(Newcomer::Long), "it had its turn");
+        assert!(!gate.gives_way(Newcomer::InParts), "it had its turn");
+        gate.begin_rests();
+        assert!(gate.try_exclusive(1, 0).is_none());
+        gate.wish.prolong();
+        assert!(
+            gate.gives_way(Newcomer::Script) && !gate.gives_way(Newcomer::InParts),
+            "the script alone is in the way"
+        );
+        gate.end_rests();
+        gate.wish.end();
         // One that occupies a key while the gate is being closed is seen by the one who closes it.
         let inside = gate.enter(0);
         thread::scope(|scope| {

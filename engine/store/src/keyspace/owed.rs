@@ -56,7 +56,7 @@ impl OwedEntry {
                 let shard = store.cells()[store.shard_of(hash_of(store.seed(), 0, key))].lock.try_lock_for(looks);
                 let Some(mut shard) = shard else { return false };
                 if let Some(journal) = store.journal() {
-                    shard.append_parts(journal, Some(key));
+                    shard.append_parts(journal, key);
                 }
                 if let Some(frozen) = shard.thaw(key) {
                     store.count_thawed(frozen.how);

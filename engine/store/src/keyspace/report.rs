@@ -296,8 +296,8 @@ impl WorkerState {
         if store.keeps(class) {
             let object = shard.open(store.log(), shard.index().get(entry));
             self.keep_removed(store, class, database_of(&object), object.key());
-            if store.has_occupied() && shard.waiters().is_some_and(|waiters| waiters.frozen(object.key()).is_some()) {
-                self.reported.end_occupied();
+            if store.has_occupied() && shard.is_occupied(object.key()) {
+                self.reported.overtake(object.key());
             }
         }
         self.report_gone(store, shard, entry);
@@ -326,10 +326,8 @@ impl WorkerState {
     /// Hands on what the store reported by itself about a key of this shard.
     #[inline]
     pub(crate) fn hand_on_of(&mut self, store: &Store, shard: &mut Shard) {
-        if self.reported.take_ended_occupied()
-            && let Some(journal) = store.journal()
-        {
-            shard.append_parts(journal, None);
+        if let Some(journal) = store.journal() {
+            self.reported.take_overtaken().iter().for_each(|key| shard.append_parts(journal, key));
         }
         self.hand_on(store);
         if let Some(end) = self.take_appended() {
@@ -362,8 +360,6 @@ impl WorkerState {
     pub(crate) fn end_unit(&mut self, store: &Store) {
         let id = self.home();
         let journal = || store.journal.get().expect("effects are kept for a journal");
-        // Nobody else has met the key whose removal is handed on here.
-        self.reported.take_ended_occupied();
         if let Some(prepared) = self.reported.take_prepared() {
             let mut all = Some(prepared);
             self.reported.end_unit(|unit| journal().prepare(unit, &mut all));
@@ -389,7 +385,7 @@ impl WorkerState {
         let journal = || store.journal().expect("effects are kept for a journal");
         self.reported.end_unit(|unit| journal().prepare(unit, prepared));
         // The removal of the key, if there was one, is among these effects.
-        self.reported.take_ended_occupied();
+        let _ = self.reported.take_overtaken();
     }
 
     /// The position behind the last unit that was appended, once: the shards of its keys are to note it.

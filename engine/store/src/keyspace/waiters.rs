@@ -91,22 +91,23 @@ impl Shard {
         self.waiters.as_mut()?.frozen_mut(key)
     }
 
-    /// Appends the effects that the parts of commands have left with this key, or with all keys without one: somebody is about
-    /// to append a change of the key that is behind them. What such a command does from here on is another unit.
+    /// Appends the effects that the parts of a command have left with this key: somebody is about to append a change of the key
+    /// that is behind them. What the command does from here on is another unit.
     #[cold]
-    pub(crate) fn append_parts(&mut self, journal: &dyn EffectSink, key: Option<&[u8]>) {
-        let Some(waiters) = &mut self.waiters else { return };
-        let mut end = 0;
-        let mut append = |frozen: &mut Frozen| {
-            if let Some(prepared) = frozen.prepared.take() {
-                end = journal.append_prepared(prepared);
-            }
-        };
-        match key {
-            Some(key) => waiters.frozen_mut(key).into_iter().for_each(&mut append),
-            None => waiters.all_frozen().for_each(&mut append),
+    pub(crate) fn append_parts(&mut self, journal: &dyn EffectSink, key: &[u8]) {
+        if let Some(prepared) = self.frozen_mut(key).and_then(|frozen| frozen.prepared.take()) {
+            self.journal_end = journal.append_prepared(prepared);
         }
-        self.journal_end = self.journal_end.max(end);
+    }
+
+    /// True if a command works on this key over several holds of the shard.
+    pub(crate) fn is_occupied(&self, key: &[u8]) -> bool {
+        self.waiters().is_some_and(|waiters| waiters.frozen(key) == Some(Freeze::Occupied))
+    }
+
+    /// The target of the waiter that is next, as [`Shard::next_waiter`] has it.
+    pub(crate) fn next_target(&mut self, ctx: (&Log, u64), k: &Key<'_>, db: u32) -> Option<Box<[u8]>> {
+        self.ask_waiters(ctx, k, |waiters, offer| waiters.next_target(k.bytes, db, offer)).flatten()
     }
 
     fn drop_waiters(&mut self) {

@@ -101,14 +101,31 @@ impl Tx<'_> {
     #[inline]
     pub fn end_command(&mut self, sent: &dyn Fn(&mut Words<'_>)) {
         if self.has_effects() {
+            self.settle_overtaken();
             self.local.end_command(self.store, self.db, sent);
             self.note_appended();
+        }
+    }
+
+    /// Has the effects of commands that work on keys which the store has changed by itself come before that change.
+    fn settle_overtaken(&mut self) {
+        if !self.store.has_occupied() {
+            return;
+        }
+        let overtaken = self.local.reported_mut().take_overtaken();
+        if let Some(journal) = self.store.journal() {
+            for key in &overtaken {
+                self.held.iter_mut().for_each(|shard| shard.append_parts(journal, key));
+            }
         }
     }
 
     /// Hands on what was reported outside of a command: behind a client that was served.
     #[inline]
     pub fn hand_on(&mut self) {
+        if self.has_effects() {
+            self.settle_overtaken();
+        }
         self.local.hand_on(self.store);
         self.note_appended();
     }
@@ -144,6 +161,7 @@ impl Tx<'_> {
 
     /// Ends a unit of several commands, the shards of all its keys still held.
     pub fn end_unit(&mut self) {
+        self.settle_overtaken();
         self.local.end_unit(self.store);
         self.note_appended();
     }

@@ -96,6 +96,11 @@ impl Tx<'_> {
             // They are handed on with what this part does.
             prepared.into_iter().for_each(|prepared| self.local.reported_mut().take_over(prepared));
             self.wake(k);
+            // A key is frozen in all databases.
+            let waiters = self.held.at(at).waiters().into_iter();
+            let others = waiters.flat_map(|waiters| waiters.databases(k.bytes)).filter(|db| *db != self.db);
+            let others: Vec<ReadyKey> = others.map(|db| ReadyKey { db, bytes: k.bytes.into() }).collect();
+            self.ready.extend(others);
         }
     }
 
@@ -117,14 +122,14 @@ impl Tx<'_> {
         let Some(journal) = self.store.journal() else { return };
         for key in keys {
             let at = self.held.position(usize::from(self.shard_of_bytes(key)));
-            self.held.at_mut(at).append_parts(journal, Some(key));
+            self.held.at_mut(at).append_parts(journal, key);
         }
     }
 
     /// True while somebody wants to be alone behind the gate: a command that is about to occupy a key is put back, so that they
     /// have their turn.
     pub fn gives_way(&self) -> bool {
-        self.store.gate().gives_way(Newcomer::Long)
+        self.store.gate().gives_way(Newcomer::InParts)
     }
 
     /// True if one of these keys, whose shards are held, is occupied: whoever would use it waits.
@@ -132,7 +137,7 @@ impl Tx<'_> {
     pub fn any_occupied<'k>(&self, mut keys: impl Iterator<Item = &'k [u8]>) -> bool {
         keys.any(|key| {
             let shard = self.held.at(self.held.position(usize::from(self.shard_of_bytes(key))));
-            shard.waiters().is_some_and(|waiters| waiters.frozen(key) == Some(Freeze::Occupied))
+            shard.is_occupied(key)
         })
     }
 
@@ -188,7 +193,7 @@ impl Tx<'_> {
     /// Whether a command works on the key over several holds of its shard: what the key has now is not what it will have, so
     /// those who wait for it are served behind the command (BRPOP beside an RPUSH of many elements).
     fn is_occupied(&self, k: &Key<'_>, at: usize) -> bool {
-        self.held.at(at).waiters().is_some_and(|waiters| waiters.frozen(k.bytes) == Some(Freeze::Occupied))
+        self.held.at(at).is_occupied(k.bytes)
     }
 
     /// A key is ready if it has what somebody waits for.
@@ -260,15 +265,23 @@ impl Tx<'_> {
 
     /// The first waiter for what a key in the selected database has. The key's shard is held.
     pub fn next_waiter(&mut self, k: &Key<'_>) -> NextWaiter {
-        // A key whose time has come is removed on the way.
-        self.exists(k);
         let (store, db) = (self.store, self.db());
         let at = self.held.position(store.shard_of(k.hash));
-        let held: SmallVec<[u16; 8]> = self.held.ids().collect();
         if self.is_occupied(k, at) {
             return NextWaiter::Nobody;
         }
-        let holds = |target: &[u8]| held.contains(&(store.shard_of(hash_of(store.seed(), 0, target)) as u16));
+        // A key whose time has come is removed on the way.
+        self.exists(k);
+        let held: SmallVec<[u16; 8]> = self.held.ids().collect();
+        let shard_of = |target: &[u8]| store.shard_of(hash_of(store.seed(), 0, target)) as u16;
+        let holds = |target: &[u8]| held.contains(&shard_of(target));
+        if store.has_occupied()
+            && let Some(target) = self.held.at_mut(at).next_target((store.log(), store.seed()), k, db)
+            && holds(&target)
+            && self.held.at(self.held.position(usize::from(shard_of(&target)))).is_occupied(&target)
+        {
+            return NextWaiter::Later;
+        }
         self.held.at_mut(at).next_waiter((store.log(), store.seed()), k, db, holds)
     }
 

@@ -309,8 +309,8 @@ pub(crate) struct Reported {
     sink: Option<Box<dyn EventSink>>,
     /// The effects of the parts before the last one, of a command that has come to its last part.
     prepared: Option<Prepared>,
-    /// The store has removed a key by itself on which a command works.
-    ended_occupied: bool,
+    /// Keys on which commands work, and which the store has changed by itself: the effects of those commands come before.
+    overtaken: Vec<Box<[u8]>>,
     /// Keys that were written and not reported yet, the first few of them; in debug builds only.
     written: Vec<(u16, Box<[u8]>)>,
 }
@@ -443,15 +443,15 @@ impl Reported {
         self.prepared.take()
     }
 
-    /// The store removes a key by itself on which a command works.
-    pub(crate) fn end_occupied(&mut self) {
-        self.ended_occupied = true;
+    /// The store changes a key by itself on which a command works.
+    pub(crate) fn overtake(&mut self, key: &[u8]) {
+        self.overtaken.push(key.into());
     }
 
-    /// True, once, if the store has removed such a key.
+    /// Such keys, once.
     #[inline]
-    pub(crate) fn take_ended_occupied(&mut self) -> bool {
-        std::mem::take(&mut self.ended_occupied)
+    pub(crate) fn take_overtaken(&mut self) -> Vec<Box<[u8]>> {
+        std::mem::take(&mut self.overtaken)
     }
 
     /// Remembers, in debug builds, that a key was written and is to be reported.

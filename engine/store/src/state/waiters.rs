@@ -234,6 +234,8 @@ pub enum NextWaiter {
     Take(Arc<Waiter>),
     /// There is one, but the shard of its target is not held.
     Far,
+    /// There is one, but a command works on its target: it is served behind that.
+    Later,
 }
 
 /// How a key is frozen.
@@ -342,11 +344,6 @@ impl Waiters {
         self.frozen.get_mut(key)
     }
 
-    /// All frozen keys.
-    pub(crate) fn all_frozen(&mut self) -> impl Iterator<Item = &mut Frozen> {
-        self.frozen.values_mut()
-    }
-
     /// True if somebody may wait for this key in any database.
     pub(crate) fn has(&self, key: &[u8]) -> bool {
         self.keys.contains_key(key)
@@ -399,6 +396,15 @@ impl Waiters {
             }
             queue.remove(place).map(NextWaiter::Take)
         })
+    }
+
+    /// The target of the waiter that [`Waiters::next`] would give, if it has one.
+    pub(crate) fn next_target(&mut self, key: &[u8], db: u32, offer: &Offer<'_>) -> Option<Box<[u8]>> {
+        let next = self.find(key, db, offer, |queue, below| {
+            let place = queue.first(below)?;
+            Some(queue.waiters[&place].target.clone())
+        });
+        next.flatten()
     }
 
     /// Removes a waiter from its line at its key of this number, if it is there.

@@ -384,6 +384,13 @@ impl Conn {
         self.waits.is_empty()
     }
 
+    /// True if its requests may be executed, or the command that goes on: one that keeps others from a key goes on although its
+    /// client does not read, or has left.
+    #[inline]
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.may_run() || self.session.keeps_key() && self.waits.is_for_client()
+    }
+
     /// True if output may be written to the socket.
     pub(crate) fn may_write(&self) -> bool {
         !self.socket.is_full() && !self.waits(WaitReasons::BARRIER) && !self.waits_for_file()

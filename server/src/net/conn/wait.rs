@@ -60,6 +60,11 @@ impl WaitReasons {
         self.0 & reason.0 != 0
     }
 
+    /// True if nothing is waited for but that the client takes its output.
+    pub(crate) fn is_for_client(self) -> bool {
+        self.0 & !(WaitReasons::OUTPUT.0 | WaitReasons::CLOSING.0) == 0
+    }
+
     /// True if this reason is there and no other.
     #[inline]
     pub(crate) fn is_only(self, reason: WaitReasons) -> bool {

@@ -9,49 +9,20 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use varve_testkit::server::{free_port, target_dir};
-use varve_testkit::tab::{Tab, Value, Window, json};
-use varve_testkit::{Client, Launch, Server, browser, process, until};
+use varve_testkit::tab::{Tab, Value, json};
+use varve_testkit::{Client, Launch, browser, process, until};
 use varve_tests::cost::cpu_s;
+use varve_tests::page::{DESK, has_browser, server, tab, work};
 
 /// A name that is markup, and would be an element if a page took it for that.
 const MARKUP: &str = "<img src=x onerror=alert(1)>";
 /// Milliseconds of the page's own clock: a look at everything is each five seconds.
 const CLOCK_MS: u32 = 12_000;
-
-fn has_browser() -> bool {
-    let found = Path::new("/usr/bin/chromium").exists();
-    if !found {
-        println!("skipped: there is no chromium");
-    }
-    found
-}
-
-fn server() -> (Server, u16) {
-    let port = free_port().expect("a free port");
-    let server = Launch::varve().config(format!("metrics-port {port}")).start().expect("a server");
-    (server, port)
-}
-
-/// Commands of several kinds until told to stop.
-fn work(server: &Server, stops: &AtomicBool) {
-    let mut client = server.client();
-    let mut round = 0_u64;
-    while !stops.load(Ordering::Relaxed) {
-        round += 1;
-        let key = format!("key:{}", round % 5000);
-        for command in
-            [&["SET", &key, "some value"][..], &["GET", &key], &["LPUSH", "list", "x"], &["LTRIM", "list", "0", "99"]]
-        {
-            let _ = client.call(command);
-        }
-    }
-}
 
 /// The element of this id, as text of the tree.
 fn part<'t>(tree: &'t str, id: &str) -> &'t str {
@@ -68,7 +39,7 @@ fn every_view_is_filled_and_names_are_text() {
     if !has_browser() {
         return;
     }
-    let (server, port) = server();
+    let (server, port) = server(&[]);
     let mut client = server.client();
     for command in [
         &["CONFIG", "SET", "slowlog-log-slower-than", "0"][..],
@@ -139,7 +110,7 @@ fn a_narrow_window_shows_it_whole() {
     if !has_browser() {
         return;
     }
-    let (_server, port) = server();
+    let (_server, port) = server(&[]);
     let folder = target_dir().join("page-narrow");
     let shown = browser::open(&format!("http://127.0.0.1:{port}/"), 500, CLOCK_MS, &folder).expect("a browser");
     assert_eq!(shown.console, Vec::<String>::new());
@@ -154,7 +125,7 @@ fn a_narrow_window_shows_it_whole() {
 /// thousandth of a core, and its memory does not grow.
 #[test]
 fn a_page_that_is_open_costs_little() {
-    let (server, port) = server();
+    let (server, port) = server(&[]);
     let ask = |path: &str| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the metrics port");
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it takes the request");
@@ -194,12 +165,6 @@ fn open_seconds() -> u64 {
     std::env::var("VARVE_PAGE_SECONDS").ok().map_or(20, |seconds| seconds.parse().expect("VARVE_PAGE_SECONDS"))
 }
 
-const DESK: Window = Window { width: 1280, height: 900, is_dark: false, is_phone: false };
-
-fn tab(name: &str, seconds: u64) -> Tab {
-    Tab::start(&target_dir().join(name), seconds).expect("a browser")
-}
-
 /// Rounds that a page has made: one a second.
 fn rounds(tab: &mut Tab) -> u64 {
     let round = tab.value("Number(document.body.dataset.round || 0)").expect("a number");
@@ -213,7 +178,7 @@ fn a_page_that_stays_open_costs_next_to_nothing() {
     if !has_browser() {
         return;
     }
-    let (server, port) = server();
+    let (server, port) = server(&[]);
     let (mut client, seconds) = (server.client(), open_seconds());
     assert_eq!(client.cmd("DEBUG POPULATE 100000").text(), "OK");
     let others: Vec<Client> = (0..100).map(|_| server.client()).collect();
@@ -263,7 +228,7 @@ fn keys_and_readers_of_screens_reach_all_of_it() {
     if !has_browser() {
         return;
     }
-    let (server, port) = server();
+    let (server, port) = server(&[]);
     // Keys that expire have segments of their own: the map has two tiles at least.
     server.client().cmd("SETEX volatile 1000 value");
     let stops = AtomicBool::new(false);
@@ -365,7 +330,7 @@ fn each_figure_names_the_command_that_prints_it() {
     if !has_browser() {
         return;
     }
-    let (server, port) = server();
+    let (server, port) = server(&[]);
     let mut client = server.client();
     client.cmd("SET key value");
     let mut tab = tab("page-commands", 60);
@@ -423,7 +388,7 @@ fn until_under_way(port: u16, name: &str) {
 
 #[test]
 fn saves_and_loading_have_the_time_that_is_left() {
-    let (server, port) = server();
+    let (server, port) = server(&[]);
     let mut client = server.client();
     assert_eq!(client.cmd("DEBUG POPULATE 2000 key 10").text(), "OK");
     for (settings, command, name) in [
@@ -449,7 +414,7 @@ fn saves_and_loading_have_the_time_that_is_left() {
 /// A replica that reads slowly, and a primary that sends slowly: both ends show how far it is, on the page as in INFO.
 #[test]
 fn syncs_have_the_time_that_is_left_at_both_ends() {
-    let (primary, port) = server();
+    let (primary, port) = server(&[]);
     let mut client = primary.client();
     client.cmd("CONFIG SET rdbcompression no");
     let value = vec![b'x'; 1 << 20];
@@ -470,7 +435,7 @@ fn syncs_have_the_time_that_is_left_at_both_ends() {
 
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let from = listener.local_addr().expect("an address");
-    let (replica, port) = server();
+    let (replica, port) = server(&[]);
     let mut client = replica.client();
     let ends = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -15,6 +15,7 @@ pub mod fill;
 pub mod generate;
 pub mod network;
 mod newer;
+pub mod page;
 pub mod primary;
 pub mod replicas;
 pub mod run;

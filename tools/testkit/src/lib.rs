@@ -5,6 +5,7 @@
 //! client  a blocking connection: one command, or a pipeline
 //! server  varve-server or redis-server started on a loopback port of its own, stopped by its pid
 //! process CPU time and resident memory of a process, read from /proc; programs on the path
+//! skip    tests that have nothing to look at on this machine say so
 //! tls     certificates made for a test, and a blocking connection by TLS
 //! seed    the seed of a randomised test: printed, and taken from VARVE_SEED
 //! replica what a server sends to its replicas: the stream of write commands
@@ -29,6 +30,7 @@ pub mod process;
 pub mod replica;
 pub mod seed;
 pub mod server;
+pub mod skip;
 pub mod tab;
 pub mod tls;
 pub mod value;

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64ct::{Base64, Encoding};
 pub use serde_json::{Value, json};
 
 use crate::browser;
@@ -118,6 +119,7 @@ impl Tab {
         let Window { width, height, is_dark, is_phone } = window;
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": is_phone});
         self.call("Emulation.setDeviceMetricsOverride", size)?;
+        self.call("Emulation.setTouchEmulationEnabled", json!({"enabled": is_phone}))?;
         let scheme = json!({"name": "prefers-color-scheme", "value": if is_dark { "dark" } else { "light" }});
         self.call("Emulation.setEmulatedMedia", json!({"features": [scheme]}))?;
         self.call("Page.navigate", json!({"url": address})).map(drop)
@@ -160,6 +162,27 @@ impl Tab {
             |kind: &str| json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
         self.call("Input.dispatchKeyEvent", params(if text.is_empty() { "rawKeyDown" } else { "keyDown" }))?;
         self.call("Input.dispatchKeyEvent", params("keyUp")).map(drop)
+    }
+
+    /// Touches a place of the window, as a finger does that taps it.
+    ///
+    /// # Errors
+    /// See [`Tab::call`].
+    pub fn tap(&mut self, x: f64, y: f64) -> io::Result<()> {
+        let touch = |kind: &str, points: Value| json!({"type": kind, "touchPoints": points});
+        self.call("Input.dispatchTouchEvent", touch("touchStart", json!([{"x": x, "y": y}])))?;
+        self.call("Input.dispatchTouchEvent", touch("touchEnd", json!([]))).map(drop)
+    }
+
+    /// A picture of the whole page, also of what lies below the window: a file in the form PNG.
+    ///
+    /// # Errors
+    /// See [`Tab::call`]; the file cannot be written.
+    pub fn picture(&mut self, file: &Path) -> io::Result<()> {
+        let mut answer = self.call("Page.captureScreenshot", json!({"captureBeyondViewport": true}))?;
+        let Value::String(text) = answer["data"].take() else { return Err(io::Error::other("no picture")) };
+        let bytes = Base64::decode_vec(&text).map_err(|error| io::Error::other(error.to_string()))?;
+        fs::write(file, bytes)
     }
 
     /// The events of these methods since the last time that somebody asked.

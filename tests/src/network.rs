@@ -8,9 +8,11 @@
 //! The test runs once more in namespaces of its own ([`inside`]): nothing of the machine's network changes, two tests do not meet,
 //! and all of it goes with the last process. That needs root, or a system that lets others make namespaces.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::Ipv4Addr;
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
+
+use varve_testkit::skip::skipped;
 
 /// Set where the test runs in namespaces of its own.
 const MARK: &str = "VARVE_TEST_IN_NAMESPACES";
@@ -54,7 +56,7 @@ pub fn inside(test: &str) -> bool {
             Err(error) => why = error.to_string(),
         }
     }
-    let _ = writeln!(std::io::stderr(), "skipped: {test} needs network namespaces, which are refused here: {why}");
+    skipped(format_args!("{test} needs network namespaces, which are refused here: {why}"));
     false
 }
 
@@ -89,7 +91,7 @@ impl Network {
         let network = Network { number };
         let bridge = format!("bridge{number}");
         run(&format!("ip link add name {bridge} type bridge"));
-        run(&format!("ip addr add 10.77.{number}.1/24 dev {bridge}"));
+        run(&format!("ip addr add {}/24 dev {bridge}", network.here()));
         run(&format!("ip link set {bridge} up"));
         for nth in 0..boxes {
             let (name, port, ip) = (network.name(nth), network.port(nth), network.ip(nth));
@@ -115,6 +117,21 @@ impl Network {
     #[must_use]
     pub fn ip(&self, nth: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, 77, self.number, 10 + nth as u8)
+    }
+
+    /// The address of the test's process in this network.
+    #[must_use]
+    pub fn here(&self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 77, self.number, 1)
+    }
+
+    /// Gives the test's process one more address.
+    ///
+    /// # Errors
+    /// The system's words, where it has no such addresses.
+    pub fn add_here(&self, address: IpAddr) -> Result<(), String> {
+        let (bits, at_once) = if address.is_ipv6() { (128, " nodad") } else { (32, "") };
+        try_run(&format!("ip addr add {address}/{bits} dev bridge{}{at_once}", self.number))
     }
 
     /// The words under which a program runs in a box.

@@ -18,7 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConnection, RootCertStore, StreamOwned};
 
-/// The name that certificates of servers are good for, beside 127.0.0.1.
+/// The name that certificates of servers are good for, beside 127.0.0.1 and ::1.
 const HOST: &str = "localhost";
 
 /// A connection by TLS over a socket of this kind, to be read and written like the socket.
@@ -67,7 +67,7 @@ impl Certificates {
     /// # Panics
     /// When the folder cannot be written.
     pub fn renew_with_uris(&self, name: &str, uris: &[&str]) {
-        let names = vec![HOST.to_owned(), "127.0.0.1".to_owned()];
+        let names = [HOST, "127.0.0.1", "::1"].map(str::to_owned).to_vec();
         let mut params = CertificateParams::new(names).expect("names");
         params.subject_alt_names.extend(uris.iter().map(|&uri| SanType::URI(uri.try_into().expect("a URI"))));
         params.distinguished_name.push(DnType::CommonName, name);

@@ -473,6 +473,73 @@ fn alerts_are_silent_until_they_have_a_reason(server: &Server, folder: &Path, qu
     drop(many);
 }
 
+/// Segments by the share of their bytes that lives, in tenths.
+fn tenths(text: &str) -> [f64; 10] {
+    std::array::from_fn(|nth| value(text, &format!("varve_segments_by_utilisation{{tenth=\"{nth}\"}}")))
+}
+
+/// Figures of ours that have no name of redis_exporter: segments by what lives in them, reclaim, and how late keys expire.
+#[test]
+fn issue_19_own_figures_follow_what_happens() {
+    let (server, port) = server();
+    let mut client = server.client();
+    let text = || get(port, "/metrics").1;
+    for figure in ["varve_reclaim_victims_total", "varve_reclaim_live_bytes_total", "varve_reclaim_moved_objects_total"]
+    {
+        assert_eq!(value(&text(), figure), 0.0, "{figure}");
+    }
+    // 40 MB, of which two thirds die in each segment: reclaim moves the rest.
+    assert_eq!(client.cmd("DEBUG POPULATE 150000 key 250").text(), "OK");
+    let states = ["open", "sealed", "draining"].map(|state| format!("varve_segments{{state=\"{state}\"}}"));
+    let in_use = |text: &str| states.iter().map(|state| value(text, state)).sum::<f64>();
+    let full = text();
+    assert!(in_use(&full) >= 4.0, "{full}");
+    assert_eq!(tenths(&full).iter().sum::<f64>(), in_use(&full), "{full}");
+    assert!(tenths(&full)[9] >= 4.0, "all of it lives: {full}");
+    for nth in (0..150_000).filter(|nth| nth % 3 != 0) {
+        client.queue(&["DEL", &format!("key:{nth}")]);
+    }
+    client.flush().expect("sent");
+    (0..100_000).for_each(|_| assert_eq!(client.read().expect("a reply").integer(), Some(1)));
+    until("reclaim has moved what lives", || value(&text(), "varve_reclaim_moved_objects_total") > 10_000.0);
+    until("reclaim rests", || {
+        let before = value(&text(), "varve_reclaim_moved_objects_total");
+        // Where nothing is written for two seconds, what is still dead follows.
+        std::thread::sleep(Duration::from_secs(3));
+        value(&text(), "varve_reclaim_moved_objects_total") == before
+    });
+    let rest = text();
+    assert!(value(&rest, "varve_reclaim_victims_total") >= 2.0, "{rest}");
+    // Each object that was moved lives, and has 250 bytes at least.
+    let live = value(&rest, "varve_reclaim_live_bytes_total");
+    assert!(live >= 250.0 * value(&rest, "varve_reclaim_moved_objects_total") && live < 100e6, "{rest}");
+    assert!(in_use(&rest) < in_use(&full), "{rest}");
+    assert_eq!(tenths(&rest).iter().sum::<f64>(), in_use(&rest), "{rest}");
+    let info = client.cmd("INFO background").text();
+    for (metric, field) in [
+        ("varve_reclaim_victims_total", "reclaim_victims"),
+        ("varve_reclaim_live_bytes_total", "reclaim_live_bytes"),
+        ("varve_reclaim_moved_objects_total", "reclaim_moved_objects"),
+    ] {
+        assert!(info.contains(&format!("\r\n{field}:{}\r\n", value(&rest, metric))), "{metric}: {info}");
+    }
+
+    // A key that is due stays while nobody removes keys: it is as late as it has been due.
+    assert_eq!(value(&rest, "varve_expire_lag_seconds"), 0.0);
+    assert_eq!(value(&rest, "varve_expiry_delay_seconds_count"), 0.0);
+    assert_eq!(client.cmd("DEBUG SET-ACTIVE-EXPIRE 0").text(), "OK");
+    assert_eq!(client.cmd("SET late value PX 1").text(), "OK");
+    until("it is half a second late", || value(&text(), "varve_expire_lag_seconds") >= 0.5);
+    assert_eq!(value(&text(), "varve_expiry_delay_seconds_count"), 0.0);
+    assert_eq!(client.cmd("DEBUG SET-ACTIVE-EXPIRE 1").text(), "OK");
+    until("it is removed", || value(&text(), "varve_expire_lag_seconds") == 0.0);
+    let late = text();
+    assert_eq!(value(&late, "varve_expiry_delay_seconds_count"), 1.0);
+    assert_eq!(value(&late, "varve_expiry_delay_seconds_bucket{le=\"+Inf\"}"), 1.0);
+    let delay_s = value(&late, "varve_expiry_delay_seconds_sum");
+    assert!((0.4..60.0).contains(&delay_s), "{delay_s}");
+}
+
 /// Names of keys and arguments of slow commands are shown to whoever sees them elsewhere too, and wrong passwords are in
 /// ACL LOG.
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-use varve_testkit::{Client, Launch, RespValue, Server};
+use varve_testkit::{Client, Launch, RespValue, Server, until};
 
 fn launch() -> Launch {
     Launch::binary(env!("CARGO_BIN_EXE_varve-server"))
@@ -63,11 +63,65 @@ fn threads_stay_on_their_processors() {
     logged(&server, "'nonsense' is no list of processors");
 }
 
-/// A processor that this process may use.
-fn proc_self_cpu() -> String {
+/// The processors that this process may use.
+fn processors() -> Vec<u32> {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("a list");
-    list.trim().split(['-', ',']).next().expect("one at least").to_owned()
+    let number = |text: &str| text.trim().parse::<u32>().expect("a number");
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        number(first)..=number(last)
+    };
+    list.trim().split(',').flat_map(range).collect()
+}
+
+/// A processor that this process may use.
+fn proc_self_cpu() -> String {
+    processors()[0].to_string()
+}
+
+/// For each thread of this name: the processors that it may use, and the one that it ran on last.
+fn places(server: &Server, name: &str) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("Linux").flatten();
+    let read = |task: &fs::DirEntry, file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+    let of_name = tasks.filter(|task| read(task, "comm").trim() == name);
+    let place = |task: fs::DirEntry| {
+        let (status, stat) = (read(&task, "status"), read(&task, "stat"));
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+        // The processor is field 39; the name in brackets is the second.
+        let last = stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.to_owned();
+        Some((allowed, last))
+    };
+    of_name.filter_map(place).collect()
+}
+
+/// Saves and rewrites have a list each; the workers have none here, and stay where the system puts them.
+#[test]
+fn issue_19_saves_and_rewrites_stay_on_their_processors() {
+    let cpus = processors();
+    // On a machine with one processor both lists are the same.
+    let (save, rewrite) = (cpus[cpus.len() - 1].to_string(), cpus[0].to_string());
+    let lines = [format!("bgsave_cpulist {save}"), format!("aof_rewrite_cpulist {rewrite}")];
+    let server = lines.into_iter().fold(launch(), Launch::config).start().expect("it starts");
+    let mut client = server.client();
+    ok(&mut client, &["DEBUG", "POPULATE", "1000"]);
+    for (command, list) in [("BGSAVE", &save), ("BGREWRITEAOF", &rewrite)] {
+        ok(&mut client, &["CONFIG", "SET", "rdb-key-save-delay", "1000"]);
+        assert!(!client.cmd(command).is_error());
+        let mut looks = 0;
+        until("it was looked at ten times", || {
+            let found = places(&server, "saver");
+            looks += found.len();
+            // A thread is kept there by its first step: until then it may be anywhere.
+            looks >= 10 && found.iter().all(|place| *place == (list.clone(), list.clone()))
+        });
+        ok(&mut client, &["CONFIG", "SET", "rdb-key-save-delay", "0"]);
+        until("it ends", || places(&server, "saver").is_empty());
+    }
+    for (allowed, _) in places(&server, "worker-0") {
+        assert_eq!(allowed.split([',', '-']).count() > 1, cpus.len() > 1, "{allowed}");
+    }
+    assert!(!server.log().contains("cannot be kept"), "{}", server.log());
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::process::{Command, Output, Stdio};
 
 use varve_testkit::process::has_program;
 use varve_testkit::server::workspace;
+use varve_testkit::skip::skipped;
 use varve_testkit::{Launch, Server};
 
 /// The files that run without VARVE_BULLMQ_WHOLE.
@@ -85,10 +86,10 @@ fn run(suite: &Path, server: &Server, config: &str, files: &[String]) -> (Vec<St
 #[test]
 fn queues_workers_and_flows() {
     let Some(archive) = std::env::var_os("VARVE_BULLMQ").map(PathBuf::from).filter(|path| path.is_file()) else {
-        return say("skipped: BullMQ's suite needs its source, an archive that VARVE_BULLMQ names");
+        return skipped("BullMQ's suite needs its source, an archive that VARVE_BULLMQ names");
     };
     if !["node", "npm"].into_iter().all(has_program) {
-        return say("skipped: BullMQ's suite needs node and npm, which are not on this machine");
+        return skipped("BullMQ's suite needs node and npm, which are not on this machine");
     }
     let suite = suite(&archive);
     let server = Launch::varve().start().expect("varve-server starts");

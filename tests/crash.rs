@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use varve_testkit::skip::skipped;
 use varve_testkit::{Client, Launch, Server, until};
 
 const SECRET: &str = "a-value-that-no-core-may-have";
@@ -74,7 +75,7 @@ fn behind_a_report_is_the_core_without_data() {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let name = pattern.trim();
     if name.is_empty() || name.contains(['|', '/', '%']) {
-        println!("skipped: cores of this machine are not files of the working directory: {name}");
+        skipped(format_args!("cores of this machine are not files of the working directory: {name}"));
         return;
     }
     for (setting, has_data) in [("no", false), ("yes", true)] {

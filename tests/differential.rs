@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 use varve_testkit::server::valkey_binary;
+use varve_testkit::skip::skipped;
 use varve_testkit::{Launch, seed};
 use varve_tests::collections::Types;
 use varve_tests::run::{Plan, run};
@@ -24,7 +25,7 @@ fn differential(resp: u8) {
 #[test]
 fn newer_commands_beside_valkey() {
     let Some(valkey) = valkey_binary() else {
-        println!("skipped: there is no valkey-server; cargo xtask setup installs one, or VARVE_VALKEY names it");
+        skipped("there is no valkey-server; cargo xtask setup installs one, or VARVE_VALKEY names it");
         return;
     };
     for resp in [2, 3] {

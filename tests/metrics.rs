@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use varve_testkit::server::{free_port, workspace};
+use varve_testkit::skip::{has_or_skipped, skipped};
 use varve_testkit::{Client, Launch, Server, until};
 use varve_tests::cost::cpu_s;
 
@@ -51,14 +52,6 @@ fn work(server: &Server) {
     }
     let _ = client.call(&["CONFIG", "SET", "slowlog-log-slower-than", "0"]);
     let _ = client.call(&["PING"]);
-}
-
-fn has(program: &str) -> bool {
-    let found = ["/usr/bin", "/usr/local/bin"].iter().any(|dir| PathBuf::from(dir).join(program).exists());
-    if !found {
-        println!("skipped: there is no {program}");
-    }
-    found
 }
 
 /// A program that is killed when the test ends.
@@ -236,7 +229,7 @@ fn a_port_that_is_taken_is_an_error_at_the_start() {
 
 #[test]
 fn promtool_finds_no_fault() {
-    if !has("promtool") {
+    if !has_or_skipped("promtool") {
         return;
     }
     let (server, port) = server();
@@ -307,7 +300,7 @@ fn missing(theirs: &str, ours: &str) -> Vec<String> {
 
 #[test]
 fn all_that_the_exporter_shows_is_there() {
-    if !has("prometheus-redis-exporter") {
+    if !has_or_skipped("prometheus-redis-exporter") {
         return;
     }
     let (server, port) = server();
@@ -328,7 +321,7 @@ fn all_that_the_exporter_shows_is_there() {
 
 #[test]
 fn both_ends_of_replication_are_shown_as_the_exporter_shows_them() {
-    if !has("prometheus-redis-exporter") {
+    if !has_or_skipped("prometheus-redis-exporter") {
         return;
     }
     let (primary, port) = server();
@@ -390,12 +383,12 @@ const EMPTY_PANELS: [&str; 1] = ["redis_master_last_io_seconds_ago{instance=~\".
 
 #[test]
 fn every_panel_of_the_dashboards_has_something_to_show() {
-    let archive = workspace().join("../shared/suites/redis_exporter-contrib.tar.gz");
+    let named = std::env::var_os("VARVE_DASHBOARDS").map(PathBuf::from);
+    let archive = named.unwrap_or_else(|| workspace().join("../shared/suites/redis_exporter-contrib.tar.gz"));
     if !archive.exists() {
-        println!("skipped: the dashboards are not there");
-        return;
+        return skipped("the dashboards need redis_exporter's folder contrib, an archive that VARVE_DASHBOARDS names");
     }
-    if !has("prometheus") || !has("promtool") {
+    if !has_or_skipped("prometheus") || !has_or_skipped("promtool") {
         return;
     }
     let (server, port) = server();

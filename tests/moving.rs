@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use varve_testkit::server::{free_port, peer_binary, target_dir, valkey_binary, varve_binary, workspace};
+use varve_testkit::skip::skipped;
 
 /// The two services and the folder of this test.
 struct Services {
@@ -203,7 +204,7 @@ fn issue_19_a_data_set_moves_by_replication_and_back() {
 #[test]
 fn issue_19_a_data_set_of_valkey_moves_and_back() {
     let Some(valkey) = valkey_binary() else {
-        println!("skipped: there is no valkey-server");
+        skipped("there is no valkey-server");
         return;
     };
     let services = Services::with_old("valkey", false, &valkey);

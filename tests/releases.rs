@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use varve_testkit::server::workspace;
+use varve_testkit::skip::skipped;
 use varve_testkit::{Client, Launch, Server, figure, until};
 
 const LIBRARY: &str = "#!lua name=kept\nredis.register_function('answer', function() return 42 end)";
@@ -148,7 +149,7 @@ fn is_read(release: &Path, wanted: &str, launch: impl Fn() -> Launch) {
 #[test]
 fn issue_19_the_release_before_reads_files_of_this_one() {
     let Some(before) = std::env::var_os("VARVE_BEFORE") else {
-        println!("skipped: VARVE_BEFORE names no server");
+        skipped("VARVE_BEFORE names no server");
         return;
     };
     let place = std::env::temp_dir().join(format!("varve-present-{}", std::process::id()));

@@ -10,11 +10,11 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use varve_testkit::skip::skipped;
 use varve_testkit::{Launch, Random, Server};
 use varve_tests::ending::SetAtEnd;
 use varve_tests::network::{Network, inside};
@@ -101,7 +101,7 @@ fn start(launch: &Launch, network: &Network, nth: usize) -> Server {
 fn run(name: &str, launch: &Launch, number_of_network: u8, pace: Pace) -> Option<Figures> {
     let network = Network::new(number_of_network, 2);
     if let Err(why) = network.slow_down(1, pace.link) {
-        let _ = writeln!(std::io::stderr(), "skipped: no link of this machine is slowed down: {why}");
+        skipped(format_args!("no link of this machine is slowed down: {why}"));
         return None;
     }
     let primary = start(launch, &network, 0);

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use varve_testkit::skip::skipped;
 use varve_testkit::{Launch, RespValue};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_varve-server");
@@ -41,7 +42,7 @@ fn load(file: &Path) -> Result<u64, String> {
 #[test]
 fn real_append_only_files_are_loaded_or_refused_for_a_reason() {
     let Some(folder) = std::env::var_os("VARVE_RDB_FILES") else {
-        return eprintln!("skipped: no folder with files is named by VARVE_RDB_FILES");
+        return skipped("no folder with files is named by VARVE_RDB_FILES");
     };
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();

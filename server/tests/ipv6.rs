@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
+use varve_testkit::skip::skipped;
 use varve_testkit::{Client, Launch, RespValue, Server};
 
 /// A server that listens on ::1 beside 127.0.0.1. A machine without IPv6 has none.
 fn server(more: &[&str]) -> Option<Server> {
     if TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        println!("skipped: this machine has no IPv6");
+        skipped("this machine has no IPv6");
         return None;
     }
     let launch = Launch::binary(env!("CARGO_BIN_EXE_varve-server")).config("bind 127.0.0.1 ::1");

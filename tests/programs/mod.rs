@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each of the tests uses a part of it")]
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use varve_testkit::java::Java;
 use varve_testkit::made::made_once;
 use varve_testkit::process::has_program;
 use varve_testkit::server::workspace;
+use varve_testkit::skip::skipped;
 use varve_testkit::tls::Certificates;
 
 /// How long a program may run; each takes some seconds.
@@ -33,7 +33,7 @@ pub(crate) fn tools(name: &str) -> PathBuf {
 pub(crate) fn present(client: &str, programs: &[&str]) -> bool {
     let missing = programs.iter().find(|name| !has_program(name));
     if let Some(missing) = missing {
-        let _ = writeln!(std::io::stderr(), "skipped: {client} needs {missing}, which is not on this machine");
+        skipped(format_args!("{client} needs {missing}, which is not on this machine"));
     }
     missing.is_none()
 }

@@ -70,7 +70,13 @@ fn run_inside(mut command: Command, test: &str) {
     let is_of_harness = |line: &str| {
         line.starts_with("test ") || line.starts_with("running ") || line == "failures:" || line.trim() == test
     };
-    lines.map_while(Result::ok).filter(|line| !is_of_harness(line)).for_each(|line| println!("{line}"));
+    for line in lines.map_while(Result::ok) {
+        match line.split_once("skipped: ") {
+            Some((_, why)) => skipped(why),
+            None if is_of_harness(&line) => {}
+            None => println!("{line}"),
+        }
+    }
     let status = child.wait().expect("its end");
     assert!(status.success(), "{test} has failed in its namespaces: {status}");
 }

@@ -2,6 +2,7 @@
 //! refused for a reason that is listed here.
 
 use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
 
 use varve_rdb::{Event, Kind, Reader};
@@ -30,10 +31,15 @@ fn read(path: &Path) -> Result<String, String> {
     }
 }
 
+/// Says so past the harness's capture; the test command counts such lines.
+fn skipped(why: &str) {
+    let _ = writeln!(io::stdout(), "skipped: {why}");
+}
+
 #[test]
 fn real_files_are_read_or_refused_for_a_reason() {
     let Some(folder) = std::env::var_os("VARVE_RDB_FILES") else {
-        return eprintln!("no folder with files is named: VARVE_RDB_FILES");
+        return skipped("no folder with files is named by VARVE_RDB_FILES");
     };
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "rdb"));

@@ -250,7 +250,7 @@ mod tests {
             if may_mark {
                 assert_eq!(socket.mark().unwrap(), mark);
             } else {
-                println!("skipped: this process may not set marks");
+                varve_testkit::skip::skipped("this process may not set marks");
             }
         }
     }

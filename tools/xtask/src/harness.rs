@@ -40,6 +40,8 @@ impl Harness {
                     }
                 }
             }
+        } else if let Some(why) = skip(line) {
+            self.tally.skip(format!("{name}: {why}"));
         } else if line == "failures:" {
             (self.listed, self.said) = (true, None);
         } else if line.starts_with("---- ") && line.ends_with(" stdout ----") {
@@ -53,6 +55,12 @@ impl Harness {
             self.tally.failures.push(format!("{name}: {test}"));
         }
     }
+}
+
+/// Why a test says that it is skipped. With one test at a time its name stands before that, in the same line.
+fn skip(line: &str) -> Option<&str> {
+    line.strip_prefix("skipped: ")
+        .or_else(|| line.strip_prefix("test ")?.split_once(" ... skipped: ").map(|(_, why)| why))
 }
 
 /// Runs `cargo test` with these arguments and counts its tests; the few that fail run once more.
@@ -70,6 +78,7 @@ pub(crate) fn cargo_test(name: &str, command: &mut Command) -> Tally {
     Tally {
         passed: first.passed + first.failed,
         skipped: first.skipped,
+        skips: first.skips,
         unsteady: failed.iter().map(|test| format!("{name}: {test}")).collect(),
         ..Tally::default()
     }
@@ -144,6 +153,15 @@ mod tests {
     fn a_second_run_without_the_test_does_not_count() {
         let text = format!("if [ $# -gt 1 ]; then echo 'test result: ok. 0 passed; 0 failed'; else {FAILS}; fi");
         assert_eq!(cargo_test("x", &mut command("sh", &["-c", &text, "sh"])).failed, 1);
+    }
+
+    #[test]
+    fn tests_that_say_that_they_are_skipped_are_counted_and_named() {
+        let text = "echo 'skipped: there is no x'; echo 'test a::b ... skipped: nor y'; echo ok; echo 'test c ... ok'; \
+            echo 'test result: ok. 3 passed; 0 failed; 1 ignored'";
+        let tally = cargo_test("x", &mut command("sh", &["-c", text]));
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (3, 0, 3));
+        assert_eq!(tally.skips, ["x: there is no x", "x: nor y"]);
     }
 
     #[test]

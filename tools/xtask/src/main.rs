@@ -168,6 +168,9 @@ fn main() -> ExitCode {
 
 /// The summary line stands alone on its line, in this form, whatever was run.
 fn finish(tally: &Tally) -> ExitCode {
+    for name in &tally.skips {
+        println!("skipped: {name}");
+    }
     for name in &tally.unsteady {
         println!("failed once, passed when it ran again: {name}");
     }

@@ -16,6 +16,8 @@ pub(crate) struct Tally {
     pub(crate) failures: Vec<String>,
     /// Tests that failed, and passed when they ran once more. They are among those that passed.
     pub(crate) unsteady: Vec<String>,
+    /// Tests that had nothing to look at here, and why. They are among those that were skipped.
+    pub(crate) skips: Vec<String>,
 }
 
 impl Tally {
@@ -40,6 +42,13 @@ impl Tally {
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
         self.unsteady.extend(other.unsteady);
+        self.skips.extend(other.skips);
+    }
+
+    /// Counts a test, or a part of one, that had nothing to look at here.
+    pub(crate) fn skip(&mut self, what: String) {
+        self.skipped += 1;
+        self.skips.push(what);
     }
 
     /// Goes on only when nothing has failed so far: for steps that later ones need.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! varve-docs pages FOLDER      configuration.md, commands.md       docs/ has them; a test compares (`cargo xtask docs` writes)
-//! varve-docs package FOLDER    varve.conf, varve-server.1, varve.conf.5, varve-check.1, varve-top.1, completions for three shells
+//! varve-docs package FOLDER    varve.conf, varve-server.1, varve.conf.5, varve-check.1, varve-top.1, completions of each program for three shells
 //!
 //!   config/guide.txt, table.rs --> varve_server::settings() --> configuration, conf, manual, completions
 //!   the rows of the commands   --> varve_server::commands() --> commands
@@ -71,9 +71,15 @@ fn package() -> Vec<Document> {
         ("varve.conf.5", manual::configuration()),
         ("varve-check.1", manual::check()),
         ("varve-top.1", manual::top()),
-        ("varve-server.bash", completions::bash()),
-        ("_varve-server", completions::zsh()),
-        ("varve-server.fish", completions::fish()),
+        ("varve-server.bash", completions::server().bash()),
+        ("_varve-server", completions::server().zsh()),
+        ("varve-server.fish", completions::server().fish()),
+        ("varve-check.bash", completions::check().bash()),
+        ("_varve-check", completions::check().zsh()),
+        ("varve-check.fish", completions::check().fish()),
+        ("varve-top.bash", completions::top().bash()),
+        ("_varve-top", completions::top().zsh()),
+        ("varve-top.fish", completions::top().fish()),
     ]
 }
 

@@ -34,6 +34,10 @@ Prints the version.
 .TP
 .BR \-h ", " \-\-help
 Prints the usage.
+.SH COMMANDS
+Clients send the commands of Redis 7.0.15, and some that are newer or our own.
+.I /usr/share/doc/varve/commands.md
+lists them all with their arguments, cost and history; a server that runs answers \fBredis\-cli COMMAND DOCS\fR \fIname\fR.
 .SH SIGNALS
 .TP
 .BR SIGTERM ", " SIGINT
@@ -48,7 +52,10 @@ The configuration of the service.
 Its data.
 .TP
 .I /var/log/varve
-Its log.
+Its log. The file may be moved away at any time; the next line is in a new one.
+.TP
+.I /usr/share/doc/varve/commands.md
+The commands that clients may send.
 .SH EXIT STATUS
 0 after an orderly end; 1 if the server could not start, or could not go on.
 .SH SEE ALSO
@@ -108,16 +115,16 @@ latency, the segment map, keys that are used most, prefixes, large keys, expirie
 files, work under way, replicas. It asks for what is shown alone, and changes nothing on the server.
 .SH OPTIONS
 .TP
-.BI \-h " host" "\fR, \fP\-p" " port" "\fR, \fP\-s" " socket"
+\fB\-h\fR, \fB\-\-host\fR \fIhost\fR; \fB\-p\fR, \fB\-\-port\fR \fIport\fR; \fB\-s\fR, \fB\-\-socket\fR \fIpath\fR
 The server: 127.0.0.1 and 6379 unless told, or the path of its Unix socket.
 .TP
-.BI \-a " password" "\fR, \fP\-\-user" " name"
+\fB\-a\fR, \fB\-\-pass\fR \fIpassword\fR; \fB\-\-user\fR \fIname\fR
 The user. The environment variable REDISCLI_AUTH has the password as well.
 .TP
 .BI \-\-tls "\fR, \fP\-\-cacert" " file" "\fR, \fP\-\-cert" " file" "\fR, \fP\-\-key" " file" "\fR, \fP\-\-sni" " name" "\fR, \fP\-\-insecure"
 TLS: authorities that are trusted, the certificate that is shown and its key, the server's name, and whether any certificate is trusted.
 .TP
-.BI \-i " seconds"
+\fB\-i\fR, \fB\-\-interval\fR \fIseconds\fR
 Time between two looks: 1 second unless told.
 .TP
 .BI \-\-view " view"

@@ -50,6 +50,13 @@ pub(super) fn path(folder: &Path) -> Result<PathBuf, String> {
     Ok(folder.join(format!("{NAME}_{VERSION}_{}.deb", architecture.trim())))
 }
 
+/// The file of the package with the debugging information.
+pub(super) fn debug_path(folder: &Path) -> Result<PathBuf, String> {
+    let path = path(folder)?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok(path.with_file_name(name.replacen(NAME, "varve-dbgsym", 1)))
+}
+
 /// Puts the files where they belong on a machine.
 fn lay_out(folder: &Path, tree: &Path) -> Result<(), String> {
     let docs = folder.join("docs");
@@ -63,16 +70,22 @@ fn lay_out(folder: &Path, tree: &Path) -> Result<(), String> {
         ("varve-check.1", "usr/share/man/man1/varve-check.1"),
         ("varve-top.1", "usr/share/man/man1/varve-top.1"),
         ("varve.conf.5", "usr/share/man/man5/varve.conf.5"),
-        ("varve-server.bash", "usr/share/bash-completion/completions/varve-server"),
-        ("_varve-server", "usr/share/zsh/vendor-completions/_varve-server"),
-        ("varve-server.fish", "usr/share/fish/vendor_completions.d/varve-server.fish"),
     ];
+    let completions = super::PROGRAMS.iter().flat_map(|program| {
+        [
+            (format!("{program}.bash"), format!("usr/share/bash-completion/completions/{program}")),
+            (format!("_{program}"), format!("usr/share/zsh/vendor-completions/_{program}")),
+            (format!("{program}.fish"), format!("usr/share/fish/vendor_completions.d/{program}.fish")),
+        ]
+    });
     let own = [
         ("packaging/varve-server.service", "usr/lib/systemd/system/varve-server.service"),
         ("packaging/logrotate", "etc/logrotate.d/varve"),
         ("CHANGELOG.md", "usr/share/doc/varve/changelog"),
+        ("docs/commands.md", "usr/share/doc/varve/commands.md"),
     ];
-    let documents = documents.iter().map(|(from, to)| (docs.join(from), tree.join(to)));
+    let documents = documents.map(|(from, to)| (from.to_owned(), to.to_owned())).into_iter().chain(completions);
+    let documents = documents.map(|(from, to)| (docs.join(from), tree.join(to)));
     for (from, to) in documents.chain(own.iter().map(|(from, to)| (workspace().join(from), tree.join(to)))) {
         copy(&from, &to)?;
         set_mode(&to, 0o644)?;

@@ -7,12 +7,14 @@
 //!   varve_V_ARCH.deb  varve-dbgsym_V_ARCH.deb    deb.rs
 //!   varve-V-MACHINE-linux.tar.gz                 the same files for other systems
 //!   container/    the folder of an image: packaging/Containerfile and what it copies
+//! parts.rs: the tarball, debugging information, log rotation and options, tried
 //! trial.rs: installs, runs and removes the package in a fresh Debian, and follows the Containerfile's steps there
 //! ```
 //! Function names stay in the programs: the report of a crash shows them.
 
 mod deb;
 mod image;
+mod parts;
 pub(crate) mod trial;
 mod upgrades;
 
@@ -84,16 +86,16 @@ fn strip(program: &Path, bin: &Path) -> Result<(), String> {
 /// The files of a machine of another kind: the reader puts them where they belong.
 fn tarball(folder: &Path) -> Result<(), String> {
     let machine = output(&mut command("uname", &["-m"]))?;
-    let name = format!("varve-{VERSION}-{}-linux", machine.trim());
+    let name = tarball_name(&machine);
     let tree = folder.join(&name);
     remove(&tree)?;
     let manual = ["varve-server.1", "varve-check.1", "varve-top.1", "varve.conf.5"];
-    let docs = ["varve.conf", "varve-server.bash", "_varve-server", "varve-server.fish"];
-    let docs = manual.iter().chain(&docs).map(|name| (folder.join("docs").join(name), *name));
-    let bin = PROGRAMS.iter().map(|name| (folder.join("bin").join(name), *name));
-    let own = [("packaging/varve-server.service", "varve-server.service"), ("README.md", "README.md")];
-    let own = own.iter().chain(&[("LICENSE", "LICENSE"), ("CHANGELOG.md", "CHANGELOG.md")]);
-    let own = own.map(|(from, to)| (workspace().join(from), *to));
+    let shells = PROGRAMS.iter().flat_map(|name| [format!("{name}.bash"), format!("_{name}"), format!("{name}.fish")]);
+    let docs = manual.iter().chain(&["varve.conf"]).map(|name| (*name).to_owned()).chain(shells);
+    let docs = docs.map(|name| (folder.join("docs").join(&name), name));
+    let bin = PROGRAMS.iter().map(|name| (folder.join("bin").join(name), (*name).to_owned()));
+    let own = ["packaging/varve-server.service", "README.md", "LICENSE", "CHANGELOG.md", "docs/commands.md"];
+    let own = own.iter().map(|from| (workspace().join(from), from.rsplit('/').next().unwrap_or(from).to_owned()));
     for (from, to) in docs.chain(bin).chain(own) {
         copy(&from, &tree.join(to))?;
     }
@@ -102,6 +104,11 @@ fn tarball(folder: &Path) -> Result<(), String> {
     tar.arg(&archive).arg(format!("--mtime=@{}", commit_time())).arg("-C").arg(folder).arg(&name);
     run(&mut tar)?;
     remove(&tree)
+}
+
+/// The name of the tarball's folder, for a machine of this kind.
+fn tarball_name(machine: &str) -> String {
+    format!("varve-{VERSION}-{}-linux", machine.trim())
 }
 
 /// The folder in which the image is built.

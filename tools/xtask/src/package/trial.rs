@@ -1,7 +1,8 @@
 //! The package, tried: installed in a fresh Debian, run as its unit says, removed; then the Containerfile's steps.
 //!
 //! ```text
-//! .test-tools/debian-root.tar --> a root folder --> dpkg -i --> ExecStart as the unit's user, READY=1, a key, the end, the key again
+//! .test-tools/debian-root-*.tar --> a root folder --> dpkg -i --> ExecStart as the unit's user, READY=1, a key, the end, the key again
+//!                                                   its log rotated meanwhile, the lines of its addresses (parts.rs)
 //!                                               --> dpkg --purge: nothing is left but the data and their owner
 //!                                               --> without data: nothing is left
 //!                                               --> the service through removals and upgrades (upgrades.rs)
@@ -10,7 +11,7 @@
 //! A chroot stands for the machine, so no service manager runs there; its part (folders, user, socket of notifications) is done
 //! here. It needs root, as building such a folder does.
 
-use super::{VERSION, deb, folder, image, read, upgrades};
+use super::{VERSION, deb, folder, image, parts, read, upgrades};
 use crate::lanes;
 use crate::shell::{Tally, command, output, run, say, step, target_dir, tools_dir, workspace};
 use std::collections::BTreeSet;
@@ -25,7 +26,7 @@ use std::time::Duration;
 /// How long a server may take to say that it is ready, and to end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// Packages of the root beside those that Debian always has.
-const INCLUDED: &str = "passwd";
+const INCLUDED: [&str; 2] = ["passwd", "logrotate"];
 const UNIT: &str = "usr/lib/systemd/system/varve-server.service";
 
 /// Makes the packages of the release build, or of the programs in the folder `VARVE_PROGRAMS`, and tries them.
@@ -36,7 +37,7 @@ pub(crate) fn run_all() -> Tally {
 
 /// A fresh Debian as one file.
 pub(super) fn archive() -> PathBuf {
-    tools_dir().join("debian-root.tar")
+    tools_dir().join(format!("debian-root-{}.tar", INCLUDED.join("-")))
 }
 
 fn programs() -> Result<PathBuf, String> {
@@ -50,10 +51,13 @@ fn programs() -> Result<PathBuf, String> {
 fn try_all() -> Result<(), String> {
     let root = Root::new()?;
     documents()?;
+    parts::options()?;
+    parts::tarball()?;
     unit(&root)?;
     let fresh = root.paths()?;
     root.install(&deb::path(&folder())?)?;
     installed(&root)?;
+    parts::debugging(&root)?;
     serve(&root)?;
     removed(&root, &fresh)?;
     upgrades::run_all(&root)?;
@@ -79,7 +83,7 @@ impl Root {
             let about = read(Path::new("/etc/os-release"))?;
             let release = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or("stable");
             let partly = tools_dir().join("debian-root-partly.tar");
-            let include = format!("--include={INCLUDED}");
+            let include = format!("--include={}", INCLUDED.join(","));
             run(command("mmdebstrap", &["--quiet", "--variant=apt", &include, release]).arg(&partly))?;
             fs::rename(&partly, &archive).map_err(|error| error.to_string())?;
         }
@@ -315,6 +319,9 @@ fn serve(root: &Root) -> Result<(), String> {
             title.contains(&format!("127.0.0.1:{}", server.port)),
         )?;
         let pid = server.child.id();
+        if expected.is_empty() {
+            parts::rotated(root, &server)?;
+        }
         server.end(pid)?;
     }
     for left in ["/var/lib/varve/dump.rdb", "/var/log/varve/varve-server.log"] {

@@ -3,7 +3,7 @@
 use crate::harness::cargo_test;
 use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, build_programs, cargo, command, program, run, server_binary, step, target_dir, workspace};
-use crate::{lanes, licences, loops, package, redispy, setup, tidy};
+use crate::{book, lanes, licences, loops, package, redispy, release, setup, tidy};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
@@ -110,6 +110,8 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
             Box::new(peer::sentinels::run),
             Box::new(|| step("redis-py suite", || redispy::suite(&[]))),
             Box::new(package::trial::run_all),
+            Box::new(release::rehearse),
+            Box::new(book::if_there_is_a_builder),
             Box::new(quick_benches),
             Box::new(|| step("fuzz targets", || fuzz(FUZZ_SECONDS))),
             Box::new(|| sanitizer(0)),

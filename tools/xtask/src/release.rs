@@ -26,6 +26,29 @@ pub(crate) fn run_all(version: &str, dry: bool) -> Tally {
     tally.and(|| Tally::one("release", write(version, dry)))
 }
 
+/// The part of a dry run that takes no time, for the version that would be the next: a release could be made of what is here, once
+/// it is committed and the changelog says what is new. The packages have a step of their own.
+pub(crate) fn rehearse() -> Tally {
+    let next = next(|version| {
+        let tag = output(&mut command("git", &["tag", "--list", &format!("v{version}")]));
+        tag.is_ok_and(|tag| !tag.is_empty())
+    });
+    step("release, dry", || {
+        Tally::one("release, dry", fits(&next).and_then(|()| one_place()).and_then(|()| write(&next, true)))
+    })
+}
+
+/// The first version from the present one on that has no tag.
+fn next(has_tag: impl Fn(&str) -> bool) -> String {
+    let [major, minor, mut patch] = numbers(package::VERSION).unwrap_or_default();
+    let mut version = package::VERSION.to_owned();
+    while has_tag(&version) {
+        patch += 1;
+        version = format!("{major}.{minor}.{patch}");
+    }
+    version
+}
+
 /// Three numbers with dots between.
 fn numbers(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().ok().filter(|number| number.to_string() == part));
@@ -33,12 +56,18 @@ fn numbers(version: &str) -> Option<[u32; 3]> {
     parts.next().is_none().then_some(numbers)
 }
 
-fn ready(version: &str) -> Result<(), String> {
+/// The version may come behind the present one.
+fn fits(version: &str) -> Result<(), String> {
     let wanted = numbers(version).ok_or_else(|| format!("'{version}' is not a version like 1.2.3"))?;
     let now = numbers(package::VERSION).ok_or("the workspace's version has another form")?;
     if wanted < now {
         return Err(format!("{version} is older than {}", package::VERSION));
     }
+    Ok(())
+}
+
+fn ready(version: &str) -> Result<(), String> {
+    fits(version)?;
     if !output(&mut command("git", &["status", "--porcelain"]))?.is_empty() {
         return Err("there are changes that are not committed".into());
     }
@@ -131,6 +160,13 @@ fn read(path: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_next_version_has_no_tag() {
+        assert_eq!(next(|_| false), package::VERSION);
+        let [major, minor, patch] = numbers(package::VERSION).unwrap();
+        assert_eq!(next(|version| version == package::VERSION), format!("{major}.{minor}.{}", patch + 1));
+    }
 
     #[test]
     fn versions_have_three_numbers() {

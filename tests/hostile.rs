@@ -300,6 +300,33 @@ fn the_limits_of_query_and_output_close_who_passes_them() {
 }
 
 /// Without descriptors the server says so once, waits, and takes those who wait when there are some again.
+/// A value has 1 GB at most, whatever `proto-max-bulk-len` says: a longer argument is refused where its length is read, and a
+/// command makes no longer one.
+#[test]
+fn issue_19_values_end_at_a_gigabyte_whatever_is_set() {
+    const LARGEST: u64 = 1 << 30;
+    let server = start();
+    let mut other = server.client();
+    let before = resident(&server);
+    let set = other.cmd("CONFIG SET proto-max-bulk-len 10gb client-query-buffer-limit 10gb");
+    assert_eq!(set.text(), "OK");
+    for length in [LARGEST + 1, u64::from(u32::MAX), 5_000_000_000] {
+        let mut stream = connect(&server);
+        stream.write_all(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${length}\r\nxxx").as_bytes()).expect("sent");
+        let said = rest("a long argument", &mut stream);
+        assert_eq!(String::from_utf8_lossy(&said), "-ERR Protocol error: invalid bulk length\r\n", "{length}");
+    }
+    for command in [format!("SETRANGE k {LARGEST} x"), format!("SETBIT k {} 1", LARGEST * 8)] {
+        assert!(other.cmd(&command).is_error(), "{command}");
+    }
+    assert_eq!(other.cmd(&format!("SETRANGE k {} x", LARGEST - 1)).integer(), Some(LARGEST as i64));
+    assert!(other.cmd("APPEND k x").is_error());
+    assert_eq!(other.cmd("STRLEN k").integer(), Some(LARGEST as i64));
+    let grown = resident(&server).saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes for zeros");
+    undisturbed(&mut other);
+}
+
 #[test]
 fn connections_wait_while_there_are_no_descriptors() {
     let server = start();

@@ -44,9 +44,10 @@ const RUNS: &[Long] = &[
     Long { name: "bullmq", about: "BullMQ's own suite; VARVE_BULLMQ names its source, an archive", run: bullmq },
     Long {
         name: "peer",
-        about: "Redis's own suite three times with its long units, then 20 minutes of its damaged payloads",
+        about: "Redis's own suite three times with its long units, 20 minutes of its damaged payloads, values of gigabytes",
         run: peer,
     },
+    Long { name: "large", about: "values of gigabytes: those tests of Redis's own suite; 16 GB of memory", run: large },
     Long { name: "payloads", about: "20 minutes of the damaged payloads of Redis's own suite", run: payloads },
     Long { name: "package", about: "the package installed, run and removed in a fresh Debian", run: package },
     Long {
@@ -141,7 +142,11 @@ fn slow_link() -> Tally {
 fn peer() -> Tally {
     let once =
         || peer::run(&Choice::of(&[], Over::Tcp)).and(|| peer::run_units(&Choice::of(peer::LONG_UNITS, Over::Tcp)));
-    (0..3).fold(setup::packages(), |tally, _| tally.and(once)).and(payloads)
+    (0..3).fold(setup::packages(), |tally, _| tally.and(once)).and(payloads).and(large)
+}
+
+fn large() -> Tally {
+    setup::packages().and(peer::run_large)
 }
 
 fn payloads() -> Tally {

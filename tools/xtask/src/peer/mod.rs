@@ -132,6 +132,13 @@ const PRINTS: &str = "unit/printver";
 const FUZZER: &str = "integration/corrupt-dump-fuzzer";
 /// The arguments for 20 minutes: two tests, of which each is silent for half of that.
 const FUZZER_AT_LENGTH: &[&str] = &["--accurate", "--timeout", "1500"];
+/// The units with tests of large values, which the suite runs when it is told that there is room. Those of lists and sets are of
+/// values beyond 4 GB, which are refused here.
+pub(crate) const LARGE_UNITS: &[&str] = &["unit/violations", "unit/bitops"];
+/// The arguments for these tests, which are silent for minutes.
+const LARGE: &[&str] = &["--large-memory", "--timeout", "1500"];
+/// Bytes that such a run wants to be free: a stream of 10 GB, a request of 1 GB, the 2 GB of its writer.
+const LARGE_BYTES: u64 = 16 << 30;
 /// Where the suite looks for free ports.
 const PORTS_FROM: &str = "27111";
 /// The beginning of an entry that leaves out all tests with a tag.
@@ -161,7 +168,7 @@ pub(crate) struct Choice {
     pub(crate) over: Over,
     /// The skip list is not used.
     pub(crate) no_skips: bool,
-    /// The unit that damages payloads runs for 20 minutes.
+    /// Each unit runs in its long form: the one that damages payloads for 20 minutes, others with values of gigabytes.
     pub(crate) at_length: bool,
 }
 
@@ -175,6 +182,19 @@ impl Choice {
     pub(crate) fn fuzzer_at_length() -> Choice {
         Choice { at_length: true, ..Choice::of(&[FUZZER], Over::Tcp) }
     }
+}
+
+/// The units that have tests of values of gigabytes, with these.
+pub(crate) fn run_large() -> Tally {
+    let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = about.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
+    let available = available.and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or(0) << 10;
+    if available < LARGE_BYTES {
+        let mut tally = Tally::default();
+        tally.skip(format!("values of gigabytes want {} GB of free memory", LARGE_BYTES >> 30));
+        return tally;
+    }
+    run(&Choice { at_length: true, ..Choice::of(LARGE_UNITS, Over::Tcp) })
 }
 
 struct Skip {
@@ -335,7 +355,7 @@ fn runner(suite: &Path, unit: &str, choice: &Choice, left_out: &LeftOut) -> Resu
     }
     runtest.args(["--baseport", PORTS_FROM, "--timeout", SILENCE_LIMIT, "--skipfile"]).arg(&skip_file);
     if choice.at_length {
-        runtest.args(FUZZER_AT_LENGTH);
+        runtest.args(if unit == FUZZER { FUZZER_AT_LENGTH } else { LARGE });
     }
     if !tags.is_empty() {
         let denied: Vec<String> = tags.iter().map(|tag| format!("-{}", &tag[TAG.len()..])).collect();

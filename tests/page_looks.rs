@@ -180,6 +180,9 @@ fn a_segment_that_is_drained_is_shown_as_such() {
         // The page asks for the map while the worker sleeps; its port has threads of its own.
         let drained = tab.value("ask('/segments.json').then(got => { showSegments(got); return got.draining; })");
         let shown = drained.expect("an answer") == 1 && is_shown_as_drained(&mut tab);
+        if shown {
+            tab.picture(&target_dir().join("page-drain.png")).expect("a picture");
+        }
         client.read().expect("it wakes");
         shown
     });

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use varve_testkit::{Client, Launch, RespValue, Server, until};
+use varve_testkit::{Client, Launch, RespValue, Server, skip, until};
 
 fn launch() -> Launch {
     Launch::binary(env!("CARGO_BIN_EXE_varve-server"))
@@ -311,4 +312,43 @@ fn a_signal_ends_a_server_that_cannot_save_where_its_setting_forces_it() {
     ok(&mut client, &["CONFIG", "SET", "shutdown-on-sigterm", "save force"]);
     server.signal("TERM").expect("sent");
     assert_eq!(server.wait(Duration::from_secs(60)), Some(true), "{}", server.log());
+}
+
+/// A group of processes with a limit on its memory, which ends with the test.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    /// A group in the tree of either version, with this limit; None, and the test says that it is skipped, if none may be made.
+    fn new(bytes: u64) -> Option<MemoryGroup> {
+        let trees = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        for (tree, limit) in trees {
+            let group = MemoryGroup(Path::new(tree).join(format!("varve-test-{}", std::process::id())));
+            if fs::create_dir(&group.0).is_ok() && fs::write(group.0.join(limit), bytes.to_string()).is_ok() {
+                return Some(group);
+            }
+        }
+        skip::skipped("no group of processes with a memory limit may be made here");
+        None
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// In a container the limit of its group is the machine's memory.
+#[test]
+fn issue_19_the_limit_of_a_group_is_the_machines_memory() {
+    const LIMIT: u64 = 512 << 20;
+    let Some(group) = MemoryGroup::new(LIMIT) else { return };
+    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.0.display());
+    let server = launch().under(["sh", "-c", &enter]).start().expect("it starts");
+    let info = server.client().cmd("INFO memory").text();
+    assert!(info.contains(&format!("total_system_memory:{LIMIT}\r\n")), "{info}");
+    let free = launch().start().expect("it starts");
+    let info = free.client().cmd("INFO memory").text();
+    assert!(!info.contains(&format!("total_system_memory:{LIMIT}\r\n")), "outside of the group: {info}");
+    drop((server, free));
 }

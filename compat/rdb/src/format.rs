@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! magic            versions          types from 22 on
-//! "REDIS" 0001..   1 to 12, 13..15   22, 23 hashes with field expiry before 7.4; 24, 25 since; 26, 27 streams
+//! "REDIS" 0001..   1 to 12, 13..15   22, 23 hashes with field expiry before 7.4; 24, 25 since; 26, 27 streams;
+//!                                    28 an array, 29 to 32 hashes by templates: refused by key, like what is unknown
 //! "VALKEY" 080..   80, 81            22 a hash with field expiry
+//! "VCS"                              one of these files, compressed (`read/envelope.rs`)
 //! "REDIS"          11, of Valkey 8   as Redis 7.2
 //! ```
 //! A number may mean one thing to Redis and another to Valkey, so a type is looked up by (dialect, number). DUMP's
@@ -57,12 +59,22 @@ impl fmt::Display for TooOld {
 impl std::error::Error for TooOld {}
 
 /// The name of a field that stands before a stream whose messages have names (XADD with IDMP): Varve's own. redis-server passes
-/// over fields that it does not know.
+/// over fields that it does not know. The value's bytes:
+///
+/// ```text
+///   1 | duration, s (4) | most names (4) | added (8) | duplicates (8) | message ..        numbers: low byte first
+///   message   length (4) | producer | length (4) | name | ID: ms (8), number (8) | time, ms of Unix time (8)
+/// ```
 pub const MESSAGE_NAMES: &[u8] = b"varve-idempotence";
 
 /// Opcodes: what stands in the place of a type where no value follows.
 pub(crate) mod op {
+    /// Of Valkey, in a data set for a replica that has asked for it.
+    pub(crate) const UPDATE: u8 = 242;
+    /// Of Valkey.
     pub(crate) const SLOT_IMPORT: u8 = 243;
+    /// Of Redis: what modules keep about the key that follows.
+    pub(crate) const KEY_DATA: u8 = 243;
     pub(crate) const SLOT_INFO: u8 = 244;
     pub(crate) const FUNCTION: u8 = 245;
     pub(crate) const FUNCTION_PRE_GA: u8 = 246;
@@ -212,7 +224,7 @@ pub(crate) enum Encoding {
     /// A list of listpacks and of large elements.
     Quicklist2,
     SetListpack,
-    /// A stream, by the number of its form, from 1 to 3.
+    /// A stream, by the number of its form, from 1 to 5.
     Stream(u8),
     /// Field expiry as it was before Redis 7.4: each absolute.
     HashFieldsPreGa,
@@ -262,6 +274,8 @@ impl Encoding {
             (Magic::Redis, 23) => Some(Encoding::HashListpackFieldsPreGa),
             (Magic::Redis, 24) => Some(Encoding::HashFields),
             (Magic::Redis, 25) => Some(Encoding::HashListpackFields),
+            (Magic::Redis, 26) => Some(Encoding::Stream(4)),
+            (Magic::Redis, 27) => Some(Encoding::Stream(5)),
             _ => None,
         }
     }

@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 
 use varve_aof::{CommandReader, Entry, FileFault, Piece, nth_command};
 
-use crate::{manifest, rdb};
+use varve_rdb::is_rdb;
+use varve_rdb::read::MAGIC_BYTES;
 
-/// The first bytes of an RDB file.
-const RDB_MAGIC: &[u8] = b"REDIS";
+use crate::{manifest, rdb};
 
 /// The state of a file.
 #[derive(Debug, PartialEq, Eq)]
@@ -96,9 +96,9 @@ fn read(part: &mut Part, length: Option<u64>, databases: u64) -> io::Result<Stat
         return Ok(State::Damaged { offset: size, reason, valid: None });
     }
     let mut magic = Vec::new();
-    file.by_ref().take(RDB_MAGIC.len() as u64).read_to_end(&mut magic)?;
+    file.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
     let mut start = 0;
-    if magic == RDB_MAGIC {
+    if is_rdb(&magic) {
         let summary = rdb::check(&part.path, 0, databases)?;
         part.keys = Some(summary.keys());
         if let Some(fault) = summary.fault {

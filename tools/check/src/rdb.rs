@@ -151,7 +151,7 @@ fn bytes_of(part: &Part<'_>) -> u64 {
         Part::Scored(member, _) => member.len() + size_of::<f64>(),
         Part::Entry(..) | Part::Pending(..) | Part::Owned(_) => 16,
         Part::Tail(_) => 0,
-        Part::Group(name, ..) | Part::Consumer(name, ..) => name.len(),
+        Part::Group(name, ..) | Part::Consumer(name, ..) | Part::Names(name) => name.len(),
     };
     bytes as u64
 }

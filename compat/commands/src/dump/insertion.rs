@@ -9,10 +9,11 @@
 
 use varve_rdb::{Kind, Part, ReadFault};
 use varve_store::{
-    FIELD_EXPIRY_MS_MAX, Groups, Key, ListEnd, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Unpublished,
+    FIELD_EXPIRY_MS_MAX, Groups, Idempotence, Key, ListEnd, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Unpublished,
     VALUE_BYTES_MAX, WrongType,
 };
 
+use super::idempotence::idempotence_of;
 use super::stream::{Batch, GroupMaker};
 
 /// Bytes that a text costs at most beside its own.
@@ -37,6 +38,8 @@ pub struct Insertion {
     entries: Batch,
     /// The groups of a stream.
     groups: GroupMaker,
+    /// The names of a stream's messages.
+    names: Option<Idempotence>,
     parts: u64,
 }
 
@@ -50,6 +53,7 @@ impl Default for Insertion {
             dates: Vec::new(),
             entries: Batch::default(),
             groups: GroupMaker::default(),
+            names: None,
             parts: 0,
         }
     }
@@ -64,7 +68,7 @@ impl Insertion {
         if kind == Kind::Module {
             return Err(ReadFault::Unsupported(kind.name()));
         }
-        (self.kind, self.parts, self.groups) = (kind, 0, GroupMaker::default());
+        (self.kind, self.parts, self.groups, self.names) = (kind, 0, GroupMaker::default(), None);
         self.clear();
         Ok(())
     }
@@ -118,6 +122,7 @@ impl Insertion {
                 self.entries.collect(part)?;
             }
             Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => self.groups.collect(part)?,
+            Part::Names(names) => self.names = Some(names_of(names)?),
         }
         if !self.entries.is_whole(self.ends.len()) {
             return Ok(false);
@@ -185,7 +190,7 @@ impl Insertion {
 
     fn flush(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<(), ReadFault> {
         let groups = self.groups.finish()?;
-        if self.ends.is_empty() && self.entries.is_empty() && groups.is_none() {
+        if self.ends.is_empty() && self.entries.is_empty() && groups.is_none() && self.names.is_none() {
             return Ok(());
         }
         let count = self.ends.len();
@@ -197,9 +202,9 @@ impl Insertion {
             Kind::Hash => tx.hash_set_dated(key, self.dated_pairs()).map(|new| 2 * new),
             Kind::Zset => tx.zset_load(key, self.members()),
             Kind::Stream => {
-                let need = match groups {
-                    Some(_) => StreamNeed::Everything,
-                    None => {
+                let need = match (&groups, &self.names) {
+                    (Some(_), _) | (_, Some(_)) => StreamNeed::Everything,
+                    (None, None) => {
                         let count = self.entries.entries.len();
                         StreamNeed::Entries { count, texts: self.ends.len(), bytes: self.bytes.len() }
                     }
@@ -237,6 +242,9 @@ impl Insertion {
         if let Some(groups) = groups {
             stream.set_groups(groups);
         }
+        if let Some(names) = &self.names {
+            stream.change_idempotence(|| names.clone(), |_| ());
+        }
     }
 
     fn text(&self, i: usize) -> &[u8] {
@@ -250,7 +258,7 @@ impl Insertion {
         self.ends.clear();
         self.scores.clear();
         self.dates.clear();
-        self.entries = Batch::default();
+        (self.entries, self.names) = (Batch::default(), None);
     }
 }
 
@@ -271,5 +279,10 @@ pub(super) fn check(part: &Part<'_>) -> Result<(), ReadFault> {
         Part::Pair(field, value) | Part::DatedPair(field, value, _) => is_short(field).and_then(|()| is_short(value)),
         Part::Entry(..) | Part::Tail(_) => Ok(()),
         Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => Ok(()),
+        Part::Names(names) => names_of(names).map(drop),
     }
+}
+
+fn names_of(names: &[u8]) -> Result<Idempotence, ReadFault> {
+    idempotence_of(names).ok_or(ReadFault::Odd("the names of a stream's messages are damaged"))
 }

@@ -137,6 +137,7 @@ fn look_at(part: &Part<'_>, distinct: &mut Distinct, groups: &mut GroupMaker) ->
         Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
         Part::Pair(field, value) | Part::DatedPair(field, value, _) => field.len() + value.len(),
         Part::Entry(..) | Part::Tail(_) => 0,
+        Part::Names(names) => names.len(),
         Part::Group(name, ..) | Part::Consumer(name, ..) => {
             groups.collect(*part)?;
             name.len() + GROUP_BYTES

@@ -14,6 +14,8 @@ pub enum ReadFault {
     Truncated,
     /// The file begins with neither magic word.
     Magic,
+    /// A compressed file that is not read: what it is compressed by or as.
+    Envelope(&'static str),
     /// A version that is not read.
     Version(Magic, u16),
     /// No type and no opcode of this dialect, or none that is known.
@@ -48,6 +50,7 @@ impl fmt::Display for ReadFault {
             ReadFault::Io(error) => write!(f, "reading failed: {error}"),
             ReadFault::Truncated => f.write_str("the bytes end too early"),
             ReadFault::Magic => f.write_str("this is no RDB file: it begins with neither REDIS nor VALKEY"),
+            ReadFault::Envelope(what) => write!(f, "the file is compressed, with {what}"),
             ReadFault::Version(magic, version) => write!(f, "version {version} of {magic:?} is not known"),
             ReadFault::Type(dialect, number) => {
                 write!(f, "type {number} of version {} of {:?} is not known", dialect.version, dialect.magic)
@@ -80,6 +83,8 @@ pub struct ReadError(Box<Inner>);
 struct Inner {
     fault: ReadFault,
     offset: u64,
+    /// The offset is in what a compressed file unpacks to.
+    is_unpacked: bool,
     type_name: Option<&'static str>,
     /// Of a value in a packed form: the name of the form as redis-server's log has it.
     form: Option<&'static str>,
@@ -89,7 +94,14 @@ struct Inner {
 impl ReadError {
     /// A fault at an offset.
     pub fn new(fault: ReadFault, offset: u64) -> ReadError {
-        ReadError(Box::new(Inner { fault, offset, type_name: None, form: None, key: None }))
+        ReadError(Box::new(Inner { fault, offset, is_unpacked: false, type_name: None, form: None, key: None }))
+    }
+
+    /// The offset is in what a compressed file unpacks to, if `is_unpacked`.
+    #[must_use]
+    pub(crate) fn of_unpacked(mut self, is_unpacked: bool) -> ReadError {
+        self.0.is_unpacked = is_unpacked;
+        self
     }
 
     /// The fault belongs to the value of this type.
@@ -118,7 +130,7 @@ impl ReadError {
         &self.0.fault
     }
 
-    /// Bytes that were read before it was found.
+    /// Bytes that were read before it was found; of a compressed file, bytes of what it unpacks to.
     pub fn offset(&self) -> u64 {
         self.0.offset
     }
@@ -137,6 +149,9 @@ impl ReadError {
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at byte {}", self.0.offset)?;
+        if self.0.is_unpacked {
+            f.write_str(" of the uncompressed file")?;
+        }
         match (self.0.type_name, &self.0.key) {
             (Some(name), Some(_)) => write!(f, ", in the {name}")?,
             (Some(name), None) => write!(f, ", in a {name}")?,

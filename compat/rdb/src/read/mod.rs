@@ -10,6 +10,7 @@
 //! of the largest single string that the file really has, unless it is read by pieces. Checked here: structure, packed blobs to the last byte, scores,
 //! times. Not here: elements that come twice and collections without elements, which the receiver sees.
 
+mod envelope;
 mod fault;
 mod packed;
 mod pieces;
@@ -86,6 +87,8 @@ enum State {
     Header,
     Entries,
     Value,
+    /// A key whose value is not read.
+    Refused,
     Ended,
 }
 
@@ -139,9 +142,9 @@ impl<R: Read> Reader<R> {
         self.dialect
     }
 
-    /// Bytes that were read: after [`Event::End`] the length of the file's RDB part.
+    /// Bytes of the file that were read: after [`Event::End`] the length of its RDB part.
     pub fn offset(&self) -> u64 {
-        self.source.offset()
+        self.source.file_offset()
     }
 
     /// The next event; [`Event::End`] again behind the end.
@@ -164,7 +167,10 @@ impl<R: Read> Reader<R> {
                 self.state = State::Entries;
                 Ok(Event::ValueEnd)
             }
-            Err(fault) => Err(error_in_value(fault, source.offset(), self.dialect, self.type_number, &self.key)),
+            Err(fault) => {
+                let error = error_in_value(fault, source.offset(), self.dialect, self.type_number, &self.key);
+                Err(error.of_unpacked(source.is_compressed()))
+            }
         }
     }
 
@@ -207,7 +213,9 @@ impl<R: Read> Reader<R> {
         }
         let Reader { source, pieces, dialect, type_number, key, .. } = self;
         let (Some(pieces), offset) = (pieces, source.offset()) else { return Ok(None) };
-        pieces.next(source).map_err(|fault| error_in_value(fault, offset, *dialect, *type_number, key))
+        let is_compressed = source.is_compressed();
+        let error = |fault| error_in_value(fault, offset, *dialect, *type_number, key).of_unpacked(is_compressed);
+        pieces.next(source).map_err(error)
     }
 
     /// Appends the value of the key that was shown last, of which no part has been read, to `to` as it stands in the
@@ -253,10 +261,14 @@ impl<R: Read> Reader<R> {
 
     fn error(&self, fault: ReadFault) -> ReadError {
         let offset = self.source.offset();
-        if self.state == State::Value {
-            return error_in_value(fault, offset, self.dialect, self.type_number, &self.key);
-        }
-        ReadError::new(fault, offset)
+        let error = match self.state {
+            State::Value => error_in_value(fault, offset, self.dialect, self.type_number, &self.key),
+            State::Refused => {
+                ReadError::new(fault, offset).of_type(unread_name(self.dialect, self.type_number)).of_key(&self.key)
+            }
+            _ => ReadError::new(fault, offset),
+        };
+        error.of_unpacked(self.source.is_compressed())
     }
 
     /// Reads up to the next event that is not of a value.
@@ -269,6 +281,7 @@ impl<R: Read> Reader<R> {
             self.state = State::Entries;
         }
         (self.expiry_ms, self.access) = (None, None);
+        let mut refusal = None;
         loop {
             let source = &mut self.source;
             match source.byte()? {
@@ -301,18 +314,50 @@ impl<R: Read> Reader<R> {
                     }
                     return Ok(Next::Slot);
                 }
-                op::SLOT_IMPORT => return Err(ReadFault::Unsupported("slot that was being imported")),
+                op::KEY_DATA if self.dialect.magic == Magic::Redis => {
+                    let count = source.length()?;
+                    for _ in 0..count {
+                        source.skip(4)?;
+                        skip::module(source)?;
+                    }
+                    // The key that it belongs to follows, and is named.
+                    refusal = Some(ReadFault::Unsupported("module's data about a key"));
+                }
+                op::SLOT_IMPORT if self.dialect.magic == Magic::Valkey => {
+                    return Err(ReadFault::Unsupported("slot that was being imported"));
+                }
+                op::UPDATE if self.dialect.magic == Magic::Valkey => {
+                    return Err(ReadFault::Unsupported("change of a key in the middle of a data set"));
+                }
                 op::EOF => {
                     self.end()?;
                     return Ok(Next::End);
                 }
-                number => {
-                    let encoding = Encoding::of(self.dialect, number).ok_or(ReadFault::Type(self.dialect, number))?;
-                    source.string(&mut self.key, &mut self.small)?;
-                    self.values.begin(encoding);
-                    (self.type_number, self.state) = (number, State::Value);
-                    return Ok(Next::Key);
-                }
+                number => return self.key(number, refusal),
+            }
+        }
+    }
+
+    /// Reads the key behind the number of a type. With a refusal, or of an unknown type, the error names it.
+    fn key(&mut self, number: u8, refusal: Option<ReadFault>) -> Result<Next, ReadFault> {
+        let Reader { source, key, small, .. } = self;
+        let encoding = Encoding::of(self.dialect, number);
+        let fault = || ReadFault::Type(self.dialect, number);
+        // Behind a number of no type stands no key.
+        if encoding.is_none() && number > TYPE_MAX {
+            return Err(fault());
+        }
+        source.string(key, small)?;
+        self.type_number = number;
+        match (encoding, refusal) {
+            (Some(encoding), None) => {
+                self.values.begin(encoding);
+                self.state = State::Value;
+                Ok(Next::Key)
+            }
+            (_, refusal) => {
+                self.state = State::Refused;
+                Err(refusal.unwrap_or_else(fault))
             }
         }
     }
@@ -338,7 +383,14 @@ impl<R: Read> Reader<R> {
 
     /// Reads the magic word and the version.
     fn header(&mut self) -> Result<(), ReadFault> {
-        let first: [u8; 5] = self.source.array()?;
+        let mut first: [u8; 5] = self.source.array()?;
+        if first.starts_with(&envelope::MAGIC) {
+            let [.., version, codec] = first;
+            let [flags, kind] = self.source.array()?;
+            envelope::check([version, codec, flags, kind])?;
+            self.source.begin_frame()?;
+            first = self.source.array()?;
+        }
         let (magic, digits) = match &first {
             b"REDIS" => (Magic::Redis, self.source.array::<4>()?),
             b"VALKE" => {
@@ -371,9 +423,20 @@ impl<R: Read> Reader<R> {
                 return Err(ReadFault::Checksum(file, bytes));
             }
         }
+        if self.source.is_compressed() && !self.source.at_end()? {
+            return Err(ReadFault::Odd("something follows the end of the compressed file"));
+        }
         self.state = State::Ended;
         Ok(())
     }
+}
+
+/// Bytes of a file that [`is_rdb`] looks at.
+pub const MAGIC_BYTES: usize = 5;
+
+/// Whether a file that begins with these bytes is an RDB file, of whichever server, compressed or not.
+pub fn is_rdb(first: &[u8]) -> bool {
+    [&b"REDIS"[..], b"VALKE", &envelope::MAGIC].iter().any(|magic| first.starts_with(magic))
 }
 
 /// First version whose files end with a checksum.
@@ -389,6 +452,18 @@ enum Next {
     ModuleAux(u64),
     Key,
     End,
+}
+
+/// The greatest number that a type may have; opcodes are above.
+const TYPE_MAX: u8 = 127;
+
+/// The name of a value that is not read, by the number of its type.
+fn unread_name(dialect: Dialect, type_number: u8) -> &'static str {
+    match (dialect.magic, type_number) {
+        (Magic::Redis, 28) => "array",
+        (Magic::Redis, 29..=32) => "hash by a template",
+        _ => "value",
+    }
 }
 
 #[cold]

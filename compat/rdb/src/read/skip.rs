@@ -86,20 +86,16 @@ fn dated_pair<R: Read>(source: &mut Source<R>) -> Result<(), ReadFault> {
 /// ```text
 /// nodes (key, listpack) | length | last ID | from form 2: first ID, largest deleted ID, entries added
 /// groups: name | last ID | from form 2: entries read | pending: ID (16), time (8), deliveries
-///         consumers: name | seen (8) | form 3: active (8) | pending: ID (16)
+///         consumers: name | seen (8) | from form 3: active (8) | pending: ID (16)
+///         form 5: pending entries that were given back: ID (16)
+/// from form 4: duration | most names | producers: name | messages: name, ID | added | duplicates
 /// ```
 fn stream<R: Read>(source: &mut Source<R>, form: u8) -> Result<(), ReadFault> {
     each(source, pair)?;
-    let lengths = if form >= 2 { 8 } else { 3 };
-    for _ in 0..lengths {
-        source.length()?;
-    }
+    lengths(source, if form >= 2 { 8 } else { 3 })?;
     each(source, |source| {
         source.skip_string()?;
-        let lengths = if form >= 2 { 3 } else { 2 };
-        for _ in 0..lengths {
-            source.length()?;
-        }
+        lengths(source, if form >= 2 { 3 } else { 2 })?;
         each(source, |source| {
             source.skip(24)?;
             source.length().map(|_| ())
@@ -108,8 +104,28 @@ fn stream<R: Read>(source: &mut Source<R>, form: u8) -> Result<(), ReadFault> {
             source.skip_string()?;
             source.skip(if form >= 3 { 16 } else { 8 })?;
             each(source, |source| source.skip(16))
+        })?;
+        if form >= 5 { each(source, |source| source.skip(16)) } else { Ok(()) }
+    })?;
+    if form < 4 {
+        return Ok(());
+    }
+    lengths(source, 2)?;
+    each(source, |source| {
+        source.skip_string()?;
+        each(source, |source| {
+            source.skip_string()?;
+            lengths(source, 2)
         })
-    })
+    })?;
+    lengths(source, 2)
+}
+
+fn lengths<R: Read>(source: &mut Source<R>, count: usize) -> Result<(), ReadFault> {
+    for _ in 0..count {
+        source.length()?;
+    }
+    Ok(())
 }
 
 /// A module's data, up to its end mark: opcodes say what follows.

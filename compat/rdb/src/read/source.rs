@@ -10,15 +10,25 @@
 use std::io::{ErrorKind, Read};
 
 use crate::crc::Crc64;
+use crate::read::envelope::Frame;
 use crate::read::fault::ReadFault;
 
 /// Bytes of the buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// Where the bytes come from.
+#[derive(Debug)]
+enum Input<R> {
+    File(R),
+    Frame(Box<Frame<R>>),
+    /// Between the two, and for good where the frame is damaged in front.
+    Gone,
+}
+
 /// The bytes of a file, from front to back.
 #[derive(Debug)]
 pub(crate) struct Source<R> {
-    input: R,
+    input: Input<R>,
     buffer: Box<[u8]>,
     at: usize,
     end: usize,
@@ -35,7 +45,7 @@ impl<R: Read> Source<R> {
     pub(crate) fn new(input: R, size_hint: usize, summed: bool) -> Source<R> {
         let bytes = size_hint.clamp(64, BUFFER_BYTES);
         Source {
-            input,
+            input: Input::File(input),
             buffer: vec![0; bytes].into_boxed_slice(),
             at: 0,
             end: 0,
@@ -49,6 +59,31 @@ impl<R: Read> Source<R> {
     /// Bytes that were read.
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.at as u64
+    }
+
+    /// Bytes of the file that were read: of a compressed file others than the bytes that it unpacks to.
+    pub(crate) fn file_offset(&self) -> u64 {
+        match &self.input {
+            Input::Frame(frame) => frame.taken(),
+            Input::File(_) | Input::Gone => self.offset(),
+        }
+    }
+
+    /// Whether the bytes are those that a compressed file unpacks to.
+    pub(crate) fn is_compressed(&self) -> bool {
+        matches!(self.input, Input::Frame(_))
+    }
+
+    /// The rest is a compressed file: its bytes are counted and summed from here on, and nothing before.
+    pub(crate) fn begin_frame(&mut self) -> Result<(), ReadFault> {
+        let Input::File(input) = std::mem::replace(&mut self.input, Input::Gone) else {
+            return Err(ReadFault::Envelope("a compressed file"));
+        };
+        let (ahead, taken) = (self.buffer[self.at..self.end].to_vec(), self.offset());
+        self.input = Input::Frame(Box::new(Frame::open(input, ahead, taken)?));
+        (self.at, self.end, self.summed, self.base) = (0, 0, 0, 0);
+        self.crc = self.crc.as_ref().map(|_| Crc64::new());
+        Ok(())
     }
 
     /// The CRC of all bytes that were read; None if they are not summed.
@@ -157,7 +192,15 @@ impl<R: Read> Source<R> {
         self.base += self.end as u64;
         (self.at, self.end, self.summed) = (0, 0, 0);
         loop {
-            match self.input.read(&mut self.buffer) {
+            let input = match &mut self.input {
+                Input::File(input) => input,
+                Input::Frame(frame) => {
+                    self.end = frame.read(&mut self.buffer)?;
+                    return Ok(());
+                }
+                Input::Gone => return Ok(()),
+            };
+            match input.read(&mut self.buffer) {
                 Ok(bytes) => {
                     self.end = bytes;
                     return Ok(());

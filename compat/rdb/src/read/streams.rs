@@ -8,6 +8,9 @@
 //! tail     | length | last ID | from form 2: first ID, greatest deleted ID, entries added | groups | group ..
 //! group    | name | last ID | from form 2: entries read | pending ones | each: ID, time, deliveries | consumers | consumer ..
 //! consumer | name | seen | from form 3: active | pending ones | ID ..            times in 8 bytes, pending IDs in 16
+//! form 5   | behind a group's consumers: pending ones that were given back | ID ..   shown as those of a consumer without name
+//! form 4   | behind the groups: duration | most names | producers | producer .. | added | duplicates
+//! producer | name | messages | each: name, ID
 //! ```
 //! Entries come in the order of their IDs, are as many as the tail says, and none lies behind the last ID: whoever inserts
 //! them need not look.
@@ -38,6 +41,8 @@ pub(super) enum StreamItem {
     Consumer(i64, i64),
     /// A pending entry is the consumer's.
     Owned((u64, u64)),
+    /// The names of messages, which were read.
+    Names,
 }
 
 /// A stream that is being read.
@@ -61,8 +66,12 @@ struct Behind {
     pending: u64,
     /// The number of the group's consumers stands behind its pending entries.
     counts_consumers: bool,
+    /// The number of entries that were given back stands behind its consumers.
+    counts_returned: bool,
     consumers: u64,
     owned: u64,
+    /// Names of messages stand behind the groups.
+    has_names: bool,
 }
 
 /// A node that is being read.
@@ -136,7 +145,7 @@ impl StreamState {
         if len != self.len || last < self.last {
             return Err(ReadFault::Odd("a stream has other entries than it says"));
         }
-        self.behind = Some(Behind { groups: source.length()?, ..Behind::default() });
+        self.behind = Some(Behind { groups: source.length()?, has_names: self.form >= 4, ..Behind::default() });
         Ok(StreamTail { len, last, first, max_deleted, added })
     }
 }
@@ -170,16 +179,64 @@ impl StreamState {
             behind.owned = source.length()?;
             return Ok(Some(StreamItem::Consumer(seen_ms, active_ms)));
         }
-        let Some(groups) = behind.groups.checked_sub(1) else { return Ok(None) };
+        if std::mem::take(&mut behind.counts_returned) {
+            behind.owned = source.length()?;
+            if behind.owned > 0 {
+                name.clear();
+                return Ok(Some(StreamItem::Consumer(0, 0)));
+            }
+        }
+        let Some(groups) = behind.groups.checked_sub(1) else {
+            let has_names = std::mem::take(&mut behind.has_names) && message_names(source, name, small)?;
+            return Ok(has_names.then_some(StreamItem::Names));
+        };
         behind.groups = groups;
         source.string(name, small)?;
         let last = (source.length()?, source.length()?);
         // Minus one, for a number that is not known, is written as the greatest.
         let read = if self.form >= 2 { Some(source.length()? as i64) } else { None };
-        (behind.pending, behind.counts_consumers) = (source.length()?, true);
+        (behind.pending, behind.counts_consumers, behind.counts_returned) = (source.length()?, true, self.form >= 5);
         Ok(Some(StreamItem::Group(last, read)))
     }
 }
+
+/// Reads the names of messages, and puts them into `to` in the form of [`crate::format::MESSAGE_NAMES`]; false if nothing was
+/// ever named and the limits are those that each stream has. A message counts as named when its ID says that it was added.
+fn message_names<R: Read>(source: &mut Source<R>, to: &mut Vec<u8>, small: &mut Vec<u8>) -> Result<bool, ReadFault> {
+    const FORM: u8 = 1;
+    const COUNTS_AT: usize = 9;
+    let (duration_s, names_max, producers) = (source.length()?, source.length()?, source.length()?);
+    let limit = |number: u64| u32::try_from(number).map_err(|_| ReadFault::TooLong(number));
+    to.clear();
+    to.push(FORM);
+    to.extend_from_slice(&limit(duration_s)?.to_le_bytes());
+    to.extend_from_slice(&limit(names_max)?.to_le_bytes());
+    to.extend_from_slice(&[0; 16]);
+    let (mut producer, mut name) = (Vec::new(), Vec::new());
+    for _ in 0..producers {
+        source.string(&mut producer, small)?;
+        let count = source.length()?;
+        for _ in 0..count {
+            source.string(&mut name, small)?;
+            for text in [&producer, &name] {
+                let length = u32::try_from(text.len()).map_err(|_| ReadFault::TooLong(text.len() as u64))?;
+                to.extend_from_slice(&length.to_le_bytes());
+                to.extend_from_slice(text);
+            }
+            let (ms, seq) = (source.length()?, source.length()?);
+            for number in [ms, seq, ms.min(i64::MAX as u64)] {
+                to.extend_from_slice(&number.to_le_bytes());
+            }
+        }
+    }
+    let (added, duplicates) = (source.length()?, source.length()?);
+    to[COUNTS_AT..COUNTS_AT + 8].copy_from_slice(&added.to_le_bytes());
+    to[COUNTS_AT + 8..COUNTS_AT + 16].copy_from_slice(&duplicates.to_le_bytes());
+    Ok(producers > 0 || added > 0 || duplicates > 0 || (duration_s, names_max) != USUAL_LIMITS)
+}
+
+/// Seconds for which a name is known and names that a producer may have, where nobody has set them.
+const USUAL_LIMITS: (u64, u64) = (100, 100);
 
 /// An ID of 16 bytes, high byte first.
 fn raw_id<R: Read>(source: &mut Source<R>) -> Result<(u64, u64), ReadFault> {

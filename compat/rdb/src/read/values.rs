@@ -46,6 +46,8 @@ pub enum Part<'a> {
     Consumer(&'a [u8], i64, i64),
     /// A pending entry of the group is the consumer's.
     Owned((u64, u64)),
+    /// The names of a stream's messages, behind its groups, in the form of [`crate::format::MESSAGE_NAMES`].
+    Names(&'a [u8]),
 }
 
 #[derive(Debug)]
@@ -315,6 +317,7 @@ fn part_of_stream(item: StreamItem, name: &[u8]) -> Part<'_> {
         StreamItem::Pending(id, time_ms, count) => Part::Pending(id, time_ms, count),
         StreamItem::Consumer(seen_ms, active_ms) => Part::Consumer(name, seen_ms, active_ms),
         StreamItem::Owned(id) => Part::Owned(id),
+        StreamItem::Names => Part::Names(name),
         StreamItem::Pair(..) => unreachable!("a pair is in its node"),
     }
 }

@@ -179,6 +179,7 @@ impl Open {
                 put_request(to, words.into_iter());
             }
             Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => self.group(part, to)?,
+            Part::Names(names) => put_message_names(&self.key, names, to)?,
         }
         // An entry of a stream is one command, whatever it has.
         let is_stream = self.command == b"XADD";

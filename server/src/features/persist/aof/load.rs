@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use varve_aof::{CommandReader, Entry, FileFault, Manifest, Note, Piece, StreamPlace, StreamTrack};
 use varve_exec::apply::{Forgiven, Router};
+use varve_rdb::is_rdb;
+use varve_rdb::read::MAGIC_BYTES;
 
 use super::super::load::insert_all;
 use super::super::progress::Progress;
@@ -24,9 +26,6 @@ use crate::features::replication::state::past::PastMark;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 use crate::system::error_text;
-
-/// The first bytes of an RDB file.
-const RDB_MAGIC: &[u8] = b"REDIS";
 
 /// Bytes of a file's beginning in which its first notes stand.
 const HEAD_BYTES: u64 = 1024;
@@ -208,9 +207,9 @@ fn load_file(into: Into<'_>, entry: &Entry, is_last: bool, found: &mut Found) ->
     // The bytes behind them are in the next increment as well.
     let counts = entry.length.unwrap_or(u64::MAX);
     let open = || place.disk.read(&path).map(|file| Box::new(file.take(counts)) as Box<dyn Read + Send>);
-    open().and_then(|file| file.take(RDB_MAGIC.len() as u64).read_to_end(&mut magic)).map_err(|e| cannot(&e))?;
+    open().and_then(|file| file.take(MAGIC_BYTES as u64).read_to_end(&mut magic)).map_err(|e| cannot(&e))?;
     let file = open().map_err(|error| cannot(&error))?;
-    if magic != RDB_MAGIC {
+    if !is_rdb(&magic) {
         return commands(into, entry, is_last, CommandReader::new(file, 0), found);
     }
     tracing::info!("Reading RDB base file on AOF loading...");

@@ -144,6 +144,28 @@ fn streams_of_redis_8_have_names_of_messages_and_entries_that_were_given_back() 
     assert_eq!(*found.last().unwrap(), format!("{:?}", Part::Names(&field)));
 }
 
+/// Candidates of Redis 5.0 have gone on counting what XTRIM has removed, and later servers have written that again.
+#[test]
+fn a_stream_of_an_early_redis_5_has_the_entries_that_are_there() {
+    let stream = |form: u8, length: u8| {
+        let master = [Ok(1), Ok(0), Ok(1), Err(&b"f"[..]), Ok(0), Ok(2), Ok(0), Ok(0), Err(&b"v"[..]), Ok(4)];
+        let tail: &[u8] = if form == 19 { &[length, 5, 1, 5, 0, 0, 0, 1, 0] } else { &[length, 5, 1, 0] };
+        file("REDIS0009", &[&[form], &text(b"s"), &[1], &text(&raw_id((5, 0))), &text(&listpack(&master)), tail])
+    };
+    let found = read(&stream(15, 3));
+    assert!(
+        found[2].starts_with("Tail(StreamTail { len: 1, last: (5, 1)") && found[2].contains("added: 1"),
+        "{found:?}"
+    );
+    assert_eq!(found, read(&stream(15, 1)));
+    assert_eq!(read(&stream(19, 3)), read(&stream(19, 1)));
+    let mut late = stream(15, 1);
+    // The last ID in front of the number of groups, the end mark and the sum.
+    let at = late.len() - 12;
+    late[at..at + 2].copy_from_slice(&[4, 9]);
+    assert!(refusal(&late).ends_with("a stream has entries behind its last ID"), "{}", refusal(&late));
+}
+
 #[test]
 fn streams_of_redis_8_are_passed_over_whole() {
     let named = [&[9, 20, 1][..], &text(b"p"), &[1], &text(b"n"), &[5, 1, 6, 2]].concat();

@@ -12,8 +12,9 @@
 //! form 4   | behind the groups: duration | most names | producers | producer .. | added | duplicates
 //! producer | name | messages | each: name, ID
 //! ```
-//! Entries come in the order of their IDs, are as many as the tail says, and none lies behind the last ID: whoever inserts
-//! them need not look.
+//! Entries come in the order of their IDs, and none lies behind the last ID: whoever inserts them need not look. They are counted,
+//! and the tail has that number: candidates of Redis 5.0 have gone on counting what XTRIM had removed, each later redis-server takes
+//! their files, and hands the wrong length on.
 
 use std::io::Read;
 
@@ -137,16 +138,16 @@ impl StreamState {
     }
 
     fn tail<R: Read>(&mut self, source: &mut Source<R>) -> Result<StreamTail, ReadFault> {
-        let len = source.length()?;
+        source.length()?;
         let mut id = || Ok::<_, ReadFault>((source.length()?, source.length()?));
         let last = id()?;
         let (first, max_deleted) = if self.form >= 2 { (id()?, id()?) } else { (self.first, (0, 0)) };
-        let added = if self.form >= 2 { source.length()? } else { len };
-        if len != self.len || last < self.last {
-            return Err(ReadFault::Odd("a stream has other entries than it says"));
+        let added = if self.form >= 2 { source.length()? } else { self.len };
+        if last < self.last {
+            return Err(ReadFault::Odd("a stream has entries behind its last ID"));
         }
         self.behind = Some(Behind { groups: source.length()?, has_names: self.form >= 4, ..Behind::default() });
-        Ok(StreamTail { len, last, first, max_deleted, added })
+        Ok(StreamTail { len: self.len, last, first, max_deleted, added })
     }
 }
 

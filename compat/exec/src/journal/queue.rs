@@ -419,6 +419,12 @@ impl Tail {
     }
 }
 
+/// Whether a unit is short enough to be copied. A large argument may be shorter than that, where `varve-run-min-bytes` says so: the
+/// journal refers to it all the same.
+fn may_be_copied(unit: &Chunk) -> bool {
+    unit.len() <= COPY_BYTES_MAX && unit.pinned_bytes() == 0
+}
+
 impl EffectSink for Journal {
     fn append(&self, worker: usize, unit: &Unit) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
@@ -427,7 +433,7 @@ impl EffectSink for Journal {
         let databases = render(unit, &mut rendered);
         let mut tail = self.tail.lock();
         self.begin_unit(&mut tail, databases);
-        if rendered.len() <= COPY_BYTES_MAX {
+        if may_be_copied(&rendered) {
             tail.copy(&mut rendered);
         } else {
             tail.append_chunks(vec![std::mem::take(&mut *rendered)], &self.pinned);
@@ -447,7 +453,7 @@ impl EffectSink for Journal {
         let mut tail = self.tail.lock();
         self.begin_unit(&mut tail, databases);
         match &mut chunks[..] {
-            [only] if only.len() <= COPY_BYTES_MAX => tail.copy(only),
+            [only] if may_be_copied(only) => tail.copy(only),
             _ => tail.append_chunks(chunks, &self.pinned),
         }
         self.end_unit(&mut tail, databases)
@@ -473,7 +479,14 @@ mod tests {
 
     /// A store that keeps its effects in a journal, and its workers.
     fn journaled(workers: usize) -> (Arc<Journal>, Vec<StoreWorker>) {
-        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        journaled_with(workers, LogGeometry::default().extent_min_bytes)
+    }
+
+    /// A journal, and workers whose store keeps values of more than this number of bytes in extents.
+    fn journaled_with(workers: usize, extent_min_bytes: usize) -> (Arc<Journal>, Vec<StoreWorker>) {
+        let usual = LogGeometry::default();
+        let piece_bytes = usual.piece_bytes.min(extent_min_bytes);
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, extent_min_bytes, piece_bytes, ..usual };
         let store = Store::new(&Options { workers, geometry, ..Options::default() }).expect("an address range");
         let journal = Journal::new(workers);
         store.set_effect_sink(Arc::clone(&journal) as Arc<dyn EffectSink>);
@@ -904,6 +917,30 @@ mod tests {
         assert!(!journal.is_full());
         journal.pinned.fetch_add(half, Ordering::Relaxed);
         assert!(journal.is_full(), "two of the largest values wait");
+    }
+
+    /// Where values have extents of their own from a few kilobytes on, a unit with one is as short as those that are copied.
+    #[test]
+    fn issue_13_a_large_argument_that_is_short_is_not_copied() {
+        let (journal, mut workers) = journaled_with(1, COPY_BYTES_MAX / 4);
+        let mut open = workers[0].store().log().begin_extent(COPY_BYTES_MAX / 2).expect("addresses");
+        open.push(&[b'v'; COPY_BYTES_MAX / 2]);
+        let value = open.finish();
+        workers[0].set_large_arguments(vec![value.pin()]);
+        workers[0].inside(0, |tx| {
+            let k: Key<'_> = tx.key(b"k");
+            tx.hold(&[tx.shard_of(k.hash)]);
+            tx.adopt(&k, &value, Ttl::Clear, StringForm::Raw);
+            tx.did(&k, varve_store::Effect::sent(varve_store::EventClass::String, "set", 1));
+            tx.end_command(&|out: &mut Words<'_>| _ = out.add(b"SET").add(b"k").add(&value));
+            tx.assert_reported();
+        });
+        workers[0].set_large_arguments(Vec::new());
+        let taken = journal.take(NOW, &mut Vec::new());
+        let set = [b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$8192\r\n", &value[..], b"\r\n"].concat();
+        assert!(bytes(&taken).ends_with(&set) && file_bytes(&taken).ends_with(&set));
+        let parts: Vec<ChunkPart<'_>> = taken.chunks.iter().flat_map(|chunk| chunk.parts()).collect();
+        assert!(parts.iter().any(|part| std::ptr::eq(part.as_ptr(), value.as_ptr())), "it lies where the key has it");
     }
 
     /// A write into a large argument that waits in the journal copies the block that it touches, and the journal has it as it was.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use varve_rdb::{Event, Reader};
 use varve_testkit::{Client, Launch, RespValue, Server};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_varve-server");
@@ -266,6 +267,30 @@ fn what_waits_for_the_saver_is_bounded() {
     assert!((40 << 20..68 << 20).contains(&peak), "{peak} bytes waited");
     let second = peer(&dir);
     assert_eq!(digest(&mut second.client()), saved);
+}
+
+/// INFO's `aof_last_cow_size` is of rewrites, and `rdb_last_cow_size` of saves.
+#[test]
+fn issue_13_what_a_rewrite_kept_is_shown_when_it_has_ended() {
+    const KEYS: usize = 400;
+    let dir = Dir::new();
+    let server = launch(Launch::binary(PROGRAM).config("appendonly yes"), &dir.0).start().expect("varve-server starts");
+    let mut client = server.client();
+    assert_eq!(field(&mut client, "aof_last_cow_size"), "0");
+    assert_eq!(text(client.cmd(&format!("DEBUG POPULATE {KEYS} key 30000"))), "OK");
+    assert_eq!(text(client.cmd("CONFIG SET rdb-key-save-delay 2000")), "OK");
+    assert!(!client.cmd("BGREWRITEAOF").is_error());
+    for n in (0..KEYS).rev() {
+        client.queue(&["SET", &format!("key:{n}"), "new"]);
+    }
+    client.flush().expect("it is sent");
+    (0..KEYS).for_each(|_| assert_eq!(text(client.read().expect("a reply")), "OK"));
+    wait_until("the rewrite ends", || field(&mut client, "aof_rewrite_in_progress") == "0");
+    let kept: usize = field(&mut client, "aof_last_cow_size").parse().expect("bytes");
+    assert!((2 << 20..16 << 20).contains(&kept), "{kept} bytes waited");
+    assert_eq!(field(&mut client, "rdb_last_cow_size"), "0", "nothing was saved");
+    assert_eq!(text(client.cmd("SAVE")), "OK");
+    assert_eq!(field(&mut client, "aof_last_cow_size"), kept.to_string(), "a save is no rewrite");
 }
 
 #[test]
@@ -680,6 +705,19 @@ fn start_loading(dir: &Dir, delay_us: &str) -> (std::process::Child, Client) {
     (child, client.expect("a connection"))
 }
 
+/// The memory that the writer of this directory's file used, as the file says.
+fn used_memory_in(dir: &Dir) -> String {
+    let file = fs::read(dir.file()).expect("the file");
+    let mut reader = Reader::new(&file[..]);
+    loop {
+        match reader.next_event().expect("a sound file") {
+            Event::Aux { name: b"used-mem", value } => return String::from_utf8_lossy(value).into_owned(),
+            Event::End => panic!("the file does not say it"),
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn clients_are_told_that_data_is_being_loaded() {
     let dir = Dir::new();
@@ -689,6 +727,7 @@ fn clients_are_told_that_data_is_being_loaded() {
         client.cmd("DEBUG POPULATE 200 key 10");
         assert_eq!(text(client.cmd("SAVE")), "OK");
     }
+    let used = used_memory_in(&dir);
     let (mut child, mut client) = start_loading(&dir, "20000");
     for line in ["GET key:1", "PING", "DBSIZE"] {
         assert_eq!(text(client.cmd(line)), "LOADING Redis is loading the dataset in memory", "{line}");
@@ -699,6 +738,7 @@ fn clients_are_told_that_data_is_being_loaded() {
         rate.parse::<u64>().expect("a number of bytes a second") > 0
     });
     assert_ne!(field(&mut client, "loading_eta_seconds"), "");
+    assert_eq!(field(&mut client, "loading_rdb_used_mem"), used);
     assert_eq!(text(client.cmd("CONFIG SET key-load-delay 0")), "OK");
     wait_until("it is loaded", || text(client.cmd("PING")) == "PONG");
     assert_eq!(client.cmd("DBSIZE"), RespValue::Integer(200));

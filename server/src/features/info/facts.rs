@@ -215,6 +215,8 @@ pub(crate) struct LoadingFacts {
     pub(crate) began_s: u64,
     pub(crate) total_bytes: u64,
     pub(crate) done_bytes: u64,
+    /// Bytes of memory that the writer of the file used, as the file says.
+    pub(crate) used_bytes: u64,
     /// Bytes a second.
     pub(crate) rate_bytes: u64,
     pub(crate) eta_s: u64,

@@ -172,7 +172,8 @@ pub(super) fn persistence(state: &ServerState, save: SaveFacts) -> PersistenceFa
         // redis-server says one second where it knows nothing.
         let eta_s = time_left_s(done, total_bytes, elapsed_s * 1000).unwrap_or(1);
         let rate_bytes = done / elapsed_s.max(1);
-        LoadingFacts { began_s, total_bytes, done_bytes: done, rate_bytes, eta_s }
+        let used_bytes = loading.used_bytes.load(Relaxed);
+        LoadingFacts { began_s, total_bytes, done_bytes: done, used_bytes, rate_bytes, eta_s }
     });
     // Asked twice: a rewrite that begins or ends in between is under way or scheduled, and is shown as one of the two.
     let was_rewriting = state.persist().is_rewriting();

@@ -167,7 +167,7 @@ pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     out.put("rdb_last_bgsave_time_sec", seconds(save.last_took_s));
     out.put("rdb_current_bgsave_time_sec", seconds(save.running_s));
     out.put("rdb_saves", save.count);
-    out.put("rdb_last_cow_size", if save.in_background { 0 } else { peak });
+    out.put("rdb_last_cow_size", save.last_kept_bytes);
     out.put("rdb_last_load_keys_expired", persistence.loaded_expired);
     out.put("rdb_last_load_keys_loaded", persistence.loaded_keys);
     let aof = &persistence.aof;
@@ -181,19 +181,20 @@ pub(super) fn persistence(facts: &Facts, out: &mut Lines) {
     out.put("aof_rewrites", rewrite.count);
     out.put("aof_rewrites_consecutive_failures", rewrite.failures);
     out.put("aof_last_write_status", if aof.last_write_ok { "ok" } else { "err" });
-    out.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    out.put("aof_last_cow_size", aof.last_kept_bytes);
+    out.zeros(&["module_fork_in_progress", "module_fork_last_cow_size"]);
     if aof.enabled {
         out.put("aof_current_size", aof.current_bytes);
         out.put("aof_base_size", aof.base_bytes);
         out.put("aof_pending_rewrite", u8::from(rewrite.scheduled));
         out.put("aof_buffer_length", aof.buffer_bytes);
-        out.zeros(&["aof_pending_bio_fsync"]);
+        out.put("aof_pending_bio_fsync", aof.syncs_under_way);
         out.put("aof_delayed_fsync", aof.delayed);
     }
     if let Some(loading) = &persistence.loading {
         out.put("loading_start_time", loading.began_s);
         out.put("loading_total_bytes", loading.total_bytes);
-        out.put("loading_rdb_used_mem", 0);
+        out.put("loading_rdb_used_mem", loading.used_bytes);
         out.put("loading_loaded_bytes", loading.done_bytes);
         out.put("loading_loaded_perc", percent_of(loading.done_bytes, loading.total_bytes));
         out.put("loading_eta_seconds", loading.eta_s);

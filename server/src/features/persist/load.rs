@@ -361,6 +361,10 @@ impl<'s> Reading<'s> {
                     }
                 }
                 Event::Aux { name: rdb_file::STREAM_DB, value } => *stream_db = rdb_file::stream_db(value),
+                Event::Aux { name: b"used-mem", value } => {
+                    let bytes = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+                    state.persist().loading.used_bytes.store(bytes.unwrap_or(0), Relaxed);
+                }
                 Event::Aux { name: MESSAGE_NAMES, value } => *message_names = Some(value.to_vec()),
                 Event::Aux { .. } | Event::Slot => {}
                 Event::Function(text) => {

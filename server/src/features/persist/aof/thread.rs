@@ -319,7 +319,9 @@ impl<'a> Keeper<'a> {
         if due && unsynced > 0 {
             self.synced_at = now;
             let began = Instant::now();
+            self.aof.report(|facts| facts.syncs_under_way = 1);
             let synced = self.writer.sync();
+            self.aof.report(|facts| facts.syncs_under_way = 0);
             if syncing.fsync == Fsync::Always {
                 self.took.push((latency::Event::AofSync, began.elapsed()));
             }
@@ -471,6 +473,31 @@ mod tests {
                 assert!(keeper.failing_since.is_none(), "writes are taken again");
             }
         }
+    }
+
+    /// INFO's `aof_pending_bio_fsync`: the sync that is under way, seen from within the call.
+    #[test]
+    fn issue_13_a_sync_that_is_under_way_is_counted() {
+        let (_poll, aof, store) = kept();
+        let aof: &'static Aof = Box::leak(Box::new(aof));
+        let disk = FailingDisk::default();
+        let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+        let writer = Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk");
+        let (now, mut worker) = (Instant::now(), store.worker(0));
+        let mut keeper = Keeper::new(aof, writer, now);
+        let seen = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let within = Arc::clone(&seen);
+        disk.set_fault(move |_, call| {
+            let count = aof.facts().syncs_under_way;
+            within.fetch_add(if call == Call::Sync { count } else { 100 * count }, Ordering::Relaxed);
+            None
+        });
+        worker.did_whole();
+        worker.end_command(0, &|words| _ = words.add(b"FLUSHALL"));
+        keeper.take(Duration::ZERO, |_| {});
+        let syncing = Syncing { fsync: Fsync::Always, rests: false, beside_save: false };
+        keeper.turn(syncing, now).expect("a healthy disk");
+        assert_eq!((seen.load(Ordering::Relaxed), aof.facts().syncs_under_way), (1, 0));
     }
 
     /// Each write, and each sync that replies wait for, is known to the latency monitor by redis-server's names.

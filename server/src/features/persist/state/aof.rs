@@ -61,6 +61,10 @@ pub(crate) struct AofFacts {
     pub(crate) buffer_bytes: u64,
     /// Times that writers had to wait for the file.
     pub(crate) delayed: u64,
+    /// Syncs that are under way: the file's thread makes one at a time.
+    pub(crate) syncs_under_way: u64,
+    /// The most bytes that the last rewrite had on their way to its base, and kept as they were.
+    pub(crate) last_kept_bytes: usize,
     pub(crate) is_rewriting: bool,
     pub(crate) rewrite: RewriteFacts,
 }

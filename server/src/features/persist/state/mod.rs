@@ -92,6 +92,8 @@ pub(crate) struct SaveFacts {
     pub(crate) saved_changes: u64,
     /// Bytes of the snapshot under way that are on their way to the file, and the most that they were.
     pub(crate) queued_bytes: (usize, usize),
+    /// The most that the last one had on their way, and kept as they were.
+    pub(crate) last_kept_bytes: usize,
 }
 
 /// The progress of loading.
@@ -105,6 +107,8 @@ pub(crate) struct Loading {
     pub(crate) began_s: AtomicU64,
     pub(crate) total_bytes: AtomicU64,
     pub(crate) done_bytes: AtomicU64,
+    /// Bytes of memory that the writer of the file used, as the file says; 0 if it does not.
+    pub(crate) used_bytes: AtomicU64,
     /// Keys of the last file, and those of them whose time had come.
     pub(crate) keys: AtomicU64,
     pub(crate) expired: AtomicU64,
@@ -145,7 +149,7 @@ impl Loading {
     pub(crate) fn begin(&self, now_s: u64, bytes: u64) {
         self.began_s.store(now_s, Relaxed);
         self.total_bytes.store(bytes, Relaxed);
-        [&self.done_bytes, &self.keys, &self.expired, &self.empty]
+        [&self.done_bytes, &self.used_bytes, &self.keys, &self.expired, &self.empty]
             .into_iter()
             .for_each(|count| count.store(0, Relaxed));
     }
@@ -202,6 +206,8 @@ struct Saves {
     last_s: u64,
     last_try_s: u64,
     last_took_s: Option<u64>,
+    /// See [`SaveFacts::last_kept_bytes`].
+    last_kept_bytes: usize,
     count: u64,
     saved_changes: u64,
 }
@@ -226,6 +232,7 @@ impl Persist {
             last_s: now_s,
             last_try_s: 0,
             last_took_s: None,
+            last_kept_bytes: 0,
             count: 0,
             saved_changes: 0,
         };
@@ -261,9 +268,14 @@ impl Persist {
     pub(crate) fn finish(&self, outcome: Outcome, now_s: u64) -> UnderWay {
         let mut saves = self.saves.lock();
         let ended = saves.under_way.take().expect("a save ends once");
+        let (_, kept_bytes) = self.queued.read();
+        if ended.is_rewrite {
+            self.aof.report(|facts| facts.last_kept_bytes = kept_bytes);
+        }
         if !ended.leaves_file {
             return ended;
         }
+        saves.last_kept_bytes = kept_bytes;
         if outcome == Outcome::Saved {
             (saves.last_s, saves.saved_changes) = (now_s, ended.changes);
         }
@@ -433,6 +445,7 @@ impl Persist {
             count: saves.count,
             saved_changes: saves.saved_changes,
             queued_bytes: self.queued.read(),
+            last_kept_bytes: saves.last_kept_bytes,
         }
     }
 }

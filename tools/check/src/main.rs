@@ -5,6 +5,7 @@
 //! varve-check aof FILE [--fix]      an append-only file: a manifest with all its files, or one file of commands
 //! varve-check manifest FILE [--fix] the files that a manifest lists
 //! ```
+//! Nothing in an RDB file can be mended, as with redis-check-rdb: behind a fault nobody can tell where the next key begins.
 //! It ends with 0 if the file is sound, with 1 if it is damaged or cannot be read, with 2 if the command line is wrong.
 //! The report goes to standard output, a progress bar to standard error if that is a terminal. What --fix would take away
 //! from whole data is asked first, and a line of standard input that begins with `y` is a yes; with `--yes` nothing is asked.
@@ -34,6 +35,9 @@ struct Options {
 #[derive(Subcommand)]
 enum What {
     /// An RDB file of Varve, Redis or Valkey
+    ///
+    /// A start takes all of a file or nothing, and nothing in it can be mended: there is no telling where the next key of a
+    /// damaged file begins. The report says where it is damaged, and what stands before that.
     Rdb {
         /// The file
         file: PathBuf,

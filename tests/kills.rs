@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   writers: rising numbers, alone, by MSET, in transactions,          operator: BGSAVE, BGREWRITEAOF, CONFIG SET appendonly
-//!     |      and to all fields of a long hash                            |
+//!     |      by scripts, to a list, a sorted set, a long string and      |
+//!     |      all fields of a long hash                                   |
 //!   server, with a library before libc (shim/lose.c): what it has written and not synced is lost with the process
 //!     | kill -9
+//!     |--> dump.rdb, if a save has left one: another server loads it, and nothing of it is half
 //!   start --> each key at least as far as the promise goes, no transaction and no command in half --> and again
 //! ```
 //! The promise of `always`: what was acknowledged. Of `everysec`: what was acknowledged one second before the last sync that
@@ -92,8 +94,10 @@ fn ask(client: &mut Client, words: &[&str]) -> io::Result<RespValue> {
 /// The knowledge of one writer.
 #[derive(Debug, Default)]
 struct Told {
-    /// The last number that a server had when it started.
+    /// The last number that a server had when it started, in its hash and its long string too.
     loaded: u64,
+    hash: u64,
+    string: u64,
     /// Numbers and when each was acknowledged.
     acknowledged: Vec<(u64, u64)>,
     sent: u64,
@@ -105,6 +109,26 @@ impl Told {
         let known = self.acknowledged.iter().rev().find(|(_, at)| *at <= ns);
         known.map_or(self.loaded, |(number, _)| *number)
     }
+
+    /// The last one up to `last` that was acknowledged and that `every` divides: one that a kill took away is not sent again.
+    fn divided(&self, every: u64, last: u64, loaded: u64) -> u64 {
+        let numbers = self.acknowledged.iter().rev().map(|(number, _)| *number);
+        numbers.into_iter().find(|number| *number <= last && number.is_multiple_of(every)).unwrap_or(loaded)
+    }
+
+    /// The least numbers that have to be there when all up to this one are.
+    fn promise(&self, last: u64) -> Promise {
+        let hash = self.divided(LONG_EVERY, last, self.hash);
+        Promise { each: last, hash, string: self.divided(STRING_EVERY, last, self.string) }
+    }
+}
+
+/// The least numbers that a server has to have of a writer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Promise {
+    each: u64,
+    hash: u64,
+    string: u64,
 }
 
 /// Fields of the long hash: more than a command changes at once.
@@ -112,8 +136,19 @@ const FIELDS: usize = 1100;
 /// Each number that this divides is written to them.
 const LONG_EVERY: u64 = 4;
 
-/// Writes rising numbers until the server is gone: alone, to two keys by one command, to two keys in a transaction, and some of
-/// them to all fields of a hash.
+/// Elements that the list keeps, about.
+const ELEMENTS: usize = 40;
+/// Members of the sorted set: each command gives all of them one score.
+const MEMBERS: [&str; 3] = ["a", "b", "c"];
+/// Each number that this divides is written to a string that is too long for a segment.
+const STRING_EVERY: u64 = 16;
+/// Numbers of eight digits, one behind the other, in that string: 300 KB.
+const STRING_NUMBERS: usize = 300 << 7;
+/// Gives two keys one value.
+const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1]) return redis.call('SET', KEYS[2], ARGV[1])";
+
+/// Writes rising numbers until the server is gone: alone, to two keys by one command, to two keys in a transaction, to a list
+/// and a sorted set, to two keys by a script, and some of them to all fields of a hash and to a long string.
 fn write(mut client: Client, writer: usize, told: &mut Told, last: &AtomicU64) {
     loop {
         told.sent += 1;
@@ -125,12 +160,21 @@ fn write(mut client: Client, writer: usize, told: &mut Told, last: &AtomicU64) {
         client.queue(&["SET", &key("left"), &number]);
         client.queue(&["SET", &key("right"), &number]);
         client.queue(&["EXEC"]);
-        let mut replies = 6;
+        client.queue(&["RPUSH", &key("list"), &number, &number]);
+        client.queue(&["LTRIM", &key("list"), &format!("-{ELEMENTS}"), "-1"]);
+        let [a, b, c] = MEMBERS;
+        client.queue(&["ZADD", &key("zset"), &number, a, &number, b, &number, c]);
+        client.queue(&["EVAL", SCRIPT, "2", &key("first"), &key("second"), &number]);
+        let mut replies = 10;
         if told.sent.is_multiple_of(LONG_EVERY) {
             let fields: Vec<String> = (0..FIELDS).map(|field| field.to_string()).collect();
             let hash = key("hash");
             let pairs = fields.iter().flat_map(|field| [field.as_str(), &number]);
             client.queue(&["HSET", &hash].into_iter().chain(pairs).collect::<Vec<_>>());
+            replies += 1;
+        }
+        if told.sent.is_multiple_of(STRING_EVERY) {
+            client.queue(&["SET", &key("string"), &format!("{:08}", told.sent).repeat(STRING_NUMBERS)]);
             replies += 1;
         }
         let replies = client.flush().and_then(|()| (0..replies).map(|_| client.read()).last().expect("some replies"));
@@ -149,9 +193,9 @@ type Weak = Option<[u64; WRITERS]>;
 /// Has other things happen to the files until the server is gone.
 fn operate(mut client: Client, folder: &Folder, last: &[AtomicU64; WRITERS], weak: &Mutex<Weak>, mut random: Random) {
     let mut step = || -> io::Result<()> {
-        match random.below(4) {
-            0 => _ = ask(&mut client, &["BGSAVE", "SCHEDULE"])?,
-            1 | 2 => _ = ask(&mut client, &["BGREWRITEAOF"])?,
+        match random.below(5) {
+            0 | 1 => _ = ask(&mut client, &["BGSAVE", "SCHEDULE"])?,
+            2 | 3 => _ = ask(&mut client, &["BGREWRITEAOF"])?,
             _ => {
                 // A rewrite that is under way may end behind the switch, and would look like the new base.
                 while ask(&mut client, &["INFO", "persistence"])?.text().contains("aof_rewrite_in_progress:1") {
@@ -179,27 +223,85 @@ fn number(client: &mut Client, key: &str) -> u64 {
     client.cmd(&format!("GET {key}")).text().parse().unwrap_or(0)
 }
 
+/// The numbers of one writer, as a server has loaded them: the last one of each kind, 0 for none.
+struct Found {
+    /// By one command, in the order in which they were sent.
+    each: Vec<u64>,
+    hash: u64,
+    string: u64,
+    /// The last one of a transaction, which is behind most of them.
+    left: u64,
+}
+
+/// The number that all of these are; 0 for none of them.
+fn one_number(numbers: impl IntoIterator<Item = u64>, what: &str) -> u64 {
+    let mut numbers = numbers.into_iter();
+    let first = numbers.next().unwrap_or(0);
+    assert!(numbers.all(|number| number == first), "{what}: {first} and others");
+    first
+}
+
+/// Looks whether what a writer has written is whole: no command, transaction or script in half, and none without an earlier one.
+fn whole(client: &mut Client, writer: usize, round: &str) -> Found {
+    let mut pair = |one: &str, other: &str, what: &str| {
+        let both = [one, other].map(|name| number(client, &format!("{name}{writer}")));
+        one_number(both, &format!("{round}: {what} is done in half"))
+    };
+    let one = pair("one", "other", "a command");
+    let left = pair("left", "right", "a transaction");
+    let script = pair("first", "second", "a script");
+    let alone = number(client, &format!("alone{writer}"));
+    let mut elements = |line: String| -> Vec<String> {
+        client.cmd(&line).elements().expect("an array").iter().map(RespValue::text).collect()
+    };
+    let parsed = |text: &String| text.parse::<u64>().expect("a number");
+    let list: Vec<u64> = elements(format!("LRANGE list{writer} 0 -1")).iter().map(parsed).collect();
+    assert!(list.len().is_multiple_of(2) && list.len() <= ELEMENTS + 2, "{round}: a list of {} elements", list.len());
+    assert!(list.chunks(2).all(|pair| pair[0] == pair[1]), "{round}: a push is done in half: {list:?}");
+    assert!(list.chunks(2).is_sorted_by(|one, next| one[0] < next[0]), "{round}: a push is done twice: {list:?}");
+    let zset = elements(format!("ZRANGE zset{writer} 0 -1 WITHSCORES"));
+    assert!([0, 2 * MEMBERS.len()].contains(&zset.len()), "{round}: a sorted set in half: {zset:?}");
+    let zset = one_number(zset.iter().skip(1).step_by(2).map(parsed), &format!("{round}: scores in half"));
+    let hash = elements(format!("HVALS hash{writer}"));
+    assert!(hash.is_empty() || hash.len() == FIELDS, "{round}: {} fields", hash.len());
+    let hash = one_number(hash.iter().map(parsed), &format!("{round}: a command that takes long is done in half"));
+    let string = client.cmd(&format!("GET string{writer}"));
+    let string = string.bytes().unwrap_or_default();
+    assert!([0, 8 * STRING_NUMBERS].contains(&string.len()), "{round}: a string of {} bytes", string.len());
+    let digits = |bytes: &[u8]| std::str::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).expect("a number");
+    let string = one_number(string.chunks(8).map(digits), &format!("{round}: a long string is written in half"));
+    let each = vec![alone, one, left, list.last().copied().unwrap_or(0), zset, script];
+    assert!(each.is_sorted_by(|one, next| one >= next), "{round}: {each:?}: later commands without earlier ones");
+    Found { each, hash, string, left }
+}
+
 /// Looks at what a server has loaded: each writer's numbers are at least these.
-fn look(server: &Server, told: &mut [Told; WRITERS], promised: [u64; WRITERS], round: &str) {
+fn look(server: &Server, told: &mut [Told; WRITERS], promised: [Promise; WRITERS], round: &str) {
     let mut client = server.client();
     for (writer, (told, promised)) in told.iter_mut().zip(promised).enumerate() {
-        let [alone, one, other, left, right] =
-            ["alone", "one", "other", "left", "right"].map(|name| number(&mut client, &format!("{name}{writer}")));
-        assert_eq!(left, right, "{round}: a transaction is done in half");
-        assert_eq!(one, other, "{round}: a command is done in half");
-        for found in [alone, one, left] {
+        let Found { each, hash, string, left } = whole(&mut client, writer, round);
+        let rare = [(hash, promised.hash), (string, promised.string)];
+        for (found, promised) in each.into_iter().map(|found| (found, promised.each)).chain(rare) {
             assert!((promised..=told.sent).contains(&found), "{round}: {found}, not {promised} to {}", told.sent);
         }
-        let reply = client.cmd(&format!("HVALS hash{writer}"));
-        let fields = reply.elements().expect("an array");
-        let long = fields.first().map_or(0, |number| number.text().parse().expect("a number"));
-        assert!(fields.is_empty() || fields.len() == FIELDS, "{round}: {} fields", fields.len());
-        let is_whole = fields.iter().all(|number| number.text().parse() == Ok(long));
-        assert!(is_whole, "{round}: a command that takes long is done in half: {long} and others");
-        assert!((promised - promised % LONG_EVERY..=told.sent).contains(&long), "{round}: {long}, not {promised}");
-        assert!(alone >= one && one >= left, "{round}: {alone} {one} {left}: later commands without earlier ones");
-        *told = Told { loaded: left, acknowledged: Vec::new(), sent: told.sent };
+        *told = Told { loaded: left, hash, string, acknowledged: Vec::new(), sent: told.sent };
     }
+}
+
+/// The file that a save has left, in a folder of its own: another server loads it, and nothing of it is half. `seen` is when the
+/// last file was written that was looked at.
+fn look_at_save(folder: &Folder, policy: &str, seen: &mut Option<SystemTime>, round: &str) {
+    let file = folder.0.join("dump.rdb");
+    let Some(written) = fs::metadata(&file).ok().and_then(|facts| facts.modified().ok()) else { return };
+    if seen.replace(written) == Some(written) {
+        return;
+    }
+    let copy = Folder::new(&format!("{policy}-save"));
+    fs::copy(&file, copy.0.join("dump.rdb")).expect("room for a copy");
+    let launch = Launch::varve().config(format!("dir {}", copy.0.display())).config("appendonly no");
+    let server = launch.start().expect("what a save has left always loads");
+    let (mut client, round) = (server.client(), format!("{round}, the file of a save"));
+    (0..WRITERS).for_each(|writer| _ = whole(&mut client, writer, &round));
 }
 
 /// Starts, writes, kills at a random moment of `lasts_ms`, and starts again: `kills` times.
@@ -216,8 +318,12 @@ fn kill_and_look(policy: &str, kills: u64, lasts_ms: std::ops::Range<u64>) {
         .config(format!("dir {}", folder.0.display()))
         .config("appendonly yes")
         .config(format!("appendfsync {policy}"));
-    let (mut told, mut promised) = (<[Told; WRITERS]>::default(), [0; WRITERS]);
+    let (mut told, mut promised) = (<[Told; WRITERS]>::default(), [Promise::default(); WRITERS]);
+    let (mut saved, mut saves) = (None, 0);
     for round in 0..=kills {
+        let before = saved;
+        look_at_save(&folder, policy, &mut saved, &format!("{policy}, round {round}"));
+        saves += u64::from(saved != before);
         let server = launch.start().expect("the file always loads");
         look(&server, &mut told, promised, &format!("{policy}, round {round}"));
         if round == kills {
@@ -243,9 +349,10 @@ fn kill_and_look(policy: &str, kills: u64, lasts_ms: std::ops::Range<u64>) {
         let weak: Weak = weak.into_inner().expect("a lock");
         promised = std::array::from_fn(|writer| {
             let known = told[writer].before(until_ns);
-            weak.map_or(known, |weak| known.min(weak[writer]))
+            told[writer].promise(weak.map_or(known, |weak| known.min(weak[writer])))
         });
     }
+    println!("{policy}: {kills} kills, {saves} files of saves");
 }
 
 fn kills() -> u64 {

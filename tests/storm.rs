@@ -8,7 +8,7 @@
 //!         key that stays; transactions, waiting clients, channels and caches keep what they promise (sessions/mod.rs)
 //! ```
 //! The limits at which encodings change are changed all the time, and one save follows the other: each of its files is
-//! whole.
+//! whole. An append-only file is kept, and rewritten between two saves: another server that loads it has the same data.
 //!
 //! Replies of eight clients have no one order: their legality is tests/histories.rs's.
 
@@ -27,6 +27,7 @@ use varve_rdb::{Event, Reader};
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 use varve_tests::collections::Types;
 use varve_tests::generate::{Generator, Kind};
+use varve_tests::kept::{await_rewrite, compare_with_file};
 
 const CLIENTS: u64 = 8;
 const LIMIT_BYTES: u64 = 8 << 20;
@@ -52,6 +53,7 @@ fn start(policy: &str) -> Server {
         .config("varve-piece-bytes 4096")
         .config("varve-run-min-bytes 8192")
         .config("client-output-buffer-limit pubsub 4mb 0 0")
+        .config("appendonly yes")
         .config(format!("maxmemory {LIMIT_BYTES}"))
         .config(format!("maxmemory-policy {policy}"));
     launch.start().expect("varve-server starts")
@@ -139,6 +141,7 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
     });
     assert!(!server.ended(), "the server ended:\n{}", server.log());
     check(&server, &shared);
+    compare_with_file(&server);
     reload(&server);
     check(&server, &shared);
     let info = server.client().cmd("INFO all").text();
@@ -156,7 +159,8 @@ fn run(name: &str, policy: &str, work: fn(&mut Player), check: fn(&Server, &Shar
     finish(&mut server);
 }
 
-/// One save after the other; each file is whole, and no key of it comes twice.
+/// One save after the other, and a rewrite of the append-only file behind each; each file of a save is whole, and no key of it
+/// comes twice.
 fn saves(server: &Server, stop: &AtomicBool) {
     let (mut client, file) = (server.client(), server.dir().join("dump.rdb"));
     let mut files = 0;
@@ -171,6 +175,9 @@ fn saves(server: &Server, stop: &AtomicBool) {
             check_file(&bytes);
             files += 1;
         }
+        let reply = client.cmd("BGREWRITEAOF").text();
+        assert!(reply.contains("ackground append only file rewriting"), "{reply}");
+        await_rewrite(&mut client);
     }
     assert!(files > 0, "a file was written");
 }

@@ -13,6 +13,7 @@ pub mod cost;
 pub mod ending;
 pub mod fill;
 pub mod generate;
+pub mod kept;
 pub mod network;
 mod newer;
 pub mod page;

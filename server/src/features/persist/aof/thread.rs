@@ -423,6 +423,9 @@ fn is_without_room(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use varve_base::rng::Rng;
     use varve_store::{Options, Store};
 
     use super::*;
@@ -473,6 +476,53 @@ mod tests {
                 assert!(keeper.failing_since.is_none(), "writes are taken again");
             }
         }
+    }
+
+    /// A sync that fails under `everysec` is tried on another file, again and again, and writes go on meanwhile. After five
+    /// seconds they are refused, and the server lives. What was not synced is in a new file as soon as the disk takes one: with
+    /// it, and without a rewrite, writes are taken again.
+    #[test]
+    fn issue_13_every_second_a_failed_sync_refuses_writes_after_five_seconds_and_loses_nothing() {
+        let (_poll, aof, store) = kept();
+        let disk = FailingDisk::default();
+        let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+        let manifest = varve_aof::Manifest::default();
+        let writer = Writer::open(place, manifest, aof.journal().end()).expect("a healthy disk");
+        let (now, mut worker) = (Instant::now(), store.worker(0));
+        let mut keeper = Keeper::new(&aof, writer, now);
+        let mut write = |keeper: &mut Keeper<'_>| {
+            worker.did_whole();
+            worker.end_command(0, &|words| _ = words.add(b"FLUSHALL"));
+            keeper.take(Duration::ZERO, |_| {});
+        };
+        let syncing = Syncing { fsync: Fsync::EverySecond, rests: false, beside_save: false };
+        disk.set_fault(|_, call| (call == Call::Sync).then(|| io::Error::from_raw_os_error(libc::EIO)));
+        write(&mut keeper);
+        let failed_at = now + SECOND;
+        keeper.turn(syncing, failed_at).expect("the server lives");
+        assert!(keeper.writer.is_broken() && aof.refusal().is_none(), "it is tried on another file first");
+        write(&mut keeper);
+        keeper.turn(syncing, failed_at + PATIENCE - RETRY).expect("the server lives");
+        assert!(keeper.writer.is_broken() && aof.refusal().is_none(), "five seconds are not over");
+        for late in [PATIENCE, PATIENCE * 20] {
+            keeper.turn(syncing, failed_at + late).expect("the server lives");
+            assert_eq!(aof.refusal(), Some(libc::EIO), "writes are refused");
+            assert!(aof.journal().synced() < aof.journal().end(), "and nothing counts as synced");
+        }
+        disk.heal();
+        keeper.turn(syncing, failed_at + PATIENCE * 21).expect("a healthy disk");
+        assert!(aof.refusal().is_none() && !keeper.writer.is_broken(), "writes are taken again");
+        assert_eq!(keeper.writer.synced(), aof.journal().end(), "all of it is synced");
+        let crashed = disk.crash(&mut Rng::seeded(1));
+        let place = Place { disk: Arc::new(crashed), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+        let manifest = load::read_manifest(&place).expect("a manifest");
+        let count = |entry: &varve_aof::Entry| {
+            let (mut bytes, length) = (Vec::new(), entry.length.unwrap_or(u64::MAX));
+            let file = place.disk.read(&place.path(&entry.name)).expect("a file");
+            file.take(length).read_to_end(&mut bytes).expect("it can be read");
+            bytes.windows(8).filter(|text| *text == b"FLUSHALL").count()
+        };
+        assert_eq!(manifest.files().map(count).sum::<usize>(), 2, "a crash finds both commands, and each once");
     }
 
     /// INFO's `aof_pending_bio_fsync`: the sync that is under way, seen from within the call.

@@ -4,12 +4,23 @@ use varve_rdb::{Dialect, Magic};
 
 /// How a file begins.
 #[allow(dead_code, reason = "each user has use for one of the two")]
-pub const HEADS: [&str; 8] =
-    ["REDIS0003", "REDIS0006", "REDIS0009", "REDIS0010", "REDIS0011", "REDIS0012", "VALKEY080", "REDIS0015"];
+pub const HEADS: [&[u8]; 10] = [
+    b"REDIS0003",
+    b"REDIS0006",
+    b"REDIS0009",
+    b"REDIS0010",
+    b"REDIS0011",
+    b"REDIS0012",
+    b"VALKEY080",
+    b"REDIS0015",
+    b"VALKEY081",
+    // A compressed file: its envelope, and the head of a frame whose blocks stand alone and have no sums.
+    b"VCS\x01\x01\x00\x01\x04\x22\x4d\x18\x60\x40\x82",
+];
 
 /// How a payload of DUMP ends.
 #[allow(dead_code, reason = "each user has use for one of the two")]
-pub const VERSIONS: [u16; 6] = [6, 9, 10, 11, 12, 80];
+pub const VERSIONS: [u16; 7] = [6, 9, 10, 11, 12, 80, 14];
 
 /// The place in [`HEADS`] for a file of this dialect.
 #[allow(dead_code, reason = "only the maker of seeds asks")]

@@ -14,7 +14,7 @@ use versions::HEADS;
 
 fuzz_target!(|bytes: &[u8]| {
     let [head, body @ ..] = bytes else { return };
-    let mut file = HEADS[usize::from(*head) % HEADS.len()].as_bytes().to_vec();
+    let mut file = HEADS[usize::from(*head) % HEADS.len()].to_vec();
     file.extend_from_slice(body);
     // A sum of zeros says that there is none.
     file.extend_from_slice(&[0xff, 0, 0, 0, 0, 0, 0, 0, 0]);

@@ -186,6 +186,33 @@ fn streams_of_redis_8_are_passed_over_whole() {
     }
 }
 
+/// Whatever a damaged byte makes of such a stream, it is read or refused; and where it is read, its value was passed over to the
+/// same end.
+#[test]
+fn a_damaged_stream_of_redis_8_is_answered() {
+    let named = [&[9, 20, 1][..], &text(b"p"), &[1], &text(b"n"), &[5, 1, 6, 2]].concat();
+    let skipped = |file: &[u8]| {
+        let mut reader = Reader::new(file);
+        loop {
+            match reader.next_event() {
+                Ok(Event::Key(_)) => _ = reader.skip_value(),
+                Ok(Event::End) => return Some(reader.offset()),
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+        }
+    };
+    for number in [26, 27] {
+        let whole = file("REDIS0014", &[&stream(number, &named)]);
+        for (at, bit) in (9..whole.len() - 8).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << bit;
+            let (found, offset) = parts(&damaged[..]);
+            assert!(found.is_err() || skipped(&damaged) == Some(offset), "type {number}, byte {at}, bit {bit}");
+        }
+    }
+}
+
 #[test]
 fn a_value_that_is_not_known_is_refused_by_key_type_and_offset() {
     for (number, name) in [(28, "array"), (29, "hash by a template"), (32, "hash by a template"), (33, "value")] {

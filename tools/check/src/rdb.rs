@@ -126,11 +126,12 @@ fn read<R: io::Read>(
 
 /// Damage that the reader of files has found.
 fn of_reader(error: &ReadError) -> Damage {
+    let of = if error.is_in_unpacked() { " (the byte is one of the uncompressed file)" } else { "" };
     Damage {
         offset: error.offset(),
         type_name: error.type_name(),
         key: error.key().map(<[u8]>::to_vec),
-        reason: error.fault().to_string(),
+        reason: format!("{}{of}", error.fault()),
     }
 }
 

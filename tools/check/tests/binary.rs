@@ -113,6 +113,37 @@ fn the_report_is_json_where_that_is_asked_for() {
     assert!(report["damage"]["offset"].as_u64().is_some_and(|at| at < damaged.len() as u64), "{report}");
 }
 
+/// A file of Valkey in its envelope, as one block that is not compressed.
+fn enclosed(plain: &[u8]) -> Vec<u8> {
+    let length = plain.len() as u32 | 1 << 31;
+    let head = b"VCS\x01\x01\x00\x01\x04\x22\x4d\x18\x60\x40\x82";
+    [&head[..], &length.to_le_bytes(), plain, &[0; 4]].concat()
+}
+
+#[test]
+fn files_of_valkey_are_checked_compressed_or_not_and_as_bases() {
+    let folder = Folder::new("valkey");
+    let plain = [&b"VALKEY081\x00\x01k\x01v\xff"[..], &[0; 8]].concat();
+    let manifest = b"file base.rdb seq 1 type b\nfile whole.aof seq 1 type i\n";
+    let manifest = folder.file("a.manifest", manifest);
+    folder.file("whole.aof", SET);
+    for file in [plain.clone(), enclosed(&plain)] {
+        let path = folder.file("base.rdb", &file);
+        let output = run(&["rdb", "--json"], Some(&path), "");
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((code(&output), &report["keys"], &report["version"]), (0, &1.into(), &81.into()));
+        assert_eq!(report["read_bytes"], file.len());
+        let output = run(&["aof"], Some(&manifest), "");
+        assert_eq!(code(&output), 0, "{}", text(&output.stdout));
+        assert!(text(&output.stdout).contains("1 keys, 0 commands, whole"), "{}", text(&output.stdout));
+    }
+    let damaged = [&b"VALKEY081\x1c\x01k\xff"[..], &[0; 8]].concat();
+    let output = run(&["rdb"], Some(&folder.file("damaged.rdb", &enclosed(&damaged))), "");
+    let place = "at byte 12, in a value, at key \"k\": type 28 of version 81 of Valkey is not known";
+    let expected = format!("damaged {place} (the byte is one of the uncompressed file)\n");
+    assert!(code(&output) == 1 && text(&output.stdout).ends_with(&expected), "{}", text(&output.stdout));
+}
+
 /// More keys than lie between two looks at the bar, so that one would be drawn.
 #[test]
 fn nothing_but_the_report_is_written_where_nobody_looks() {

@@ -93,6 +93,7 @@ How many of the largest keys are named.
 Cuts the last file of an append\-only file where it is torn or ends in zeros. Where something in the middle of it is no command,
 it is cut there too, which loses all that was written behind: how much that is, is said, and asked first. Takes files out of a
 manifest that are not there: history at once, the last increments when that was confirmed.
+In an RDB file nothing can be mended: behind a fault nobody can tell where the next key begins.
 .TP
 .B \-\-yes
 Takes what \-\-fix asks for confirmed. Otherwise a line of standard input that begins with y confirms it.

@@ -135,6 +135,11 @@ impl ReadError {
         self.0.offset
     }
 
+    /// Whether the offset counts the bytes that a compressed file unpacks to, and not its own.
+    pub fn is_in_unpacked(&self) -> bool {
+        self.0.is_unpacked
+    }
+
     /// The type of the value, if it is in one.
     pub fn type_name(&self) -> Option<&'static str> {
         self.0.type_name

@@ -58,6 +58,24 @@ pub(super) enum Stop {
 }
 
 impl Core {
+    /// Whether a connection may begin turns, with this number of bytes of replies that are not sent: if so, whether the command that
+    /// goes on keeps others from a key, and so goes on whatever its client does.
+    fn may_begin(&mut self, id: ConnId, is_empty: bool, unsent: usize) -> Result<bool, Stop> {
+        let conn = &mut self.conns[id];
+        let is_ongoing = conn.session().is_ongoing();
+        let keeps_key = is_ongoing && conn.session().keeps_key();
+        if is_ongoing && unsent > UNSENT_MAX && !keeps_key {
+            // The socket, once it takes more, has the connection visited again.
+            return Err(Stop::Waits);
+        }
+        let is_empty = is_empty && !is_ongoing;
+        if !conn.may_go_on() || is_empty {
+            conn.requests_mut().set_want(1);
+            return Err(if is_empty { Stop::Idle } else { Stop::Waits });
+        }
+        Ok(keeps_key)
+    }
+
     /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
     pub(super) fn turns(
         &mut self,
@@ -66,19 +84,11 @@ impl Core {
         early: Option<PreparsedTurn>,
         out: &mut Reply,
     ) -> (usize, Stop) {
-        let conn = &mut self.conns[id];
-        let is_ongoing = conn.session().is_ongoing();
-        let keeps_key = is_ongoing && conn.session().keeps_key();
-        if is_ongoing && out.len() > UNSENT_MAX && !keeps_key {
-            // The socket, once it takes more, has the connection visited again.
-            return (0, Stop::Waits);
-        }
-        let is_empty = data.is_empty() && !is_ongoing;
-        if !conn.may_go_on() || is_empty {
-            conn.requests_mut().set_want(1);
-            return (0, if is_empty { Stop::Idle } else { Stop::Waits });
-        }
-        out.set_resp(conn.session().resp());
+        let keeps_key = match self.may_begin(id, data.is_empty(), out.len()) {
+            Ok(keeps_key) => keeps_key,
+            Err(stop) => return (0, stop),
+        };
+        out.set_resp(self.conns[id].session().resp());
         self.batch.resume(early);
         let (mut done, mut clock) = (0, VisitClock::default());
         loop {

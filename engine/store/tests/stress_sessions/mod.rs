@@ -169,6 +169,7 @@ impl Mixed {
             loop {
                 match tx.next_waiter(&key) {
                     NextWaiter::Nobody => break,
+                    NextWaiter::Later => unreachable!("no command works on a key in parts"),
                     NextWaiter::Far => panic!("all that serving needs was held before"),
                     NextWaiter::Take(waiter) if waiter.claim() => self.give(tx, &waiter, &key),
                     NextWaiter::Take(_) => {}

@@ -5,18 +5,31 @@ use crate::generate::{Generator, Kind};
 use varve_testkit::Server;
 
 const NAMES: [&str; 9] = ["debug", "config", "setex", "psetex", "getex", "expire", "pexpire", "expireat", "pexpireat"];
-const WORDS: [&str; 6] = ["ex", "px", "exat", "pxat", "-0", "weights"];
+const WORDS: [&str; 4] = ["ex", "px", "exat", "pxat"];
+const OF_SCORES: [&str; 2] = ["-0", "weights"];
 
 /// True for commands that change a server's settings; for those with a time, which could be over between two digests; and
-/// for those that may make a score of -0, of which a small sorted set keeps no sign, and so no file that is loaded. A script that has
-/// one of these commands or words is left out as well.
+/// for those that may make a score of -0. A script that has one of these commands or words is left out as well.
 fn is_left_out(args: &[Vec<u8>]) -> bool {
-    let is = |arg: &[u8], names: &[&str]| names.iter().any(|name| arg.eq_ignore_ascii_case(name.as_bytes()));
-    let quotes = |arg: &[u8], names: &[&str]| {
-        let mut parts = arg.split(|byte| *byte == b'\'').skip(1).step_by(2);
-        parts.any(|quoted| is(quoted, names))
-    };
-    is(&args[0], &NAMES) || args.iter().any(|arg| is(arg, &WORDS) || quotes(arg, &NAMES) || quotes(arg, &WORDS))
+    let has = |arg: &[u8]| is(arg, &WORDS) || quotes(arg, &NAMES) || quotes(arg, &WORDS);
+    is(&args[0], &NAMES) || args.iter().any(|arg| has(arg)) || may_make_minus_zero(args)
+}
+
+fn is(arg: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|name| arg.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// Whether a script has one of these in quotes.
+fn quotes(arg: &[u8], names: &[&str]) -> bool {
+    let mut parts = arg.split(|byte| *byte == b'\'').skip(1).step_by(2);
+    parts.any(|quoted| is(quoted, names))
+}
+
+/// True for commands and scripts that may make a score of -0: a small sorted set keeps no sign of it, and so no file that is
+/// loaded.
+#[must_use]
+pub fn may_make_minus_zero(args: &[Vec<u8>]) -> bool {
+    args.iter().any(|arg| is(arg, &OF_SCORES) || quotes(arg, &OF_SCORES))
 }
 
 /// Runs random commands, also in transactions.

@@ -6,6 +6,8 @@ use std::{fs, thread};
 
 use varve_testkit::{Client, Launch, Server};
 
+use crate::replicas::differences;
+
 /// How long keys whose time has come may be there still on one of both servers.
 const LAG: Duration = Duration::from_secs(20);
 /// How long a rewrite may take.
@@ -63,7 +65,9 @@ pub fn compare_with_file(server: &Server) {
     let (end, mut digests) = (Instant::now() + LAG, [String::new(), String::from("none")]);
     // Keys expire on both, and not in the same millisecond.
     while digests[0] != digests[1] {
-        assert!(Instant::now() < end, "the file has other data than the server: {digests:?}");
+        if Instant::now() >= end {
+            panic!("the file has other data than the server: {}", differences(&loaded, server));
+        }
         digests = [&mut client, &mut other].map(|client| client.cmd("DEBUG DIGEST").text());
     }
     assert_eq!(client.cmd("DEL last").integer(), Some(1));

@@ -94,7 +94,7 @@ pub fn assert_same_data(replica: &Server, primary: &Server) {
 }
 
 /// The keys of which two servers have other values, and what they are.
-fn differences(replica: &Server, primary: &Server) -> String {
+pub(crate) fn differences(replica: &Server, primary: &Server) -> String {
     let (mut ours, mut theirs) = (replica.client(), primary.client());
     let mut found = String::new();
     for db in 0..16 {

@@ -1,26 +1,16 @@
 //! The data of an append-only file: another server loads a copy of the folder, and has what the first one has.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use varve_testkit::{Client, Launch, Server};
 
-use crate::replicas::differences;
+use crate::replicas::{Folder, differences};
 
 /// How long keys whose time has come may be there still on one of both servers.
 const LAG: Duration = Duration::from_secs(20);
 /// How long a rewrite may take.
 const REWRITE: Duration = Duration::from_secs(120);
-
-/// A folder that is removed with the test.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Waits until no rewrite is under way, and none is asked for.
 ///
@@ -52,14 +42,14 @@ pub fn compare_with_file(server: &Server) {
     for line in ["SELECT 15", "SET last written"] {
         assert_eq!(client.cmd(line).text(), "OK", "{line}");
     }
-    let copy = Folder(std::env::temp_dir().join(format!("varve-kept-{}-{}", std::process::id(), server.port())));
-    let (from, to) = (server.dir().join("appendonlydir"), copy.0.join("appendonlydir"));
+    let copy = Folder::new(&format!("kept-{}", server.port()));
+    let (from, to) = (server.dir().join("appendonlydir"), copy.path().join("appendonlydir"));
     fs::create_dir_all(&to).expect("a folder for temporary files");
     for entry in fs::read_dir(&from).expect("the folder") {
         let name = entry.expect("an entry").file_name();
         fs::copy(from.join(&name), to.join(&name)).expect("room for a copy");
     }
-    let launch = Launch::varve().config(format!("dir {}", copy.0.display())).config("appendonly yes");
+    let launch = Launch::varve().config(copy.line()).config("appendonly yes");
     let loaded = launch.start().expect("the file is loaded");
     let mut other = loaded.client();
     let (end, mut digests) = (Instant::now() + LAG, [String::new(), String::from("none")]);

@@ -442,15 +442,19 @@ mod tests {
         (poll, aof, store)
     }
 
+    /// A writer on a healthy disk, of an empty file.
+    fn writer_on(disk: &FailingDisk, aof: &Aof) -> Writer {
+        let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+        Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk")
+    }
+
     /// To write again after a failed sync takes room: a full disk is waited for, one that fails otherwise is not.
     #[test]
     fn a_full_disk_ends_no_server_and_a_broken_one_does() {
         for is_full in [true, false] {
             let (_poll, aof, store) = kept();
             let disk = FailingDisk::default();
-            let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
-            let manifest = varve_aof::Manifest::default();
-            let writer = Writer::open(place, manifest, aof.journal().end()).expect("a healthy disk");
+            let writer = writer_on(&disk, &aof);
             let (now, mut worker) = (Instant::now(), store.worker(0));
             let mut keeper = Keeper::new(&aof, writer, now);
             worker.did_whole();
@@ -485,9 +489,7 @@ mod tests {
     fn issue_13_every_second_a_failed_sync_refuses_writes_after_five_seconds_and_loses_nothing() {
         let (_poll, aof, store) = kept();
         let disk = FailingDisk::default();
-        let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
-        let manifest = varve_aof::Manifest::default();
-        let writer = Writer::open(place, manifest, aof.journal().end()).expect("a healthy disk");
+        let writer = writer_on(&disk, &aof);
         let (now, mut worker) = (Instant::now(), store.worker(0));
         let mut keeper = Keeper::new(&aof, writer, now);
         let mut write = |keeper: &mut Keeper<'_>| {
@@ -531,8 +533,7 @@ mod tests {
         let (_poll, aof, store) = kept();
         let aof: &'static Aof = Box::leak(Box::new(aof));
         let disk = FailingDisk::default();
-        let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
-        let writer = Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk");
+        let writer = writer_on(&disk, aof);
         let (now, mut worker) = (Instant::now(), store.worker(0));
         let mut keeper = Keeper::new(aof, writer, now);
         let seen = Arc::new(std::sync::atomic::AtomicU64::new(0));
@@ -554,8 +555,7 @@ mod tests {
     #[test]
     fn issue_13_calls_of_the_disk_have_names() {
         let (_poll, aof, store) = kept();
-        let place = Place { disk: Arc::new(FailingDisk::default()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
-        let writer = Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk");
+        let writer = writer_on(&FailingDisk::default(), &aof);
         let (now, mut worker) = (Instant::now(), store.worker(0));
         let mut keeper = Keeper::new(&aof, writer, now);
         let mut names = |fsync: Fsync, beside_save: bool, write: bool| {
@@ -578,8 +578,7 @@ mod tests {
     fn issue_13_no_sync_beside_a_save_if_that_is_wanted() {
         let (_poll, aof, store) = kept();
         let disk = FailingDisk::default();
-        let place = Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() };
-        let writer = Writer::open(place, varve_aof::Manifest::default(), aof.journal().end()).expect("a healthy disk");
+        let writer = writer_on(&disk, &aof);
         let (mut now, mut worker) = (Instant::now(), store.worker(0));
         let mut keeper = Keeper::new(&aof, writer, now);
         let syncs = Arc::new(std::sync::atomic::AtomicUsize::new(0));

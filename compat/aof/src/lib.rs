@@ -22,5 +22,5 @@ mod sieve;
 pub use manifest::{Entry, Form, Manifest, ManifestError, Names};
 pub use note::{Note, StreamPlace, StreamTrack, own_selection, put_sent};
 pub use reader::{CommandReader, FileFault, Found, Piece, nth_command};
-pub use request::{put_head, put_request, put_word, select};
+pub use request::{put_head, put_request, put_word, select, select_len};
 pub use sieve::{Sieve, SieveFault};

@@ -12,6 +12,12 @@ pub fn select(db: u32, out: &mut Vec<u8>) {
     put_request(out, [b"SELECT".as_slice(), db.to_string().as_bytes()].into_iter());
 }
 
+/// Bytes of the request that [`select`] appends.
+pub fn select_len(db: u32) -> usize {
+    let digits = db.checked_ilog10().unwrap_or(0) as usize + 1;
+    "*2\r\n$6\r\nSELECT\r\n$0\r\n\r\n".len() + digits + usize::from(digits > 9)
+}
+
 /// Appends a request of these words.
 pub fn put_request<'w>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'w [u8]>) {
     put_head(out, b'*', words.len());
@@ -44,5 +50,10 @@ mod tests {
         let mut out = Vec::new();
         select(3, &mut out);
         assert_eq!(out, b"*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n");
+        for db in [0, 9, 10, 99, 100, 32_766, 999_999_999, 1_000_000_000, u32::MAX] {
+            out.clear();
+            select(db, &mut out);
+            assert_eq!(select_len(db), out.len(), "{db}");
+        }
     }
 }

@@ -167,6 +167,11 @@ impl Chunk {
         self.is_talk || self.mark.is_some()
     }
 
+    /// True if it is bytes alone, which stand in the stream and in a file alike.
+    pub(super) fn is_plain(&self) -> bool {
+        self.pins.is_empty() && self.apart.is_empty()
+    }
+
     /// Puts these bytes in front of it in a file.
     pub(super) fn set_note(&mut self, note: Vec<u8>) {
         self.note = note;

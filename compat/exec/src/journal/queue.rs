@@ -6,34 +6,45 @@
 //!                |<--- kept by the thread that takes --->|<- queue ->|
 //!     cut: a position behind which the bytes belong to a new file, or to another thread
 //!
-//!  chunk: whole requests, and the database that a reader of all before them has selected
+//!  worker:  render, reserve a place (place.rs), put the bytes into its own lane (lane.rs)
+//!  thread that takes:  one row of chunks out of all lanes (merge.rs)
+//!  chunk:  whole requests, and the database that a reader of all before them has selected
 //! ```
 //! A file that begins with any chunk is whole once it selects that database, but for the later chunks of one unit: those are
-//! appended together. So the thread that takes may go on in another file between any two takings.
+//! taken together. So the thread that takes may go on in another file between any two takings.
 //!
 //! A command that changes a key part by part has its effects rendered as they come ([`EffectSink::prepare`]), into chunks of its
 //! own that are appended at its end, as one transaction. Whoever reads the stream sees all of it or nothing.
 //!
-//! The lock is a leaf, held for a copy of at most [`COPY_BYTES_MAX`]: a longer unit is handed over as it is. A large argument
-//! is not copied at all: its extent is pinned, and stays the memory that the store counts. The thread that takes is woken if
-//! it sleeps and nobody has woken it.
+//! Workers have in common what a reservation writes, and nothing else: with one queue under one lock, two threads appended
+//! 1.1 times as much as one. A unit of at most [`COPY_BYTES_MAX`] is copied; a longer one is handed over as it is. A large
+//! argument is not copied at all: its extent is pinned, and stays the memory that the store counts. The thread that takes is
+//! woken if it sleeps and nobody has woken it.
 //!
 //! Writers wait while [`WAITING_BYTES_MAX`] are in memory, or [`PINNED_BYTES_MAX`] are pinned. The thread that takes may hand
 //! chunks on to replicas, whose own limits bound what these keep.
 
+mod lane;
+mod merge;
+mod place;
+
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-use varve_aof::{Note, StreamPlace, own_selection, put_request, select};
+use parking_lot::Mutex;
+use varve_aof::{Note, put_request};
+use varve_base::lock::{SpinGuard, SpinMutex};
 use varve_base::rank::{self, Rank};
 use varve_store::{EffectSink, Prepared, Unit};
 
-use super::chunk::{CHUNK_BYTES, Chunk, StreamMark};
+use self::lane::{Apart, Lane};
+use self::merge::Merger;
+use self::place::{Place, Reserved};
+use super::chunk::Chunk;
 use super::parts::Parts;
-use super::stream::{Databases, EffectStream, render};
+use super::stream::{Databases, render};
 
 /// A unit longer than this is a chunk of its own.
 const COPY_BYTES_MAX: usize = 16 << 10;
@@ -41,54 +52,26 @@ const COPY_BYTES_MAX: usize = 16 << 10;
 const WAITING_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of large arguments that may wait for the file before writers wait: two of the largest.
 const PINNED_BYTES_MAX: u64 = 1 << 30;
-/// Bytes of a stream between two marks.
-const MARK_EVERY_BYTES: u64 = 1 << 20;
-/// Emptied chunks that are kept.
-const SPARE_MAX: usize = 16;
 
 /// See the module's picture.
 #[derive(Debug)]
 pub struct Journal {
-    tail: Mutex<Tail>,
-    came: Condvar,
-    /// The buffers that workers render into, each on cache lines of its own.
-    rendered: Box<[Rendered]>,
-    end: AtomicU64,
+    place: Place,
+    /// A lane for each worker, each on cache lines of its own, and a last one for what no worker's command does.
+    lanes: Box<[OwnLines]>,
+    /// The thread that takes has it.
+    merger: Mutex<Merger>,
     synced: AtomicU64,
     released: AtomicU64,
     /// Bytes of large arguments that wait.
     pinned: Arc<AtomicU64>,
     /// A line with the time stands in front of the first unit of a second.
     timestamps: AtomicBool,
-    /// The second of the last such line.
-    stamped_s: AtomicI64,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Rendered(Mutex<Chunk>);
-
-#[derive(Debug, Default)]
-struct Tail {
-    stream: EffectStream,
-    chunks: Vec<Chunk>,
-    spare: Vec<Vec<u8>>,
-    /// The line that stands in front of the next chunk in a file alone: no replica is sent it.
-    note: Vec<u8>,
-    /// The stream that the bytes are; None while they are nobody's.
-    origin: Option<Origin>,
-    /// The position of the last mark.
-    marked_at: u64,
-    end: u64,
-    /// The cuts, oldest first; none lies before what was taken.
-    cuts: Vec<(u64, Cut)>,
-    /// The thread that takes sleeps, and nobody has woken it.
-    sleeps: bool,
-    /// It is to look at other things.
-    poked: bool,
-    /// Replicas are said nothing more.
-    is_quiet: bool,
-}
+struct OwnLines(SpinMutex<Lane>);
 
 /// Which stream the bytes of a journal are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,16 +118,15 @@ pub struct Reached {
 impl Journal {
     /// An empty journal to which this number of workers append.
     pub fn new(workers: usize) -> Arc<Journal> {
+        let lanes = workers + 1;
         Arc::new(Journal {
-            tail: Mutex::default(),
-            came: Condvar::new(),
-            rendered: (0..workers).map(|_| Rendered::default()).collect(),
-            end: AtomicU64::new(0),
+            place: Place::default(),
+            lanes: (0..lanes).map(|_| OwnLines::default()).collect(),
+            merger: Mutex::new(Merger::new(lanes)),
             synced: AtomicU64::new(0),
             released: AtomicU64::new(0),
             pinned: Arc::default(),
             timestamps: AtomicBool::new(false),
-            stamped_s: AtomicI64::new(0),
         })
     }
 
@@ -172,131 +154,119 @@ impl Journal {
         self.timestamps.store(on, Ordering::Relaxed);
     }
 
+    /// The lane of what no worker's command does.
+    fn common(&self) -> SpinGuard<'_, Lane> {
+        self.lanes.last().expect("it is there without workers").0.lock()
+    }
+
     /// Cuts the journal behind all units so far, at the position that is given. The gate is held alone, or nothing has been
     /// appended yet.
     pub fn cut(&self, cut: Cut) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        self.stamped_s.store(0, Ordering::Relaxed);
-        let at = tail.end;
-        tail.cuts.push((at, cut));
+        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        reserved.stamped_s = 0;
+        put_here(&mut lane, &mut reserved, Apart::Cut(cut));
         // A file says from its beginning on where in the stream it stands.
         if cut == Cut::NewFile {
-            tail.mark();
+            put_here(&mut lane, &mut reserved, Apart::Mark);
         }
-        self.wake(&mut tail);
-        at
+        self.place.poke(&mut reserved);
+        reserved.end
     }
 
     /// The bytes are this stream's from here on, or nobody's: files note that. The gate is held alone, or nothing is appended.
     pub fn set_origin(&self, origin: Option<Origin>) {
         let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        if origin.is_none() && tail.origin.is_some() {
-            let db = tail.stream.db();
-            tail.chunks.push(Chunk::mark(StreamMark::None, &Note::NoStream, db));
-        }
-        tail.origin = origin;
-        tail.mark();
-        self.wake(&mut tail);
+        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        put_here(&mut lane, &mut reserved, Apart::Origin(origin));
+        self.place.poke(&mut reserved);
     }
 
     /// The bytes from here on, the position that is given, are another server's: their reader has this database selected. The
     /// gate is held alone.
     pub fn follow_from(&self, db: u32) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        if tail.stream.db() != Some(db) {
-            // A file is in another one at this place; the stream does not say it.
-            tail.note.extend(own_selection(db));
-            tail.stream.follow(db);
+        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        if reserved.db != Some(db) {
+            put_here(&mut lane, &mut reserved, Apart::Follow(db));
+            reserved.db = Some(db);
         }
-        tail.end
+        reserved.end
     }
 
     /// Appends bytes of another server's stream as they are: whole commands, which leave their reader in database `after`. Those
     /// at these places are messages, which a file has not.
     pub fn append_received(&self, bytes: Vec<u8>, messages: &[Range<usize>], after: u32) {
-        let length = bytes.len() as u64;
-        let mut received = Chunk::received(bytes, messages);
+        let received = Chunk::received(bytes, messages);
         let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        assert!(tail.stream.db().is_some(), "received bytes do not say their database where they begin");
-        if length <= COPY_BYTES_MAX as u64 {
-            tail.copy(&mut received);
-        } else {
-            received.db = tail.stream.db();
-            tail.begin_chunk(received);
-            tail.end += length;
-        }
-        tail.stream.follow(after);
-        self.end.store(tail.end, Ordering::Release);
-        self.wake(&mut tail);
+        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        assert!(reserved.db.is_some(), "received bytes do not say their database where they begin");
+        reserved.db = Some(after);
+        let at = reserved.end;
+        self.place.advance(&mut reserved, received.len());
+        drop(reserved);
+        lane.push(at, Apart::Unit(None, vec![received], after));
     }
 
     /// The database that a reader of all bytes so far has selected; None if that is not known.
     pub fn db(&self) -> Option<u32> {
         let _leaf = rank::enter(Rank::Leaf);
-        self.tail.lock().stream.db()
+        self.place.lock().db
     }
 
     /// Has [`Journal::take`] return.
     pub fn poke(&self) {
-        let mut tail = self.tail.lock();
-        tail.poked = true;
-        self.wake(&mut tail);
+        self.place.poke(&mut self.place.lock());
     }
 
     /// Takes what is there up to the next cut, waiting up to `wait` for something. `emptied` are chunks that were taken
     /// before and may be used again.
     pub fn take(&self, wait: Duration, emptied: &mut Vec<Vec<u8>>) -> Taken {
-        emptied.retain(|chunk| chunk.capacity() == CHUNK_BYTES);
-        let mut tail = self.tail.lock();
-        let room = SPARE_MAX - tail.spare.len();
-        let kept = emptied.len().min(room);
-        tail.spare.extend(emptied.drain(..kept));
-        if tail.chunks.is_empty() && tail.cuts.is_empty() && !tail.poked && !wait.is_zero() {
-            tail.sleeps = true;
-            self.came.wait_for(&mut tail, wait);
-            tail.sleeps = false;
+        let mut merger = self.merger.lock();
+        merger.keep(emptied);
+        let wait = if merger.has_more() { Duration::ZERO } else { wait };
+        self.place.await_more(merger.at, wait);
+        // The common lane comes last: a worker's unit that was appended behind a cut is found with the cut.
+        for (nth, lane) in self.lanes.iter().enumerate() {
+            merger.collect(nth, &mut lane.0.lock());
         }
-        tail.poked = false;
-        let (chunks, taken) = tail.take();
-        // The rest of the emptied chunks goes back to the system without the lock: workers wait for it.
-        drop(tail);
+        let (chunks, cut) = merger.merge();
+        // The rest of the emptied chunks goes back to the system.
         emptied.clear();
-        Taken { chunks: chunks.into_iter().map(Arc::new).collect(), ..taken }
+        let db = if cut.is_none() { merger.db } else { None };
+        Taken { chunks: chunks.into_iter().map(Arc::new).collect(), end: merger.at, db, cut }
     }
 
     /// Says nothing more to replicas by itself, or does again: before the last save, which is to have the stream's last offset.
     pub fn set_quiet(&self, quiet: bool) {
-        self.tail.lock().is_quiet = quiet;
+        self.place.lock().is_quiet = quiet;
     }
 
     /// Appends a request to replicas that changes nothing, unless it is quiet. The position behind it.
     pub fn talk(&self, words: &[&[u8]]) -> u64 {
         let mut bytes = Vec::new();
         put_request(&mut bytes, words.iter().copied());
-        let _leaf = rank::enter(Rank::Leaf);
         let said = Note::Said(words.iter().map(|word| word.to_vec()).collect());
-        let mut tail = self.tail.lock();
-        if tail.is_quiet {
-            return tail.end;
+        let _leaf = rank::enter(Rank::Leaf);
+        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        if reserved.is_quiet {
+            return reserved.end;
         }
-        let chunk = Chunk::talk(bytes, &said, tail.stream.db());
-        tail.end += chunk.len() as u64;
-        tail.chunks.push(chunk);
-        self.end.store(tail.end, Ordering::Release);
-        self.wake(&mut tail);
-        tail.end
+        let chunk = Chunk::talk(bytes, &said, None);
+        let at = reserved.end;
+        let end = self.place.advance(&mut reserved, chunk.len());
+        drop(reserved);
+        lane.push(at, Apart::Talk(chunk));
+        end
     }
 
     /// Has the next unit say its database, for a reader that begins at the position that is given. The gate is held alone.
     pub fn say_database_again(&self) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        tail.stream = EffectStream::default();
-        tail.end
+        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        reserved.db = None;
+        put_here(&mut lane, &mut reserved, Apart::Forget);
+        reserved.end
     }
 
     /// The thread that takes has come this far.
@@ -306,117 +276,28 @@ impl Journal {
         self.synced.store(reached.synced, Ordering::SeqCst);
     }
 
-    fn wake(&self, tail: &mut Tail) {
-        if std::mem::take(&mut tail.sleeps) {
-            self.came.notify_one();
+    /// Appends a unit to a lane, by a copy of what was rendered there or as these chunks; the position behind it.
+    fn append_to(&self, lane: &mut Lane, mut chunks: Option<Vec<Chunk>>, databases: Databases) -> u64 {
+        let bytes = |chunks: &[Chunk]| chunks.iter().map(Chunk::len).sum();
+        let len = chunks.as_deref().map_or(lane.rendered.len(), bytes);
+        // They are counted first: they never seem to be bytes in memory.
+        chunks.iter_mut().flatten().for_each(|chunk| chunk.count_pinned(&self.pinned));
+        let place = self.place.reserve(len, databases, self.timestamps.load(Ordering::Relaxed));
+        if let Some(second) = place.stamp_s {
+            lane.push(place.at, Apart::Note(Note::Time(second).line()));
         }
-    }
-
-    /// A unit is about to be appended whose reader has the database of its first effect selected.
-    fn begin_unit(&self, tail: &mut Tail, databases: Databases) {
-        if self.timestamps.load(Ordering::Relaxed) {
-            self.stamp(tail);
+        match chunks {
+            None => lane.copy(&place, databases.last),
+            Some(chunks) => lane.push(place.at, Apart::Unit(place.select, chunks, databases.last)),
         }
-        if tail.stream.db() != Some(databases.first) {
-            let mut selection = Chunk::default();
-            select(databases.first, &mut selection.bytes);
-            tail.copy(&mut selection);
-            tail.stream.follow(databases.first);
-        }
-    }
-
-    /// A unit was appended; the position behind it.
-    fn end_unit(&self, tail: &mut Tail, databases: Databases) -> u64 {
-        tail.stream.follow(databases.last);
-        let end = tail.end;
-        self.end.store(end, Ordering::Release);
-        self.wake(tail);
-        end
-    }
-
-    /// Has the first unit of a second begin a chunk with a line with the time in front.
-    #[cold]
-    fn stamp(&self, tail: &mut Tail) {
-        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-        if now_s > self.stamped_s.load(Ordering::Relaxed) {
-            self.stamped_s.store(now_s, Ordering::Relaxed);
-            tail.note.extend(Note::Time(now_s).line());
-        }
+        place.end
     }
 }
 
-impl Tail {
-    /// Takes what is there up to the next cut.
-    fn take(&mut self) -> (Vec<Chunk>, Taken) {
-        if self.cuts.is_empty() {
-            let taken = Taken { end: self.end, db: self.stream.db(), ..Taken::default() };
-            return (std::mem::take(&mut self.chunks), taken);
-        }
-        let (end, cut) = self.cuts.remove(0);
-        let mut at = self.end - self.chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
-        let mut count = 0;
-        while at < end {
-            at += self.chunks[count].len() as u64;
-            count += 1;
-        }
-        assert_eq!(at, end, "no chunk lies across a cut");
-        let behind = self.chunks.split_off(count);
-        let taken = Taken { end, cut: Some(cut), ..Taken::default() };
-        (std::mem::replace(&mut self.chunks, behind), taken)
-    }
-
-    /// The chunk into which this number of bytes are copied.
-    fn room(&mut self, bytes: usize) -> &mut Chunk {
-        // A cut at the end: what lies before it belongs to another file.
-        let is_cut = self.cuts.last().is_some_and(|(at, _)| *at == self.end);
-        let has_room = |chunk: &Chunk| chunk.bytes.capacity() - chunk.bytes.len() >= bytes && !chunk.is_closed();
-        let fits = self.chunks.last().is_some_and(has_room);
-        if is_cut || !fits || !self.note.is_empty() {
-            let spare = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
-            self.begin_chunk(Chunk::new(spare, self.stream.db()));
-        }
-        self.chunks.last_mut().expect("a chunk was pushed")
-    }
-
-    /// A chunk begins at the end.
-    fn begin_chunk(&mut self, mut chunk: Chunk) {
-        if self.end - self.marked_at >= MARK_EVERY_BYTES {
-            self.mark();
-        }
-        chunk.set_note(std::mem::take(&mut self.note));
-        self.chunks.push(chunk);
-    }
-
-    /// Has a file note where the stream is, if the bytes are one.
-    fn mark(&mut self) {
-        let Some(Origin { id, base, since }) = &self.origin else { return };
-        self.marked_at = self.end;
-        let offset = (base + self.end as i64) as u64;
-        let place = StreamPlace { id: id.clone(), offset, since: *since, db: self.stream.db().unwrap_or(0) };
-        self.chunks.push(Chunk::mark(StreamMark::At(offset), &Note::Stream(place), self.stream.db()));
-    }
-
-    /// Appends the chunks of one unit.
-    fn append_chunks(&mut self, chunks: Vec<Chunk>, pinned: &Arc<AtomicU64>) {
-        let mut is_first = true;
-        for mut chunk in chunks {
-            chunk.db = self.stream.db();
-            chunk.count_pinned(pinned);
-            let bytes = chunk.len() as u64;
-            // A mark between two of them would speak of an offset in the middle of a transaction.
-            if std::mem::take(&mut is_first) {
-                self.begin_chunk(chunk)
-            } else {
-                self.chunks.push(chunk)
-            }
-            self.end += bytes;
-        }
-    }
-
-    fn copy(&mut self, piece: &mut Chunk) {
-        self.room(piece.bytes.len()).append(piece);
-        self.end += piece.bytes.len() as u64;
-    }
+/// Puts something that has no bytes at the end.
+fn put_here(lane: &mut Lane, reserved: &mut Reserved, apart: Apart) {
+    lane.push(reserved.end, apart);
+    reserved.is_marked = true;
 }
 
 /// Whether a unit is short enough to be copied. A large argument may be shorter than that, where `varve-run-min-bytes` says so: the
@@ -428,17 +309,12 @@ fn may_be_copied(unit: &Chunk) -> bool {
 impl EffectSink for Journal {
     fn append(&self, worker: usize, unit: &Unit) -> u64 {
         let _leaf = rank::enter(Rank::Leaf);
-        let mut rendered = self.rendered[worker].0.lock();
-        rendered.clear();
-        let databases = render(unit, &mut rendered);
-        let mut tail = self.tail.lock();
-        self.begin_unit(&mut tail, databases);
-        if may_be_copied(&rendered) {
-            tail.copy(&mut rendered);
-        } else {
-            tail.append_chunks(vec![std::mem::take(&mut *rendered)], &self.pinned);
-        }
-        self.end_unit(&mut tail, databases)
+        let mut lane = self.lanes[worker].0.lock();
+        lane.rendered.clear();
+        let databases = render(unit, &mut lane.rendered);
+        let is_copied = lane.rendered.len() <= COPY_BYTES_MAX && lane.rendered.is_plain();
+        let chunks = (!is_copied).then(|| vec![std::mem::take(&mut lane.rendered)]);
+        self.append_to(&mut lane, chunks, databases)
     }
 
     fn prepare(&self, unit: &Unit, prepared: &mut Option<Prepared>) {
@@ -448,19 +324,13 @@ impl EffectSink for Journal {
     }
 
     fn append_prepared(&self, prepared: Prepared) -> u64 {
-        let (mut chunks, databases) = Parts::of(prepared).end();
+        let (chunks, databases) = Parts::of(prepared).end();
         let _leaf = rank::enter(Rank::Leaf);
-        let mut tail = self.tail.lock();
-        self.begin_unit(&mut tail, databases);
-        match &mut chunks[..] {
-            [only] if may_be_copied(only) => tail.copy(only),
-            _ => tail.append_chunks(chunks, &self.pinned),
-        }
-        self.end_unit(&mut tail, databases)
+        self.append_to(&mut self.common(), Some(chunks), databases)
     }
 
     fn end(&self) -> u64 {
-        self.end.load(Ordering::Acquire)
+        self.place.end()
     }
 
     fn is_full(&self) -> bool {

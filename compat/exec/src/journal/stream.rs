@@ -37,16 +37,6 @@ impl EffectStream {
         self.db = Some(spans.last);
         rendered.parts().for_each(|part| out.extend_from_slice(&part));
     }
-
-    /// The database that a reader of all that was written has selected; None if that is not known.
-    pub(super) fn db(&self) -> Option<u32> {
-        self.db
-    }
-
-    /// The last request that was written has left the reader in this database.
-    pub(super) fn follow(&mut self, db: u32) {
-        self.db = Some(db);
-    }
 }
 
 /// The databases of a unit's first and last effects.

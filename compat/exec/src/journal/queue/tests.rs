@@ -1,7 +1,8 @@
 //! The queue over a real store: what comes in which order, in the stream and in a file.
 
 use super::*;
-use crate::journal::ChunkPart;
+use crate::journal::chunk::CHUNK_BYTES;
+use crate::journal::{ChunkPart, StreamMark};
 use std::thread;
 use varve_store::{Key, LogGeometry, Options, Store, StoreWorker, StringForm, Ttl, Words};
 
@@ -102,7 +103,7 @@ fn issue_17_a_file_has_lines_with_the_time_and_the_stream_has_talk() {
     set(&mut workers[0], 0, b"a", b"1");
     journal.talk(&[b"PING"]);
     let long = vec![b'x'; 2 * COPY_BYTES_MAX];
-    journal.stamped_s.store(0, Ordering::Relaxed);
+    journal.place.lock().stamped_s = 0;
     set(&mut workers[0], 0, b"b", &long);
     journal.say_database_again();
     journal.set_timestamps(false);
@@ -544,4 +545,57 @@ fn the_last_unit_of_a_key_is_its_last_change() {
         });
         assert_eq!(String::from_utf8(found).expect("text"), value);
     }
+}
+
+/// Workers write in databases of their own, each short and long units, and somebody talks: whoever reads the stream has each unit in
+/// its worker's database and in its worker's order.
+#[test]
+fn issue_13_the_units_of_workers_stand_in_their_databases() {
+    const UNITS: u32 = 500;
+    const DATABASES: [u32; 3] = [1, 9, 10];
+    let (journal, workers) = journaled(3);
+    let write = |mut worker: StoreWorker| {
+        for n in 0..UNITS {
+            let length = if n % 16 == 0 { COPY_BYTES_MAX + n as usize } else { 8 + n as usize * 7 % 2000 };
+            // Keys of a shard that others write as well.
+            let (db, key) = (DATABASES[worker.id()], format!("{}", n % 3));
+            assert!(set(&mut worker, db, key.as_bytes(), format!("{n:0>length$}").as_bytes()) > 0);
+        }
+    };
+    let talk = || (0..UNITS).for_each(|_| _ = journal.talk(&[b"PING"]));
+    let mut chunks = Vec::new();
+    thread::scope(|scope| {
+        let mut threads: Vec<_> = workers.into_iter().map(|worker| scope.spawn(move || write(worker))).collect();
+        threads.push(scope.spawn(talk));
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            chunks.extend(journal.take(Duration::from_millis(1), &mut Vec::new()).chunks);
+        }
+    });
+    let last = journal.take(NOW, &mut Vec::new());
+    assert_eq!((last.end, last.db), (journal.end(), journal.db()));
+    chunks.extend(last.chunks);
+    let (mut db, mut next, mut pings, mut read) = (None, [0; 3], 0, 0);
+    for chunk in chunks {
+        assert_eq!(chunk.db, db, "at {read}");
+        let bytes: Vec<u8> = chunk.parts().flat_map(|part| part.to_vec()).collect();
+        read += bytes.len() as u64;
+        let text = String::from_utf8(bytes).expect("text");
+        for request in
+            text.split_inclusive('*').map(|request| request.trim_end_matches('*')).filter(|it| !it.is_empty())
+        {
+            let words: Vec<&str> = request.split("\r\n").skip(2).step_by(2).collect();
+            match words[..] {
+                ["SELECT", number] => db = Some(number.parse().expect("a number")),
+                ["PING"] => pings += 1,
+                ["SET", key, value] => {
+                    let worker = DATABASES.iter().position(|own| Some(*own) == db).expect("a worker's");
+                    let n: u32 = value.parse().expect("a number");
+                    assert_eq!((n, key), (next[worker], &*format!("{}", n % 3)), "of worker {worker}");
+                    next[worker] += 1;
+                }
+                _ => panic!("{words:?}"),
+            }
+        }
+    }
+    assert_eq!((next, pings, read), ([UNITS; 3], UNITS, journal.end()));
 }

@@ -1,92 +1,250 @@
 //! Chains of three servers, in all mixtures of Varve and redis-server 7.0.15, under random load of all types.
 //!
 //! ```text
-//!   top ---> middle ---> bottom      links are cut by either end
-//!   top <--- middle ---> bottom      the middle one is promoted, and the old primary follows it
-//!    X       middle ---> bottom      the old primary is killed, and a new server takes its place
+//!   top ---> middle ---> bottom      links are cut by either end; then servers are killed under load, and start again
+//!   top <--- middle ---> bottom      the middle one is promoted, and the old primary follows it; again some are killed
+//!    X       middle ---> bottom      the old primary is killed for good, and a new server takes its place
 //! ```
+//! The seed decides who is killed and when, and whether a server keeps an append-only file or a save. Keys expire meanwhile.
 //! VARVE_CHAINS says how many rounds there are; one is the short form.
 
 #![forbid(unsafe_code)]
 
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use varve_testkit::{Launch, Server, seed};
-use varve_tests::fill::fill;
-use varve_tests::replicas::{assert_equal, field, follow, stop_following};
+use varve_testkit::{Client, Launch, Random, Server, seed};
+use varve_tests::fill::try_fill;
+use varve_tests::replicas::{Folder, LIMIT, assert_equal, field, follow, stop_following, wait};
 
-/// Commands of one load.
-const COMMANDS: usize = 3_000;
+/// Commands of one load, and of one beside which a server is killed.
+const COMMANDS: usize = 2_000;
+const COMMANDS_BESIDE_KILLS: usize = 1_000;
 /// Time between two cuts of links.
 const CUT_EVERY: Duration = Duration::from_millis(40);
+/// Keys that expire, and the longest time that one of them lives.
+const EXPIRING: usize = 40;
+const EXPIRE_MS_MAX: usize = 700;
+/// Mixtures that run beside each other: a round mostly waits, above all for redis-server, which connects once a second.
+const AT_A_TIME: usize = 8;
 
-fn peer() -> Server {
-    let launch = Launch::peer().config("repl-diskless-sync-delay 0").config("repl-backlog-size 16mb");
-    launch.start().expect("redis-server starts")
+/// A place of the chain: how its server is started, with files that outlive it.
+struct Place {
+    name: String,
+    launch: Launch,
+    saves: bool,
+    folder: Folder,
+    server: Server,
 }
 
-fn varve() -> Server {
-    Launch::varve().config("repl-backlog-size 16mb").start().expect("Varve starts")
+impl Place {
+    fn start(is_varve: bool, name: String, saves: bool) -> Place {
+        let folder = Folder::new(&name);
+        let launch = if is_varve { Launch::varve() } else { Launch::peer().config("repl-diskless-sync-delay 0") };
+        let kept = if saves { "appendonly no" } else { "appendonly yes" };
+        let lines = ["repl-backlog-size 16mb", "shutdown-timeout 0", kept];
+        let launch = lines.into_iter().fold(launch.config(folder.line()), Launch::config);
+        let server = launch.start().expect("a server of the chain");
+        Place { name, launch, saves, folder, server }
+    }
+
+    /// Saves what a restart is to find, where there is no append-only file.
+    fn keep(&self) {
+        if self.saves {
+            assert_eq!(self.server.client().cmd("SAVE").text(), "OK", "{}", self.name);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.server.signal("KILL").expect("it runs");
+        assert_eq!(self.server.wait(LIMIT), Some(false), "{} ends by SIGKILL", self.name);
+    }
+
+    /// Starts the server again, with its files and at its port.
+    fn restart(&mut self, primary: Option<u16>) {
+        let mut launch = self.launch.clone().at(self.server.address());
+        if let Some(port) = primary {
+            launch = launch.config(format!("replicaof 127.0.0.1 {port}"));
+        }
+        let server = launch.start();
+        self.server = server.unwrap_or_else(|error| panic!("{} in {:?}: {error}", self.name, self.folder.path()));
+    }
 }
 
-/// Which of the three are Varve's.
-fn mixtures() -> impl Iterator<Item = [fn() -> Server; 3]> {
-    (0..8).map(|bits| std::array::from_fn(|place| if bits >> place & 1 == 1 { varve as fn() -> Server } else { peer }))
+/// Fills a server and writes keys that expire, and calls `meanwhile` again and again with how many commands there were.
+///
+/// # Errors
+/// The server is lost.
+fn load(primary: &Server, seed: u64, commands: usize, mut meanwhile: impl FnMut(usize)) -> io::Result<()> {
+    let (ran, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let filling = scope.spawn(|| {
+            let ended = try_fill(primary, seed, commands, |so_far| ran.store(so_far, Ordering::Relaxed));
+            is_over.store(true, Ordering::Relaxed);
+            ended
+        });
+        let expiring = scope.spawn(|| expire(primary, seed, &is_over));
+        while !filling.is_finished() {
+            meanwhile(ran.load(Ordering::Relaxed));
+            thread::sleep(Duration::from_millis(1));
+        }
+        let ended = [filling.join(), expiring.join()].map(|ended| ended.expect("no panic"));
+        ended.into_iter().collect()
+    })
 }
 
-/// Fills a server while links to replicas of these servers are cut.
-fn fill_and_cut(primary: &Server, cut: &[&Server], seed: u64) {
-    std::thread::scope(|scope| {
-        let filling = scope.spawn(|| fill(primary, seed, COMMANDS));
-        for nth in 0.. {
-            if filling.is_finished() {
-                break;
-            }
-            let server = cut[nth % cut.len()];
-            let kind = if nth % 3 == 0 { "master" } else { "replica" };
-            server.client().cmd(&format!("CLIENT KILL TYPE {kind}"));
-            std::thread::sleep(CUT_EVERY);
+/// Writes keys that live for some milliseconds, and commands to which it matters whether their key is there still.
+fn expire(primary: &Server, seed: u64, is_over: &AtomicBool) -> io::Result<()> {
+    let mut random = Random::new(seed);
+    let mut client = Client::connect(primary.address())?;
+    while !is_over.load(Ordering::Relaxed) {
+        let (key, ms) = (format!("expiring{}", random.below(EXPIRING)), 1 + random.below(EXPIRE_MS_MAX));
+        let line = match random.below(8) {
+            0 | 1 => format!("SET {key} 1 PX {ms}"),
+            2 => format!("PEXPIRE {key} {ms}"),
+            3 => format!("APPEND {key} 7"),
+            4 => format!("INCR {key}"),
+            5 => format!("RPUSH {key} a b"),
+            6 => format!("SETNX {key} 3"),
+            _ => format!("PEXPIRE {} {ms}", random.pick(&["k1", "k2", "l1", "h1", "s1", "z1"])),
+        };
+        client.call(&line.split(' ').collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+/// Loads a primary while links to replicas of these servers are cut.
+fn load_and_cut(primary: &Server, cut: &[&Server], seed: u64) {
+    let mut nth = 0;
+    let loaded = load(primary, seed, COMMANDS, |_| {
+        let kind = if nth % 3 == 0 { "master" } else { "replica" };
+        cut[nth % cut.len()].client().cmd(&format!("CLIENT KILL TYPE {kind}"));
+        nth += 1;
+        thread::sleep(CUT_EVERY);
+    });
+    loaded.expect("the primary stays");
+}
+
+/// Waits until all keys with a time are gone, and the followers have the data of their primaries.
+fn assert_at_rest(primary: &Server, followers: [(&Server, &Server); 2]) {
+    let mut client = primary.client();
+    wait("keys expire", primary, || {
+        let databases = client.cmd("INFO keyspace").text();
+        databases.lines().all(|line| !line.contains("expires=") || line.contains("expires=0,"))
+    });
+    for (follower, of) in followers {
+        assert_equal(follower, of);
+    }
+}
+
+/// Kills servers under load, and starts them again from their files: one of the followers, both, or the primary. The second
+/// follower follows this port.
+fn kill_some(random: &mut Random, primary: &mut Place, followers: [&mut Place; 2], port_of_second: u16) {
+    let [first, second] = followers;
+    let ports = [primary.server.port(), port_of_second];
+    for place in [&*primary, &*first, &*second] {
+        place.keep();
+    }
+    let (at, seed) = (1 + random.below(COMMANDS_BESIDE_KILLS / 2), random.next_u64());
+    let mut killed: Vec<(&mut Place, u16)> = match random.below(4) {
+        0 => vec![(first, ports[0])],
+        1 => vec![(second, ports[1])],
+        2 => vec![(first, ports[0]), (second, ports[1])],
+        _ => {
+            kill_primary(primary, at, seed);
+            return;
+        }
+    };
+    println!(
+        "{} killed after {at} commands",
+        killed.iter().map(|(place, _)| &*place.name).collect::<Vec<_>>().join(", ")
+    );
+    let loaded = load(&primary.server, seed, COMMANDS_BESIDE_KILLS, |ran| {
+        if ran >= at {
+            killed.iter_mut().for_each(|(place, _)| place.kill());
+            killed.drain(..).for_each(|(place, port)| place.restart(Some(port)));
         }
     });
+    loaded.expect("the primary stays");
+    assert!(killed.is_empty(), "the load ran for long enough");
 }
 
-fn one_round(makers: [fn() -> Server; 3], seed: u64) {
-    let [mut top, middle, bottom] = makers.map(|make| make());
-    follow(&middle, &top);
-    follow(&bottom, &middle);
-    fill_and_cut(&top, &[&top, &middle, &bottom], seed);
-    assert_equal(&middle, &top);
-    assert_equal(&bottom, &middle);
+/// Kills the primary under load. Once it is there again it is written to at once: its offset goes past those of its replicas,
+/// which may have had more than it has found in its files.
+fn kill_primary(primary: &mut Place, at: usize, seed: u64) {
+    println!("{}, the primary, killed after {at} commands", primary.name);
+    let mut is_killed = false;
+    let loaded = load(&primary.server, seed, COMMANDS_BESIDE_KILLS, |ran| {
+        if ran >= at && !is_killed {
+            primary.server.signal("KILL").expect("it runs");
+            is_killed = true;
+        }
+    });
+    assert!(is_killed && loaded.is_err(), "the primary is lost under load");
+    primary.kill();
+    primary.restart(None);
+    load(&primary.server, seed + 1, COMMANDS_BESIDE_KILLS, |_| {}).expect("the primary stays");
+}
 
-    let full = |server: &Server| field(&mut server.client(), "stats", "sync_full");
+fn one_round(mixture: usize, seed: u64) {
+    let mut random = Random::new(seed);
+    let place = |nth: usize, name: &str, random: &mut Random| {
+        let is_varve = mixture >> nth & 1 == 1;
+        Place::start(is_varve, format!("{name}-{mixture:03b}-{seed}"), random.one_in(2))
+    };
+    let mut top = place(0, "top", &mut random);
+    let mut middle = place(1, "middle", &mut random);
+    let mut bottom = place(2, "bottom", &mut random);
+    follow(&middle.server, &top.server);
+    follow(&bottom.server, &middle.server);
+    load_and_cut(&top.server, &[&top.server, &middle.server, &bottom.server], seed);
+    let chain = |top: &Place, middle: &Place, bottom: &Place| {
+        assert_at_rest(&top.server, [(&middle.server, &top.server), (&bottom.server, &middle.server)]);
+    };
+    chain(&top, &middle, &bottom);
+    let port = middle.server.port();
+    kill_some(&mut random, &mut top, [&mut middle, &mut bottom], port);
+    chain(&top, &middle, &bottom);
+
+    let full = |place: &Place| field(&mut place.server.client(), "stats", "sync_full");
     let before = [full(&middle), full(&top)];
-    stop_following(&middle);
-    follow(&top, &middle);
-    fill_and_cut(&middle, &[&top, &middle, &bottom], seed + 1);
-    assert_equal(&top, &middle);
-    assert_equal(&bottom, &middle);
-    assert_eq!([full(&middle), full(&top)], before, "nobody needed all data:\n{}\n{}", middle.log(), top.log());
+    stop_following(&middle.server);
+    follow(&top.server, &middle.server);
+    load_and_cut(&middle.server, &[&top.server, &middle.server, &bottom.server], seed + 1);
+    let star = |top: &Place, middle: &Place, bottom: &Place| {
+        assert_at_rest(&middle.server, [(&top.server, &middle.server), (&bottom.server, &middle.server)]);
+    };
+    star(&top, &middle, &bottom);
+    let logs = || format!("{}\n{}", middle.server.log(), top.server.log());
+    assert_eq!([full(&middle), full(&top)], before, "nobody needed all data:\n{}", logs());
+    kill_some(&mut random, &mut middle, [&mut top, &mut bottom], port);
+    star(&top, &middle, &bottom);
 
-    top.signal("KILL").expect("killed");
-    top = makers[0]();
-    fill(&middle, seed + 2, COMMANDS / 4);
-    follow(&top, &bottom);
-    fill_and_cut(&middle, &[&bottom], seed + 3);
-    assert_equal(&bottom, &middle);
-    assert_equal(&top, &bottom);
+    top.kill();
+    top = place(0, "new-top", &mut random);
+    load(&middle.server, seed + 2, COMMANDS / 4, |_| {}).expect("the primary stays");
+    follow(&top.server, &bottom.server);
+    load_and_cut(&middle.server, &[&bottom.server], seed + 3);
+    assert_at_rest(&middle.server, [(&bottom.server, &middle.server), (&top.server, &bottom.server)]);
 }
 
 #[test]
 fn issue_17_chains_of_three_are_equal_at_rest() {
     let rounds = std::env::var("VARVE_CHAINS").map_or(1, |rounds| rounds.parse().expect("a number of rounds"));
     let first = seed::seed("chains of three");
-    for round in 0..rounds {
-        for (nth, makers) in mixtures().enumerate() {
-            let seed = first + 100 * round + 10 * nth as u64;
-            println!(
-                "round {round}, mixture {nth:03b} (bits that are 1 are Varve's, the first is the top), seed {seed}"
-            );
-            one_round(makers, seed);
-        }
+    println!("bits that are 1 are Varve's, the last is the top's");
+    let all: Vec<(u64, usize)> = (0..rounds).flat_map(|round| (0..8).map(move |mixture| (round, mixture))).collect();
+    for beside in all.chunks(AT_A_TIME) {
+        thread::scope(|scope| {
+            for (round, mixture) in beside.iter().copied() {
+                let seed = first + 100 * round + 10 * mixture as u64;
+                let name = format!("mixture {mixture:03b} of round {round}, seed {seed}");
+                println!("{name}");
+                let one = thread::Builder::new().name(name).spawn_scoped(scope, move || one_round(mixture, seed));
+                one.expect("a thread");
+            }
+        });
     }
 }

@@ -1,8 +1,10 @@
 //! A server filled with random data, whose digest stays the same until somebody writes.
 
+use std::io;
+
 use crate::collections::Types;
 use crate::generate::{Generator, Kind};
-use varve_testkit::Server;
+use varve_testkit::{Client, Server};
 
 const NAMES: [&str; 9] = ["debug", "config", "setex", "psetex", "getex", "expire", "pexpire", "expireat", "pexpireat"];
 const WORDS: [&str; 4] = ["ex", "px", "exat", "pxat"];
@@ -37,27 +39,37 @@ pub fn may_make_minus_zero(args: &[Vec<u8>]) -> bool {
 /// # Panics
 /// When the server is lost.
 pub fn fill(server: &Server, seed: u64, commands: usize) {
+    try_fill(server, seed, commands, |_| {}).expect("a reply");
+}
+
+/// Runs the commands of [`fill`], and calls `ran` after each with how many there were.
+///
+/// # Errors
+/// When the server is lost.
+pub fn try_fill(server: &Server, seed: u64, commands: usize, mut ran: impl FnMut(usize)) -> io::Result<()> {
     let mut generator = Generator::new(seed, 2, Types::ALL);
-    let mut client = server.client();
-    let (mut ran, mut left) = (0, 0);
-    while ran < commands {
+    let mut client = Client::connect(server.address())?;
+    let (mut done, mut left) = (0, 0);
+    while done < commands {
         let step = generator.next_step();
         if step.kind != Kind::Call || is_left_out(&step.args) {
             continue;
         }
         if left == 0 {
-            client.cmd("MULTI");
-            left = 1 + ran % 7;
+            client.call(&["MULTI"])?;
+            left = 1 + done % 7;
         }
-        drop(client.call(&step.args).expect("a reply"));
-        (ran, left) = (ran + 1, left - 1);
+        client.call(&step.args)?;
+        (done, left) = (done + 1, left - 1);
         if left == 0 {
-            client.cmd("EXEC");
+            client.call(&["EXEC"])?;
         }
+        ran(done);
     }
     if left > 0 {
-        client.cmd("EXEC");
+        client.call(&["EXEC"])?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -26,7 +26,11 @@ const RUNS: &[Long] = &[
     },
     Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
-    Long { name: "chains", about: "50 rounds of chains of three servers, of which some are killed", run: chains },
+    Long {
+        name: "chains",
+        about: "50 rounds of chains of three servers, of which some are killed under load, and start again",
+        run: chains,
+    },
     Long {
         name: "failovers",
         about: "100 failovers by Sentinel, of Varve and of redis-server side by side, with a checker of histories",

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use varve_testkit::{Client, Launch, Replica, Server, figure, until};
+use varve_testkit::{Client, Launch, Random, Replica, Server, figure, seed, until};
 use varve_tests::replicas::{Folder, assert_equal, caught_up, field, follow, stop_following, wait};
 
 /// How long a command of a stream may take.
@@ -184,6 +184,103 @@ fn issue_17_messages_go_through_chains_behind_what_they_tell_of() {
     one_chain([varve, varve, varve]);
     one_chain([peer, varve, peer]);
     one_chain([varve, peer, varve]);
+}
+
+/// The channel of a message of [`listener`], its publisher and its number there.
+fn numbered(listener: &mut Client) -> (String, usize, usize) {
+    let text = message(listener);
+    let words: Vec<&str> = text.split(' ').collect();
+    let number = |nth: usize| words[nth].parse().unwrap_or_else(|_| panic!("{text}"));
+    (words[1].to_owned(), number(2), number(3))
+}
+
+/// Publishes messages in every way that there is, some at a time without waiting for replies.
+fn publish_numbered(server: &Server, publisher: usize, messages: usize, seed: u64) {
+    let (mut client, mut random) = (server.client(), Random::new(seed));
+    let (key, mut replies) = (format!("of{publisher}"), 0);
+    for n in 0..messages {
+        let text = format!("{publisher} {n}");
+        let script = "redis.call('INCR', KEYS[1]) redis.call('PUBLISH', 'news', ARGV[1])";
+        let requests: &[&[&str]] = match random.below(5) {
+            0 => &[&["PUBLISH", "news", &text]],
+            1 => &[&["SPUBLISH", "shard", &text]],
+            2 => &[&["MULTI"], &["INCR", &key], &["PUBLISH", "news", &text], &["EXEC"]],
+            3 => &[&["EVAL", script, "1", &key, &text]],
+            _ => &[&["MSET", "last", &text, &key, "0"], &["PUBLISH", "news", &text]],
+        };
+        requests.iter().for_each(|request| client.queue(request));
+        replies += requests.len();
+        if random.one_in(6) || n + 1 == messages {
+            client.flush().expect("sent");
+            (0..std::mem::take(&mut replies))
+                .for_each(|_| assert!(!client.read().expect("a reply").is_error(), "publisher {publisher}"));
+        }
+    }
+}
+
+/// Publishers on several workers: each listener has the messages of each publisher in order. Those of one channel have one order for
+/// all listeners of the primary. All have one, that of the stream, for the listeners of its replicas, of whatever program, and however
+/// often links are cut.
+#[test]
+fn issue_17_messages_of_several_publishers_have_one_order_at_all_replicas() {
+    const PUBLISHERS: usize = 6;
+    const MESSAGES: usize = 8_000;
+    let seed = seed::seed("several publishers");
+    let top = with(&["io-threads 4", "repl-backlog-size 16mb"]);
+    let below = [varve(), peer()];
+    let last = [peer(), varve()];
+    for (replica, last) in below.iter().zip(&last) {
+        for (server, of) in [(replica, &top), (last, replica)] {
+            follow(server, of);
+            caught_up(server, of);
+        }
+    }
+    let mut at_top = [&top, &top, &top].map(listener);
+    let mut at_replicas = [&below[0], &below[0], &below[1], &last[0], &last[1], &last[1]].map(listener);
+    std::thread::scope(|scope| {
+        let top = &top;
+        let publish = |nth| scope.spawn(move || publish_numbered(top, nth, MESSAGES, seed + nth as u64));
+        let publishers: Vec<_> = (0..PUBLISHERS).map(publish).collect();
+        let mut killer = top.client();
+        while publishers.iter().any(|publisher| !publisher.is_finished()) {
+            killer.cmd("CLIENT KILL TYPE replica");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let all = |listener: &mut Client| {
+        let heard: Vec<_> = (0..PUBLISHERS * MESSAGES).map(|_| numbered(listener)).collect();
+        assert_eq!(listener.cmd("PING").elements().map(<[_]>::len), Some(2), "nothing came twice");
+        for publisher in 0..PUBLISHERS {
+            let own = heard.iter().filter(|(_, of, _)| *of == publisher).map(|(_, _, n)| *n);
+            assert!(own.eq(0..MESSAGES), "those of publisher {publisher} are in order");
+        }
+        heard
+    };
+    let of_channel = |heard: &[(String, usize, usize)], channel: &str| {
+        heard.iter().filter(|(of, ..)| of == channel).map(|(_, publisher, n)| (*publisher, *n)).collect::<Vec<_>>()
+    };
+    let [first, others @ ..] = at_top.each_mut().map(all);
+    for (other, channel) in others.iter().flat_map(|other| ["news", "shard"].map(|channel| (other, channel))) {
+        assert!(of_channel(other, channel) == of_channel(&first, channel), "{channel} has one order at the primary");
+    }
+    let links = figure(&mut top.client(), "sync_partial_ok");
+    assert!(links >= below.len() as u64, "links were cut under load, and went on: {links}");
+    let [of_stream, others @ ..] = at_replicas.each_mut().map(all);
+    let turns = of_stream.windows(2).filter(|two| two[0].1 != two[1].1).count();
+    assert!(turns > PUBLISHERS, "the publishers ran beside each other");
+    for (nth, other) in others.iter().enumerate() {
+        let differs = other.iter().zip(&of_stream).position(|(other, first)| other != first);
+        assert_eq!(
+            differs,
+            None,
+            "listener {nth} has another order: {:?}",
+            differs.map(|at| (&other[at], &of_stream[at]))
+        );
+    }
+    for (replica, last) in below.iter().zip(&last) {
+        assert_equal(replica, &top);
+        assert_equal(last, replica);
+    }
 }
 
 /// A file has notes of messages: whoever loads it delivers none, its offset goes on, and a replica is sent them out of it.

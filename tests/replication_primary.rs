@@ -12,7 +12,7 @@ use std::io::Read;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use varve_testkit::{Client, Launch, RespValue, Server, figure, seed, until};
 use varve_tests::collections::Types;
@@ -434,6 +434,96 @@ fn issue_17_a_replica_that_was_away_for_long_goes_on_out_of_files() {
     let other = other.start().expect("redis-server loads it");
     let [ours, theirs] = [&other, &replica].map(|server| server.client().cmd("DEBUG DIGEST").text());
     assert_eq!(ours, theirs);
+}
+
+/// Has the append-only file rewritten.
+fn rewrite(client: &mut Client) {
+    client.cmd("BGREWRITEAOF");
+    until("the rewrite is over", || field(client, "aof_rewrite_in_progress") == "0");
+}
+
+/// The files that a rewrite has replaced, the oldest one first, were written to last before this time.
+fn set_ages(folder: &Folder, ages: &[Duration]) {
+    let files = folder.path().join("appendonlydir");
+    let manifest = std::fs::read_to_string(files.join("appendonly.aof.manifest")).expect("a manifest");
+    let replaced = manifest.lines().filter(|line| line.ends_with(" type h")).map(|line| line.split(' ').nth(1));
+    let replaced: Vec<_> = replaced.map(|name| files.join(name.expect("a name"))).collect();
+    assert_eq!(replaced.len(), ages.len(), "{manifest}");
+    for (path, age) in replaced.iter().zip(ages) {
+        let file = std::fs::File::options().append(true).open(path).expect("a file");
+        file.set_modified(SystemTime::now() - *age).expect("its time");
+    }
+}
+
+/// Both leave their primary.
+fn leave(primary: &Server, replicas: &[&Server; 2]) {
+    replicas.iter().for_each(|replica| _ = replica.client().cmd("REPLICAOF 127.0.0.1 1"));
+    let mut client = primary.client();
+    until("the replicas have left", || figure(&mut client, "connected_slaves") == 0);
+}
+
+/// Replicas that were away for most of an hour go on out of increments, of which rewrites have retired some. These are gone when they
+/// are too old or too long. Their times are set back here: nobody waits.
+#[test]
+fn issue_17_a_replica_that_was_away_for_an_hour_goes_on_and_for_two_gets_all_data() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let lines = ["appendonly yes", "auto-aof-rewrite-percentage 0", "repl-backlog-size 16kb"];
+    let folder = Folder::new("hour");
+    let (first, theirs, ours) = (primary_in(&folder, &lines), peer(), primary(&[]));
+    let (mut client, replicas) = (first.client(), [&theirs, &ours]);
+    let back = || replicas.iter().for_each(|replica| (follow(replica, &first), assert_equal(replica, &first)).1);
+    let fulls = || figure(&mut first.client(), "sync_full");
+    back();
+    write_much(&first, 300);
+    rewrite(&mut client);
+    write_much(&first, 10);
+    leave(&first, &replicas);
+    let offset = figure(&mut client, "master_repl_offset");
+    for _ in 0..2 {
+        write_much(&first, 300);
+        rewrite(&mut client);
+    }
+    write_much(&first, 300);
+    assert_eq!(files(&folder), (5, 3), "three increments are history");
+    assert!(figure(&mut client, "repl_backlog_first_byte_offset") > offset + (5 << 20), "memory does not reach back");
+    // That of before they left is older than `repl-history-ttl`, and goes alone.
+    set_ages(&folder, &[61 * MINUTE, 55 * MINUTE, 50 * MINUTE]);
+    until("the oldest one is gone", || files(&folder).1 < 3);
+    assert_eq!(files(&folder), (4, 2));
+    back();
+    assert_eq!([fulls(), figure(&mut client, "sync_partial_ok")], [2, 2], "{}", first.log());
+    // Two hours: a data set is all that there is.
+    leave(&first, &replicas);
+    write_much(&first, 300);
+    rewrite(&mut client);
+    write_much(&first, 300);
+    set_ages(&folder, &[130 * MINUTE, 125 * MINUTE, 120 * MINUTE]);
+    until("there is no history", || files(&folder) == (2, 0));
+    back();
+    assert_eq!(fulls(), 4, "{}", first.log());
+    // Of two increments of 3 MB each the newest one is within the size.
+    client.cmd("CONFIG SET repl-history-size 4mb");
+    leave(&first, &replicas);
+    for _ in 0..2 {
+        write_much(&first, 300);
+        rewrite(&mut client);
+    }
+    until("the oldest one is gone", || files(&folder) == (3, 1));
+    back();
+    assert_eq!(fulls(), 6, "{}", first.log());
+    // Settings that change hold for what is there.
+    client.cmd("CONFIG SET repl-history-size 1gb repl-history-ttl 600");
+    leave(&first, &replicas);
+    write_much(&first, 300);
+    rewrite(&mut client);
+    write_much(&first, 300);
+    set_ages(&folder, &[9 * MINUTE, 8 * MINUTE]);
+    back();
+    assert_eq!((files(&folder), fulls()), ((4, 2), 6), "{}", first.log());
+    set_ages(&folder, &[11 * MINUTE, 9 * MINUTE]);
+    until("the oldest one is gone", || files(&folder) == (3, 1));
+    set_ages(&folder, &[11 * MINUTE]);
+    until("there is no history", || files(&folder) == (2, 0));
 }
 
 /// Two replicas share a data set that is sent while it is written: it leaves no file, and is no save.

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use varve_testkit::{Client, Launch, Random, Server, seed};
-use varve_tests::fill::try_fill;
+use varve_tests::fill::fill_while;
 use varve_tests::replicas::{Folder, LIMIT, assert_equal, field, follow, stop_following, wait};
 
 /// Commands of one load, and of one beside which a server is killed.
@@ -73,21 +73,34 @@ impl Place {
     }
 }
 
-/// Fills a server and writes keys that expire, and calls `meanwhile` again and again with how many commands there were.
+/// Sets this when it is dropped: what runs beside a piece of a test ends, also where that fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Fills a server and writes keys that expire, and calls `meanwhile` again and again with how many commands there were. Ends behind
+/// this number of commands, but not before `meanwhile` has said once that it is done.
 ///
 /// # Errors
 /// The server is lost.
-fn load(primary: &Server, seed: u64, commands: usize, mut meanwhile: impl FnMut(usize)) -> io::Result<()> {
-    let (ran, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+fn load(primary: &Server, seed: u64, commands: usize, mut meanwhile: impl FnMut(usize) -> bool) -> io::Result<()> {
+    let (ran, is_done, is_over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         let filling = scope.spawn(|| {
-            let ended = try_fill(primary, seed, commands, |so_far| ran.store(so_far, Ordering::Relaxed));
-            is_over.store(true, Ordering::Relaxed);
-            ended
+            let _over = Done(&is_over);
+            fill_while(primary, seed, |so_far| {
+                ran.store(so_far, Ordering::Relaxed);
+                so_far < commands || !is_done.load(Ordering::Relaxed)
+            })
         });
         let expiring = scope.spawn(|| expire(primary, seed, &is_over));
+        let _done = Done(&is_done);
         while !filling.is_finished() {
-            meanwhile(ran.load(Ordering::Relaxed));
+            is_done.fetch_or(meanwhile(ran.load(Ordering::Relaxed)), Ordering::Relaxed);
             thread::sleep(Duration::from_millis(1));
         }
         let ended = [filling.join(), expiring.join()].map(|ended| ended.expect("no panic"));
@@ -123,6 +136,7 @@ fn load_and_cut(primary: &Server, cut: &[&Server], seed: u64) {
         cut[nth % cut.len()].client().cmd(&format!("CLIENT KILL TYPE {kind}"));
         nth += 1;
         thread::sleep(CUT_EVERY);
+        true
     });
     loaded.expect("the primary stays");
 }
@@ -166,9 +180,9 @@ fn kill_some(random: &mut Random, primary: &mut Place, followers: [&mut Place; 2
             killed.iter_mut().for_each(|(place, _)| place.kill());
             killed.drain(..).for_each(|(place, port)| place.restart(Some(port)));
         }
+        killed.is_empty()
     });
     loaded.expect("the primary stays");
-    assert!(killed.is_empty(), "the load ran for long enough");
 }
 
 /// Kills the primary under load. Once it is there again it is written to at once: its offset goes past those of its replicas,
@@ -181,11 +195,12 @@ fn kill_primary(primary: &mut Place, at: usize, seed: u64) {
             primary.server.signal("KILL").expect("it runs");
             is_killed = true;
         }
+        false
     });
-    assert!(is_killed && loaded.is_err(), "the primary is lost under load");
+    loaded.expect_err("the primary is lost under load");
     primary.kill();
     primary.restart(None);
-    load(&primary.server, seed + 1, COMMANDS_BESIDE_KILLS, |_| {}).expect("the primary stays");
+    load(&primary.server, seed + 1, COMMANDS_BESIDE_KILLS, |_| true).expect("the primary stays");
 }
 
 fn one_round(mixture: usize, seed: u64) {
@@ -224,7 +239,7 @@ fn one_round(mixture: usize, seed: u64) {
 
     top.kill();
     top = place(0, "new-top", &mut random);
-    load(&middle.server, seed + 2, COMMANDS / 4, |_| {}).expect("the primary stays");
+    load(&middle.server, seed + 2, COMMANDS / 4, |_| true).expect("the primary stays");
     follow(&top.server, &bottom.server);
     load_and_cut(&middle.server, &[&bottom.server], seed + 3);
     assert_at_rest(&middle.server, [(&bottom.server, &middle.server), (&top.server, &bottom.server)]);

@@ -39,21 +39,21 @@ pub fn may_make_minus_zero(args: &[Vec<u8>]) -> bool {
 /// # Panics
 /// When the server is lost.
 pub fn fill(server: &Server, seed: u64, commands: usize) {
-    try_fill(server, seed, commands, |_| {}).expect("a reply");
+    fill_while(server, seed, |done| done < commands).expect("a reply");
 }
 
-/// Runs the commands of [`fill`], and calls `ran` after each with how many there were.
+/// Runs the commands of [`fill`] while `goes_on` says so, which is given how many there were.
 ///
 /// # Errors
 /// When the server is lost.
-pub fn try_fill(server: &Server, seed: u64, commands: usize, mut ran: impl FnMut(usize)) -> io::Result<()> {
+pub fn fill_while(server: &Server, seed: u64, mut goes_on: impl FnMut(usize) -> bool) -> io::Result<()> {
     let mut generator = Generator::new(seed, 2, Types::ALL);
     let mut client = Client::connect(server.address())?;
     let (mut done, mut left) = (0, 0);
-    while done < commands {
-        let step = generator.next_step();
-        if step.kind != Kind::Call || is_left_out(&step.args) {
-            continue;
+    while goes_on(done) {
+        let mut step = generator.next_step();
+        while step.kind != Kind::Call || is_left_out(&step.args) {
+            step = generator.next_step();
         }
         if left == 0 {
             client.call(&["MULTI"])?;
@@ -64,7 +64,6 @@ pub fn try_fill(server: &Server, seed: u64, commands: usize, mut ran: impl FnMut
         if left == 0 {
             client.call(&["EXEC"])?;
         }
-        ran(done);
     }
     if left > 0 {
         client.call(&["EXEC"])?;

@@ -190,26 +190,51 @@ fn write(mut client: Client, writer: usize, told: &mut Told, last: &AtomicU64) {
 /// The numbers that were acknowledged when `appendonly` was switched off, while the folder has no newer base.
 type Weak = Option<[u64; WRITERS]>;
 
-/// Has other things happen to the files until the server is gone.
-fn operate(mut client: Client, folder: &Folder, last: &[AtomicU64; WRITERS], weak: &Mutex<Weak>, mut random: Random) {
+/// Waits until no rewrite is under way, and none will begin by itself.
+fn await_no_rewrite(client: &mut Client) -> io::Result<()> {
+    loop {
+        let info = ask(client, &["INFO", "persistence"])?.text();
+        if !["aof_rewrite_in_progress:1", "aof_rewrite_scheduled:1"].iter().any(|field| info.contains(field)) {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Has other things happen to the files until the server is gone; each of them, in their order.
+fn operate(
+    mut client: Client,
+    folder: &Folder,
+    last: &[AtomicU64; WRITERS],
+    weak: &Mutex<Weak>,
+    mut random: Random,
+) -> Vec<&'static str> {
+    let mut steps = Vec::new();
     let mut step = || -> io::Result<()> {
         match random.below(5) {
-            0 | 1 => _ = ask(&mut client, &["BGSAVE", "SCHEDULE"])?,
-            2 | 3 => _ = ask(&mut client, &["BGREWRITEAOF"])?,
+            0 | 1 => {
+                steps.push("BGSAVE");
+                ask(&mut client, &["BGSAVE", "SCHEDULE"])?;
+            }
+            2 | 3 => {
+                steps.push("BGREWRITEAOF");
+                ask(&mut client, &["BGREWRITEAOF"])?;
+            }
             _ => {
-                // A rewrite that is under way may end behind the switch, and would look like the new base.
-                while ask(&mut client, &["INFO", "persistence"])?.text().contains("aof_rewrite_in_progress:1") {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                let base = folder.base();
+                steps.push("no");
                 *weak.lock().expect("a lock") = Some(last.each_ref().map(|last| last.load(Relaxed)));
                 ask(&mut client, &["CONFIG", "SET", "appendonly", "no"])?;
                 thread::sleep(Duration::from_millis(random.below(5) as u64));
+                // One that was under way, or was to begin behind a save, may still have brought a base: that is not the new one.
+                await_no_rewrite(&mut client)?;
+                let base = folder.base();
+                steps.push("yes");
                 ask(&mut client, &["CONFIG", "SET", "appendonly", "yes"])?;
                 while folder.base() == base {
                     ask(&mut client, &["PING"])?;
                     thread::sleep(Duration::from_millis(1));
                 }
+                steps.push("new base");
                 *weak.lock().expect("a lock") = None;
             }
         }
@@ -217,6 +242,7 @@ fn operate(mut client: Client, folder: &Folder, last: &[AtomicU64; WRITERS], wea
         Ok(())
     };
     while step().is_ok() {}
+    steps
 }
 
 fn number(client: &mut Client, key: &str) -> u64 {
@@ -281,8 +307,9 @@ fn look(server: &Server, told: &mut [Told; WRITERS], promised: [Promise; WRITERS
     for (writer, (told, promised)) in told.iter_mut().zip(promised).enumerate() {
         let Found { each, hash, string, left } = whole(&mut client, writer, round);
         let rare = [(hash, promised.hash), (string, promised.string)];
-        for (found, promised) in each.into_iter().map(|found| (found, promised.each)).chain(rare) {
-            assert!((promised..=told.sent).contains(&found), "{round}: {found}, not {promised} to {}", told.sent);
+        for (found, promised) in each.iter().map(|found| (*found, promised.each)).chain(rare) {
+            let sent = told.sent;
+            assert!((promised..=sent).contains(&found), "{round}: {found}, not {promised} to {sent}: {each:?}, {rare:?}");
         }
         *told = Told { loaded: left, hash, string, acknowledged: Vec::new(), sent: told.sent };
     }
@@ -319,13 +346,13 @@ fn kill_and_look(policy: &str, kills: u64, lasts_ms: std::ops::Range<u64>) {
         .config("appendonly yes")
         .config(format!("appendfsync {policy}"));
     let (mut told, mut promised) = (<[Told; WRITERS]>::default(), [Promise::default(); WRITERS]);
-    let (mut saved, mut saves) = (None, 0);
+    let (mut saved, mut saves, mut steps) = (None, 0, Vec::new());
     for round in 0..=kills {
-        let before = saved;
-        look_at_save(&folder, policy, &mut saved, &format!("{policy}, round {round}"));
+        let (before, name) = (saved, format!("{policy}, round {round}, behind {steps:?}"));
+        look_at_save(&folder, policy, &mut saved, &name);
         saves += u64::from(saved != before);
         let server = launch.start().expect("the file always loads");
-        look(&server, &mut told, promised, &format!("{policy}, round {round}"));
+        look(&server, &mut told, promised, &name);
         if round == kills {
             break;
         }
@@ -338,12 +365,13 @@ fn kill_and_look(policy: &str, kills: u64, lasts_ms: std::ops::Range<u64>) {
                 let client = server.client();
                 scope.spawn(move || write(client, writer, told, last));
             }
-            if operated {
+            let operating = operated.then(|| {
                 let client = server.client();
-                scope.spawn(|| operate(client, &folder, &last, &weak, Random::new(seed)));
-            }
+                scope.spawn(|| operate(client, &folder, &last, &weak, Random::new(seed)))
+            });
             thread::sleep(Duration::from_millis(lasts_ms.start + lasts));
             server.signal("KILL").expect("a signal");
+            steps = operating.map_or(Vec::new(), |operating| operating.join().expect("no panic"));
         });
         let until_ns = if policy == "always" { u64::MAX } else { folder.last_sync_ns().saturating_sub(SECOND_NS) };
         let weak: Weak = weak.into_inner().expect("a lock");

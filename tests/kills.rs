@@ -316,7 +316,10 @@ fn look(server: &Server, told: &mut [Told; WRITERS], promised: [Promise; WRITERS
         let rare = [(hash, promised.hash), (string, promised.string)];
         for (found, promised) in each.iter().map(|found| (*found, promised.each)).chain(rare) {
             let sent = told.sent;
-            assert!((promised..=sent).contains(&found), "{round}: {found}, not {promised} to {sent}: {each:?}, {rare:?}");
+            assert!(
+                (promised..=sent).contains(&found),
+                "{round}: {found}, not {promised} to {sent}: {each:?}, {rare:?}"
+            );
         }
         *told = Told { loaded, hash, string, acknowledged: Vec::new(), sent: told.sent };
     }

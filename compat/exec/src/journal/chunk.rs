@@ -167,11 +167,6 @@ impl Chunk {
         self.is_talk || self.mark.is_some()
     }
 
-    /// True if it is bytes alone, which stand in the stream and in a file alike.
-    pub(super) fn is_plain(&self) -> bool {
-        self.pins.is_empty() && self.apart.is_empty()
-    }
-
     /// Puts these bytes in front of it in a file.
     pub(super) fn set_note(&mut self, note: Vec<u8>) {
         self.note = note;
@@ -226,18 +221,24 @@ impl Chunk {
         self.apart.push(Apart { stream: from..self.len(), own });
     }
 
-    /// Puts another piece behind it, which has no large arguments, and which no file has yet.
+    /// Puts another piece behind it, which has no large arguments, and which no file has yet. Of that piece the bytes stay.
     pub(super) fn append(&mut self, other: &mut Chunk) {
-        assert!(other.pins.is_empty(), "what is pinned is not copied");
         debug_assert!(self.filed.get().is_none() && other.filed.get().is_none(), "it is whole when a file has it");
-        if !other.apart.is_empty() {
-            let before = self.len();
-            self.apart.extend(other.apart.drain(..).map(|Apart { stream, own }| {
-                let stream = stream.start + before..stream.end + before;
-                Apart { stream, own }
-            }));
-        }
-        self.bytes.extend_from_slice(&other.bytes);
+        self.append_range(other, 0..other.bytes.len());
+    }
+
+    /// Puts a copy of the bytes `range` of another piece behind it, which has no large arguments. The places of that piece where the
+    /// stream and a file differ are asked for in order, and each once.
+    pub(super) fn append_range(&mut self, other: &mut Chunk, range: Range<usize>) {
+        assert!(other.pins.is_empty(), "what is pinned is not copied");
+        let before = self.len();
+        let count = other.apart.iter().take_while(|apart| apart.stream.end <= range.end).count();
+        self.apart.extend(other.apart.drain(..count).map(|Apart { stream, own }| {
+            debug_assert!(stream.start >= range.start, "a piece in front was passed over");
+            let stream = stream.start - range.start + before..stream.end - range.start + before;
+            Apart { stream, own }
+        }));
+        self.bytes.extend_from_slice(&other.bytes[range]);
     }
 
     /// Puts a copy of another piece behind it, which has no large arguments, and to which no file is to listen any more.

@@ -48,6 +48,8 @@ use super::stream::{Databases, render};
 
 /// A unit longer than this is a chunk of its own.
 const COPY_BYTES_MAX: usize = 16 << 10;
+/// Looks at a lane that is held before it is left for the next time: some microseconds.
+const LANE_LOOKS: u32 = 100;
 /// Bytes that may wait for the file before writers wait.
 const WAITING_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of large arguments that may wait for the file before writers wait: two of the largest.
@@ -160,26 +162,36 @@ impl Journal {
     }
 
     /// Cuts the journal behind all units so far, at the position that is given. The gate is held alone, or nothing has been
-    /// appended yet.
+    /// appended yet. From the end of a thread that takes on nothing is said to replicas, until [`Journal::begin`]: the next one
+    /// begins at that position.
     pub fn cut(&self, cut: Cut) -> u64 {
-        let _leaf = rank::enter(Rank::Leaf);
+        let leaf = rank::enter(Rank::Leaf);
         let (mut lane, mut reserved) = (self.common(), self.place.lock());
         reserved.stamped_s = 0;
         put_here(&mut lane, &mut reserved, Apart::Cut(cut));
-        // A file says from its beginning on where in the stream it stands.
-        if cut == Cut::NewFile {
-            put_here(&mut lane, &mut reserved, Apart::Mark);
+        match cut {
+            Cut::End => reserved.is_ended = true,
+            // A file says from its beginning on where in the stream it stands.
+            Cut::NewFile => put_here(&mut lane, &mut reserved, Apart::Mark),
         }
-        self.place.poke(&mut reserved);
-        reserved.end
+        let at = reserved.end;
+        drop((reserved, lane, leaf));
+        self.poke();
+        at
+    }
+
+    /// A thread takes from here on: replicas may be said something again.
+    pub fn begin(&self) {
+        self.place.lock().is_ended = false;
     }
 
     /// The bytes are this stream's from here on, or nobody's: files note that. The gate is held alone, or nothing is appended.
     pub fn set_origin(&self, origin: Option<Origin>) {
-        let _leaf = rank::enter(Rank::Leaf);
+        let leaf = rank::enter(Rank::Leaf);
         let (mut lane, mut reserved) = (self.common(), self.place.lock());
-        put_here(&mut lane, &mut reserved, Apart::Origin(origin));
-        self.place.poke(&mut reserved);
+        put_here(&mut lane, &mut reserved, Apart::Origin(origin.map(Box::new)));
+        drop((reserved, lane, leaf));
+        self.poke();
     }
 
     /// The bytes from here on, the position that is given, are another server's: their reader has this database selected. The
@@ -198,14 +210,17 @@ impl Journal {
     /// at these places are messages, which a file has not.
     pub fn append_received(&self, bytes: Vec<u8>, messages: &[Range<usize>], after: u32) {
         let received = Chunk::received(bytes, messages);
-        let _leaf = rank::enter(Rank::Leaf);
+        let leaf = rank::enter(Rank::Leaf);
         let (mut lane, mut reserved) = (self.common(), self.place.lock());
         assert!(reserved.db.is_some(), "received bytes do not say their database where they begin");
         reserved.db = Some(after);
-        let at = reserved.end;
-        self.place.advance(&mut reserved, received.len());
+        let (at, wakes) = (reserved.end, self.place.advance(&mut reserved, received.len()));
         drop(reserved);
         lane.push(at, Apart::Unit(None, vec![received], after));
+        drop((lane, leaf));
+        if wakes {
+            self.place.wake();
+        }
     }
 
     /// The database that a reader of all bytes so far has selected; None if that is not known.
@@ -216,7 +231,7 @@ impl Journal {
 
     /// Has [`Journal::take`] return.
     pub fn poke(&self) {
-        self.place.poke(&mut self.place.lock());
+        self.place.poke();
     }
 
     /// Takes what is there up to the next cut, waiting up to `wait` for something. `emptied` are chunks that were taken
@@ -226,10 +241,15 @@ impl Journal {
         merger.keep(emptied);
         let wait = if merger.has_more() { Duration::ZERO } else { wait };
         self.place.await_more(merger.at, wait);
-        // The common lane comes last: a worker's unit that was appended behind a cut is found with the cut.
-        for (nth, lane) in self.lanes.iter().enumerate() {
-            merger.collect(nth, &mut lane.0.lock());
+        let (common, workers) = self.lanes.split_last().expect("the common lane is there without workers");
+        for (nth, lane) in workers.iter().enumerate() {
+            // One that renders a long unit has reserved no place for it. Whatever it has reserved is missed, and comes next time.
+            if let Some(lane) = lane.0.try_lock_for(LANE_LOOKS) {
+                merger.collect(nth, lane);
+            }
         }
+        // The common lane comes last: a worker's unit that was appended behind a cut is found with the cut.
+        merger.collect(workers.len(), common.0.lock());
         let (chunks, cut) = merger.merge();
         // The rest of the emptied chunks goes back to the system.
         emptied.clear();
@@ -242,21 +262,25 @@ impl Journal {
         self.place.lock().is_quiet = quiet;
     }
 
-    /// Appends a request to replicas that changes nothing, unless it is quiet. The position behind it.
+    /// Appends a request to replicas that changes nothing, unless it is quiet or nobody takes. The position behind it.
     pub fn talk(&self, words: &[&[u8]]) -> u64 {
         let mut bytes = Vec::new();
         put_request(&mut bytes, words.iter().copied());
         let said = Note::Said(words.iter().map(|word| word.to_vec()).collect());
-        let _leaf = rank::enter(Rank::Leaf);
+        let leaf = rank::enter(Rank::Leaf);
         let (mut lane, mut reserved) = (self.common(), self.place.lock());
-        if reserved.is_quiet {
+        if reserved.is_quiet || reserved.is_ended {
             return reserved.end;
         }
-        let chunk = Chunk::talk(bytes, &said, None);
-        let at = reserved.end;
-        let end = self.place.advance(&mut reserved, chunk.len());
+        let chunk = Box::new(Chunk::talk(bytes, &said, None));
+        let (at, wakes) = (reserved.end, self.place.advance(&mut reserved, chunk.len()));
+        let end = reserved.end;
         drop(reserved);
         lane.push(at, Apart::Talk(chunk));
+        drop((lane, leaf));
+        if wakes {
+            self.place.wake();
+        }
         end
     }
 
@@ -277,7 +301,7 @@ impl Journal {
     }
 
     /// Appends a unit to a lane, by a copy of what was rendered there or as these chunks; the position behind it.
-    fn append_to(&self, lane: &mut Lane, mut chunks: Option<Vec<Chunk>>, databases: Databases) -> u64 {
+    fn append_to(&self, mut lane: SpinGuard<'_, Lane>, mut chunks: Option<Vec<Chunk>>, databases: Databases) -> u64 {
         let bytes = |chunks: &[Chunk]| chunks.iter().map(Chunk::len).sum();
         let len = chunks.as_deref().map_or(lane.rendered.len(), bytes);
         // They are counted first: they never seem to be bytes in memory.
@@ -290,13 +314,20 @@ impl Journal {
             None => lane.copy(&place, databases.last),
             Some(chunks) => lane.push(place.at, Apart::Unit(place.select, chunks, databases.last)),
         }
+        drop(lane);
+        if place.wakes {
+            self.place.wake();
+        }
         place.end
     }
 }
 
 /// Puts something that has no bytes at the end.
 fn put_here(lane: &mut Lane, reserved: &mut Reserved, apart: Apart) {
-    lane.push(reserved.end, apart);
+    match apart {
+        Apart::Cut(_) => lane.push(reserved.end, apart),
+        _ => lane.put_mark(reserved.end, apart),
+    }
     reserved.is_marked = true;
 }
 
@@ -312,9 +343,8 @@ impl EffectSink for Journal {
         let mut lane = self.lanes[worker].0.lock();
         lane.rendered.clear();
         let databases = render(unit, &mut lane.rendered);
-        let is_copied = lane.rendered.len() <= COPY_BYTES_MAX && lane.rendered.is_plain();
-        let chunks = (!is_copied).then(|| vec![std::mem::take(&mut lane.rendered)]);
-        self.append_to(&mut lane, chunks, databases)
+        let chunks = (!may_be_copied(&lane.rendered)).then(|| vec![std::mem::take(&mut lane.rendered)]);
+        self.append_to(lane, chunks, databases)
     }
 
     fn prepare(&self, unit: &Unit, prepared: &mut Option<Prepared>) {
@@ -326,7 +356,7 @@ impl EffectSink for Journal {
     fn append_prepared(&self, prepared: Prepared) -> u64 {
         let (chunks, databases) = Parts::of(prepared).end();
         let _leaf = rank::enter(Rank::Leaf);
-        self.append_to(&mut self.common(), Some(chunks), databases)
+        self.append_to(self.common(), Some(chunks), databases)
     }
 
     fn end(&self) -> u64 {

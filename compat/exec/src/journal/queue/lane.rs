@@ -6,14 +6,19 @@
 //!   Apart    at 240  a long unit, or a thing that has no bytes: a cut, a note
 //! ```
 //! A lane belongs to one worker, so its lock is waited for only while the thread that takes exchanges the pieces. One lane more is
-//! everybody's: talk, cuts, another server's stream. Not here: the order over lanes (`merge.rs`).
+//! everybody's: talk, cuts, another server's stream. A unit that a file has otherwise than the stream is copied like others: with a
+//! buffer for each unit behind one that is not copied, messages between writes took a hundred times their bytes. Not here: the
+//! order over lanes (`merge.rs`).
 
 use std::collections::VecDeque;
+use std::mem::discriminant;
 
 use super::super::chunk::{CHUNK_BYTES, Chunk};
 use super::place::Reservation;
 use super::{Cut, Origin};
 
+/// Bytes of a buffer behind something that is not copied.
+const SMALL_BYTES: usize = 4 << 10;
 /// Buffers that a lane has at hand.
 pub(super) const LANE_SPARE_MAX: usize = 4;
 
@@ -32,7 +37,7 @@ pub(super) struct Lane {
 #[derive(Debug)]
 pub(super) enum Piece {
     /// Units that were copied.
-    Copied(Copied),
+    Copied(Box<Copied>),
     /// Another thing, at this position.
     Apart(u64, Apart),
 }
@@ -40,7 +45,7 @@ pub(super) enum Piece {
 /// Units in a buffer.
 #[derive(Debug, Default)]
 pub(super) struct Copied {
-    pub(super) bytes: Vec<u8>,
+    pub(super) chunk: Chunk,
     pub(super) runs: VecDeque<Run>,
     /// Bytes of the runs that were merged.
     pub(super) merged: usize,
@@ -67,7 +72,7 @@ pub(super) enum Apart {
     /// The chunks of one unit, behind a SELECT; the database that is selected behind them.
     Unit(Option<u32>, Vec<Chunk>, u32),
     /// Something that a primary says to its replicas.
-    Talk(Chunk),
+    Talk(Box<Chunk>),
     /// A line in front of the next chunk, in a file alone.
     Note(Vec<u8>),
     /// A reader has this database selected, which nothing in the stream says.
@@ -75,7 +80,7 @@ pub(super) enum Apart {
     /// The database of a reader is not known.
     Forget,
     /// The stream that the bytes are from here on.
-    Origin(Option<Origin>),
+    Origin(Option<Box<Origin>>),
     /// A file is to note where the stream is.
     Mark,
     /// A cut.
@@ -88,14 +93,19 @@ impl Lane {
     pub(super) fn copy(&mut self, place: &Reservation, db: u32) {
         let Lane { rendered, pieces, spare } = self;
         let len = rendered.bytes.len();
-        let has_room =
-            matches!(pieces.back(), Some(Piece::Copied(last)) if last.bytes.capacity() - last.bytes.len() >= len);
+        let room = |chunk: &Chunk| chunk.bytes.capacity() - chunk.bytes.len();
+        let has_room = matches!(pieces.back(), Some(Piece::Copied(last)) if room(&last.chunk) >= len);
         if !has_room {
-            let bytes = spare.pop().unwrap_or_else(|| Vec::with_capacity(CHUNK_BYTES));
-            pieces.push_back(Piece::Copied(Copied { bytes, ..Copied::default() }));
+            // Behind something that is not copied there may be another such thing soon.
+            let bytes = match pieces.back() {
+                Some(Piece::Apart(..)) => SMALL_BYTES.max(len),
+                _ => CHUNK_BYTES,
+            };
+            let buffer = spare.pop().unwrap_or_else(|| Vec::with_capacity(bytes));
+            pieces.push_back(Piece::Copied(Box::new(Copied { chunk: Chunk::new(buffer, None), ..Copied::default() })));
         }
         let Some(Piece::Copied(last)) = pieces.back_mut() else { unreachable!("it is there, or was pushed") };
-        last.bytes.extend_from_slice(&rendered.bytes);
+        last.chunk.append(rendered);
         match last.runs.back_mut() {
             Some(run) if run.end == place.at && !place.is_apart => {
                 run.len += len as u32;
@@ -103,6 +113,20 @@ impl Lane {
             }
             _ => last.runs.push_back(Run { at: place.at, len: len as u32, select: place.select, db, end: place.end }),
         }
+    }
+
+    /// Puts something that has no bytes at this position. It takes the place of another one of its kind: where no thread takes, a
+    /// server that changes its role again and again leaves one of each.
+    pub(super) fn put_mark(&mut self, at: u64, mark: Apart) {
+        let is_here = |piece: &Piece| matches!(piece, Piece::Apart(place, other) if *place == at && !matches!(other, Apart::Cut(_)));
+        let here = self.pieces.iter().rev().take_while(|piece| is_here(piece)).count();
+        let from = self.pieces.len() - here;
+        let is_of_its_kind =
+            |piece: &Piece| matches!(piece, Piece::Apart(_, other) if discriminant(other) == discriminant(&mark));
+        if let Some(nth) = self.pieces.iter().skip(from).position(is_of_its_kind) {
+            self.pieces.remove(from + nth);
+        }
+        self.push(at, mark);
     }
 
     /// Appends what stands by itself.

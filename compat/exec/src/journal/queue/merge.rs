@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use varve_aof::{Note, StreamPlace, own_selection, select};
+use varve_base::lock::SpinGuard;
 
 use super::super::chunk::{CHUNK_BYTES, Chunk, StreamMark};
 use super::lane::{Apart, Copied, LANE_SPARE_MAX, Lane, Piece, Run};
@@ -68,16 +69,15 @@ impl Merger {
     }
 
     /// Takes the pieces of a lane, and gives it buffers for those that it has used.
-    pub(super) fn collect(&mut self, nth: usize, lane: &mut Lane) {
-        let taken = &mut self.lanes[nth];
-        if taken.is_empty() {
-            std::mem::swap(taken, &mut lane.pieces);
-        } else {
-            taken.append(&mut lane.pieces);
-        }
-        let wanted = taken.len().min(LANE_SPARE_MAX).saturating_sub(lane.spare.len());
+    pub(super) fn collect(&mut self, nth: usize, mut lane: SpinGuard<'_, Lane>) {
+        let mut pieces = std::mem::take(&mut lane.pieces);
+        let wanted = pieces.len().min(LANE_SPARE_MAX).saturating_sub(lane.spare.len());
         let given = self.spare.len() - wanted.min(self.spare.len());
         lane.spare.extend(self.spare.drain(given..));
+        // Its worker waits no longer.
+        drop(lane);
+        let before = &mut self.lanes[nth];
+        if before.is_empty() { *before = pieces } else { before.append(&mut pieces) }
     }
 
     /// Merges what was collected up to the next cut, or as far as it is there: the chunks, and the cut behind them.
@@ -104,30 +104,25 @@ impl Merger {
     }
 
     /// Puts the first run of a buffer; the others go back to their lane.
-    fn put_first(&mut self, nth: usize, mut copied: Copied) {
+    fn put_first(&mut self, nth: usize, mut copied: Box<Copied>) {
         let run = copied.runs.pop_front().expect("an empty buffer does not come back");
-        if copied.runs.is_empty() && run.len as usize == copied.bytes.len() && copied.bytes.len() >= WHOLE_MIN_BYTES {
-            self.put_selection(run.select);
-            self.begin_chunk(Chunk::new(copied.bytes, self.db));
+        let Copied { chunk, runs, merged } = &mut *copied;
+        self.put_selection(run.select);
+        if runs.is_empty() && run.len as usize == chunk.bytes.len() && chunk.bytes.len() >= WHOLE_MIN_BYTES {
+            chunk.db = self.db;
+            self.begin_chunk(std::mem::take(chunk));
             return self.follow(&run);
         }
-        let from = copied.merged;
-        copied.merged += run.len as usize;
-        self.put_run(&copied.bytes[from..copied.merged], &run);
+        let from = *merged;
+        *merged += run.len as usize;
+        self.room(run.len as usize).append_range(chunk, from..*merged);
+        self.follow(&run);
         if copied.runs.is_empty() {
-            if self.spare.len() < SPARE_MAX {
-                copied.bytes.clear();
-                self.spare.push(copied.bytes);
-            }
+            copied.chunk.bytes.clear();
+            self.keep(&mut vec![copied.chunk.bytes]);
         } else {
             self.lanes[nth].push_front(Piece::Copied(copied));
         }
-    }
-
-    fn put_run(&mut self, bytes: &[u8], run: &Run) {
-        self.put_selection(run.select);
-        self.room(bytes.len()).bytes.extend_from_slice(bytes);
-        self.follow(run);
     }
 
     /// The bytes of a run were put.
@@ -160,7 +155,7 @@ impl Merger {
             Apart::Talk(mut chunk) => {
                 chunk.db = self.db;
                 self.at += chunk.len() as u64;
-                self.chunks.push(chunk);
+                self.chunks.push(*chunk);
             }
             Apart::Note(line) => self.note.extend(line),
             Apart::Follow(db) => {
@@ -173,7 +168,7 @@ impl Merger {
                 if origin.is_none() && self.origin.is_some() {
                     self.chunks.push(Chunk::mark(StreamMark::None, &Note::NoStream, self.db));
                 }
-                self.origin = origin;
+                self.origin = origin.map(|origin| *origin);
                 self.mark();
             }
             Apart::Mark => self.mark(),

@@ -40,6 +40,8 @@ pub(super) struct Reserved {
     pub(super) is_quiet: bool,
     /// Something that has no bytes stands at the end.
     pub(super) is_marked: bool,
+    /// The thread that takes ends at the end, and no other has begun: nothing is said to replicas.
+    pub(super) is_ended: bool,
 }
 
 /// The place of a unit.
@@ -55,6 +57,8 @@ pub(super) struct Reservation {
     pub(super) is_apart: bool,
     /// The second of a line with the time in front of it, in the file alone.
     pub(super) stamp_s: Option<i64>,
+    /// The thread that takes is to be woken, once the unit is in its lane.
+    pub(super) wakes: bool,
 }
 
 impl Place {
@@ -80,29 +84,34 @@ impl Place {
         let select = (reserved.db != Some(databases.first)).then_some(databases.first);
         reserved.db = Some(databases.last);
         let (at, bytes) = (reserved.end, len + select.map_or(0, select_len));
-        let end = self.advance(&mut reserved, bytes);
+        let wakes = self.advance(&mut reserved, bytes);
         let is_apart = std::mem::take(&mut reserved.is_marked) || select.is_some();
-        Reservation { at, end, select, is_apart, stamp_s: is_new_second.then_some(now_s) }
+        Reservation { at, end: reserved.end, select, is_apart, stamp_s: is_new_second.then_some(now_s), wakes }
     }
 
-    /// Reserves this number of bytes; the position behind them.
-    pub(super) fn advance(&self, reserved: &mut Reserved, bytes: usize) -> u64 {
+    /// Reserves this number of bytes. True if the thread that takes is to be woken, once they are in their lane.
+    #[must_use]
+    pub(super) fn advance(&self, reserved: &mut Reserved, bytes: usize) -> bool {
         reserved.end += bytes as u64;
         self.end.store(reserved.end, Ordering::Release);
-        self.wake(reserved);
-        reserved.end
+        std::mem::take(&mut reserved.sleeps)
+    }
+
+    /// Wakes the thread that takes: with neither a lane nor the words locked, since the thread may be about to sleep.
+    #[cold]
+    pub(super) fn wake(&self) {
+        *self.woken.lock() = true;
+        self.came.notify_one();
     }
 
     /// Has the thread that takes look, though no byte has come.
-    pub(super) fn poke(&self, reserved: &mut Reserved) {
+    pub(super) fn poke(&self) {
+        let mut reserved = self.reserved.lock();
         reserved.poked = true;
-        self.wake(reserved);
-    }
-
-    fn wake(&self, reserved: &mut Reserved) {
-        if std::mem::take(&mut reserved.sleeps) {
-            *self.woken.lock() = true;
-            self.came.notify_one();
+        let wakes = std::mem::take(&mut reserved.sleeps);
+        drop(reserved);
+        if wakes {
+            self.wake();
         }
     }
 

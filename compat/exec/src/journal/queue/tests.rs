@@ -599,3 +599,84 @@ fn issue_13_the_units_of_workers_stand_in_their_databases() {
     }
     assert_eq!((next, pings, read), ([UNITS; 3], UNITS, journal.end()));
 }
+
+/// Memory that a journal has for what was appended and not taken, in bytes.
+fn held_bytes(journal: &Journal) -> usize {
+    let of = |piece: &lane::Piece| match piece {
+        lane::Piece::Copied(copied) => copied.chunk.bytes.capacity() + copied.runs.capacity() * size_of::<lane::Run>(),
+        lane::Piece::Apart(_, lane::Apart::Unit(_, chunks, _)) => {
+            chunks.iter().map(|chunk| chunk.bytes.capacity() + size_of::<Chunk>()).sum()
+        }
+        lane::Piece::Apart(..) => 0,
+    };
+    let all = |lane: &OwnLines| {
+        let lane = lane.0.lock();
+        lane.pieces.capacity() * size_of::<lane::Piece>() + lane.pieces.iter().map(of).sum::<usize>()
+    };
+    journal.lanes.iter().map(all).sum()
+}
+
+/// Messages stand between writes: while nobody takes, all that waits has little more memory than bytes. A buffer for each write behind
+/// a message had a hundred times as much.
+#[test]
+fn issue_13_messages_between_writes_cost_their_bytes() {
+    let (journal, mut workers) = journaled(1);
+    let worker = &mut workers[0];
+    worker.store().stream_journal(true);
+    for n in 0..5000 {
+        set(worker, 0, b"key", b"value");
+        worker.did_publish(0, &|words: &mut Words<'_>| _ = words.add(b"PUBLISH").add(b"c").add(b"message"));
+        // Behind a long unit a buffer begins anew.
+        if n % 1000 == 0 {
+            set(worker, 0, b"long", &[b'x'; COPY_BYTES_MAX]);
+        }
+    }
+    let (held, end) = (held_bytes(&journal), journal.end() as usize);
+    assert!(held < 3 * end, "{held} bytes are held for {end}");
+    let taken = journal.take(NOW, &mut Vec::new());
+    assert_eq!(bytes(&taken).len(), end);
+    let file = file_bytes(&taken);
+    let notes = file.windows(6).filter(|window| window == b"#SENT:").count();
+    assert_eq!(notes, 5000, "a file has a note of each message");
+}
+
+/// Nothing comes between the end of one thread that takes and the beginning of the next one: that begins at the same position.
+#[test]
+fn issue_13_nothing_is_said_while_nobody_takes() {
+    let (journal, mut workers) = journaled(1);
+    set(&mut workers[0], 0, b"a", b"1");
+    let end = journal.cut(Cut::End);
+    assert_eq!((journal.talk(&[b"PING"]), journal.cut(Cut::NewFile)), (end, end));
+    journal.begin();
+    assert_eq!(journal.talk(&[b"PING"]), end + 14);
+    let taken = [(); 3].map(|()| journal.take(NOW, &mut Vec::new()));
+    assert_eq!(
+        taken.each_ref().map(|taken| (taken.end, taken.cut)),
+        [(end, Some(Cut::End)), (end, Some(Cut::NewFile)), (end + 14, None)]
+    );
+}
+
+/// A server without a file and without replicas that changes its role again and again keeps nothing of that.
+#[test]
+fn issue_13_marks_do_not_pile_up_where_nobody_takes() {
+    let (journal, _workers) = journaled(1);
+    for _ in 0..1000 {
+        journal.say_database_again();
+        journal.set_origin(None);
+        journal.follow_from(3);
+    }
+    assert!(journal.lanes.last().expect("the common one").0.lock().pieces.len() <= 3);
+    let taken = journal.take(NOW, &mut Vec::new());
+    assert_eq!((taken.end, taken.db), (0, Some(3)));
+}
+
+/// A lane that is held long, by a worker that renders a long unit, keeps nobody else's bytes back.
+#[test]
+fn issue_13_a_lane_that_is_held_is_passed_over() {
+    let (journal, mut workers) = journaled(2);
+    let held = journal.lanes[0].0.lock();
+    set(&mut workers[1], 0, b"a", b"1");
+    let taken = journal.take(NOW, &mut Vec::new());
+    assert_eq!((taken.end, bytes(&taken).len() as u64), (journal.end(), journal.end()));
+    drop(held);
+}

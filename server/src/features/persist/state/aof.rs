@@ -155,6 +155,7 @@ impl Aof {
     /// A file in this folder is kept from now on, by this thread. With `waits`, it counts once a base is there.
     pub(crate) fn begin(&self, handle: JoinHandle<()>, orders: Sender<Order>, folder: PathBuf, waits: bool) {
         *self.thread.lock() = Thread { handle: Some(handle), orders: Some(orders), folder };
+        self.journal.begin();
         self.waits_for_base.store(waits, Ordering::Relaxed);
         self.on.store(true, Ordering::Relaxed);
     }
@@ -162,6 +163,7 @@ impl Aof {
     /// No file is kept, and this thread takes what is appended.
     pub(crate) fn begin_stream(&self, handle: JoinHandle<()>) {
         *self.thread.lock() = Thread { handle: Some(handle), ..Thread::default() };
+        self.journal.begin();
         self.streams.store(true, Ordering::Relaxed);
     }
 

@@ -3,16 +3,21 @@
 //! ```text
 //!   FOLDER/settings.json             size and servers of the run
 //!   FOLDER/NAME.json .csv -N.svg     written as soon as an experiment ends; it is not run again
+//!   FOLDER/NAME.cases                the cases of the experiment under way that are measured, a line each
 //!   FOLDER/report.html               from all NAME.json, after each experiment
 //!   FOLDER/log.txt                   the lines that the experiments showed
 //! ```
-//! Stopped by ^C, it writes the report of what there is. Run again with the same folder, it goes on with what is missing.
-//! A folder of another size or of other servers is not mixed with: it must be emptied first (`--again`).
+//! Stopped by ^C, it writes the report of what there is. Run again with the same folder, it goes on with what is missing, also
+//! within an experiment: a stop loses the case under way and no other ([`kept`]). A folder of another size or of other servers is
+//! not mixed with: it must be emptied first (`--again`).
 
 use crate::report::{self, About, Findings};
 use crate::screen::{self, Progress};
 use crate::size::Size;
-use crate::{apply, collections, commands, engine, fragmentation, giveback, hitrate, lists, longlist, machine, misses};
+use crate::{
+    apply, collections, commands, cores, engine, fragmentation, giveback, hitrate, kept, lists, longlist, machine,
+    misses,
+};
 use crate::{mixes, point, publish, reclaim, replication, save, scripts, tails, tls, types, ycsb};
 use std::fs;
 use std::io;
@@ -46,14 +51,16 @@ const LIST: &[Entry] = &[
     tiny(entry("lists", "The quicklist's sheets", (150.0, 5400.0), lists::run)),
     tiny(entry("longlist", "Redis in Action, listing 9.5: long packed lists", (10.0, 600.0), longlist::run)),
     entry("fragmentation", "The paper's Tables 1 and 5, Fig. 1 and 5: memory under eviction", (90.0, 1800.0), |size| {
-        fragmentation::run(size.is_small(), None, None)
+        fragmentation::run(size.is_small(), fragmentation::Choice::default())
     }),
     entry("misses", "The paper's Table 2: cache misses", (40.0, 900.0), |size| misses::run(size.is_small())),
     entry("reclaim", "The paper's Fig. 6: three formulas", (60.0, 1500.0), |size| reclaim::run(size.is_small())),
     tiny(entry("mixes", "The paper's Fig. 7 and 8: delay and throughput", (20.0, 900.0), |size| {
         mixes::run(size.is_small(), None)
     })),
-    entry("ycsb", "Beyond the paper's Fig. 8: YCSB itself", (60.0, 3600.0), |size| ycsb::run(size.is_small(), None)),
+    entry("ycsb", "Beyond the paper's Fig. 8: YCSB itself", (60.0, 3600.0), |size| {
+        ycsb::run(size.is_small(), None, false)
+    }),
     entry("point", "Single keys", (10.0, 900.0), |size| point::run(size.is_small(), None)),
     entry("commands", "redis-benchmark's commands", (20.0, 900.0), |size| commands::run(size.is_small(), None, None)),
     entry("collections", "Collections by size", (40.0, 3000.0), |size| collections::run(size.is_small(), None)),
@@ -62,6 +69,7 @@ const LIST: &[Entry] = &[
     }),
     entry("scripts", "Scripts and functions", (10.0, 300.0), |size| scripts::run(size.is_small(), None)),
     entry("engine", "Growth with threads, in process", (10.0, 600.0), |size| engine::run(2, size.is_small())),
+    entry("cores", "Growth with cores, whole servers", (20.0, 900.0), cores::run),
     entry("apply", "A stream of commands, applied in process", (5.0, 120.0), |size| apply::run(2, size.is_small())),
     entry("tls", "The cost of TLS", (15.0, 900.0), |size| tls::run(size.is_small(), None)),
     entry("publish", "One publisher, many subscribers", (15.0, 600.0), |size| publish::run(size.is_small(), 3)),
@@ -71,6 +79,40 @@ const LIST: &[Entry] = &[
     entry("replication", "The cost of a replica", (10.0, 900.0), |size| replication::run(size.is_small(), None)),
     // This one keeps the whole process on one core from then on.
     entry("tails", "Times of a GET at half load", (20.0, 600.0), |size| tails::run(size.is_small(), None)),
+];
+
+/// Experiments without a floor or without rivals, and why.
+const WITHOUT: [(&str, &str); 10] = [
+    (
+        "misses",
+        "There is no floor here: it runs hardly an instruction outside of the kernel, and callgrind sees no other.",
+    ),
+    (
+        "reclaim",
+        "Varve is alone here: the three formulas are a setting of its own, and a server that parses nothing holds nothing to \
+         reclaim.",
+    ),
+    ("engine", "There is no server here, hence neither a floor nor a rival: the store runs in this process."),
+    ("apply", "There is no server here, hence neither a floor nor a rival: the commands are applied in this process."),
+    (
+        "tls",
+        "There are no rivals here: each server has settings of its own for certificates. The floor has no TLS: that of plain \
+         requests is drawn beside both.",
+    ),
+    ("publish", "There is no floor here: a server that parses nothing delivers nothing to others."),
+    (
+        "giveback",
+        "There is no floor here: it holds no data. Varve is alone in what is said of keys that expire, which its own INFO tells.",
+    ),
+    ("hitrate", "There is no floor here: it holds no data, so that no GET could hit."),
+    (
+        "save",
+        "There are neither a floor nor rivals here: the first keeps nothing, the others have settings of their own for files.",
+    ),
+    (
+        "replication",
+        "There are neither a floor nor rivals here: the first replicates nothing, the others have settings of their own for it.",
+    ),
 ];
 
 /// How to run all.
@@ -104,17 +146,21 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
     let mut progress = Progress::new(missing.iter().map(|entry| usual(entry)).sum());
     let mut failed = Vec::new();
     for entry in missing {
-        progress.begin(entry.name, usual(entry));
+        let before_s = kept::begin(&cases_file(&folder, entry))?;
+        progress.begin(entry.name, usual(entry), before_s);
         let moment = machine::moment();
         match (entry.run)(plan.size) {
             Ok(findings) => {
-                let findings = Findings { title: entry.title.into(), ..findings }.note(moment);
+                let findings = Findings { title: entry.title.into(), ..findings };
+                let without = WITHOUT.iter().filter(|(name, _)| *name == entry.name);
+                let findings = without.fold(findings, |findings, (_, why)| findings.note(*why)).note(moment);
                 report::write(&folder, &findings)?;
+                kept::end()?;
             }
             Err(_) if screen::is_stopped() => break,
             Err(error) => failed.push(format!("{} failed: {error}", entry.name)),
         }
-        progress.end(usual(entry));
+        progress.end();
         write_report(&folder, &wanted, &facts, plan.size, &failed)?;
     }
     drop(progress);
@@ -135,6 +181,11 @@ fn wanted(plan: &Plan) -> io::Result<Vec<&'static Entry>> {
     Ok(LIST.iter().filter(chosen).collect())
 }
 
+/// The file with the cases of an experiment that has not ended.
+fn cases_file(folder: &Path, entry: &Entry) -> PathBuf {
+    folder.join(format!("{}.cases", entry.name))
+}
+
 /// Facts that must be the same for figures of one folder.
 fn settings(facts: &[(String, String)]) -> Vec<&(String, String)> {
     facts.iter().filter(|(name, _)| !machine::PASSING.contains(&name.as_str())).collect()
@@ -145,7 +196,8 @@ fn settle(folder: &Path, facts: &[(String, String)], again: bool) -> io::Result<
     let file = folder.join("settings.json");
     let text = serde_json::to_string_pretty(&settings(facts)).map_err(io::Error::other)? + "\n";
     if again {
-        LIST.iter().try_for_each(|entry| match fs::remove_file(folder.join(format!("{}.json", entry.name))) {
+        let of = |entry: &Entry| [folder.join(format!("{}.json", entry.name)), cases_file(folder, entry)];
+        LIST.iter().flat_map(of).try_for_each(|file| match fs::remove_file(file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         })?;
@@ -191,6 +243,9 @@ mod tests {
         assert!(wanted(&plan(Size::Tiny, &[])).unwrap().len() < 5);
         assert_eq!(wanted(&plan(Size::Tiny, &["save"])).unwrap()[0].name, "save");
         assert!(wanted(&plan(Size::Quick, &["nothing"])).is_err());
+        for (name, _) in WITHOUT {
+            assert!(wanted(&plan(Size::Quick, &[name])).is_ok(), "{name}");
+        }
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! Payload is what the user put in: field and value, member, member and 8 bytes of score, element. Collections by their
 //! size are in `sizes`.
 
+use crate::contenders::{self, Contender};
 use crate::load::Traffic;
-use crate::report::{Findings, Row, Target, Value, figures};
-use crate::say;
-use crate::sizes;
-use crate::turns::{both, cpu_us, must, push, resident, text};
+use crate::report::{Findings, Row, Target, figures};
+use crate::turns::{beside, cpu_us, must, push, random, resident, text};
+use crate::{kept, say, sizes};
 use std::io;
 use varve_testkit::{Random, Server};
 
@@ -134,22 +134,23 @@ fn warm(server: &Server, shape: &Shape) -> io::Result<()> {
 
 /// The worst of resident bytes over payload as a shape grows.
 fn ratios(shape: &Shape, counts: &[u64]) -> io::Result<Row> {
-    let mut worst = [0.0_f64; 2];
-    for (server, worst) in both(&[])?.iter().zip(&mut worst) {
-        warm(server, shape)?;
-        let start = resident(server)?;
-        let mut there = 0;
-        for &count in counts {
-            fill(server, there, count, shape.write)?;
-            there = count;
-            let ratio = (resident(server)? - start) / (count as f64 * shape.payload);
-            say!("{} x {count}: {ratio:.2}", shape.name);
-            *worst = worst.max(ratio);
-        }
-    }
     let name = format!("resident over payload, {}", shape.name);
-    let target = Some(Target::AtMost(shape.target));
-    Ok(Row { name, unit: "times", varve: worst[0].into(), peer: worst[1].into(), floor: None, target })
+    let all = kept::case(&name, || {
+        contenders::one_by_one(&[], &mut |server| {
+            warm(server, shape)?;
+            let start = resident(server)?;
+            let (mut there, mut worst) = (0, 0.0_f64);
+            for &count in counts {
+                fill(server, there, count, shape.write)?;
+                there = count;
+                let ratio = (resident(server)? - start) / (count as f64 * shape.payload);
+                say!("{} x {count}: {ratio:.2}", shape.name);
+                worst = worst.max(ratio);
+            }
+            Ok(vec![worst])
+        })
+    })?;
+    Ok(Row::new(name, "times", contenders::column(&all, 0)).at_most(Target::AtMost(shape.target)))
 }
 
 type Request = fn(&mut Vec<u8>, u64);
@@ -174,42 +175,38 @@ const OPS: [(&str, Request); 9] = [
 fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let elements: u64 = if quick { 5_000 } else { 1_000_000 };
     let requests = if quick { 2_000 } else { 300_000 };
-    let servers = both(&[])?;
-    for server in &servers {
+    let contenders = contenders::start(&[])?;
+    for one in &contenders {
         for shape in &BIG {
-            fill(server, 0, elements, shape.write)?;
+            fill(&one.server, 0, elements, shape.write)?;
         }
     }
+    let turns = if quick { 1 } else { 5 };
+    let plan = Traffic { connections: 10, pipeline: 100, requests };
     for (name, request) in OPS {
-        let mut figures = [Vec::new(), Vec::new()];
-        for turn in 0..if quick { 1 } else { 5 } {
-            for (server, figures) in servers.iter().zip(&mut figures) {
-                let mut random = Random::new(turn);
-                let plan = Traffic { connections: 10, pipeline: 100, requests };
-                figures.push(cpu_us(server, plan, &mut |out| request(out, random.below(elements as usize) as u64))?);
-            }
-        }
-        let [varve, peer] = figures.map(Value::of);
-        say!("{name}: {varve:.3} {peer:.3} us");
-        let target = Some(Target::Ratio(0.5));
-        rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
+        let write = |out: &mut Vec<u8>, random: &mut Random| request(out, random.below(elements as usize) as u64);
+        let found = kept::case(name, || beside(&contenders, plan, turns, &|_| Ok(()), &random(write)))?;
+        rows.extend(found.rows(name, Some(Target::Ratio(0.5))));
     }
     for key in ["hash", "set", "zset", "list"] {
-        let mut times = Vec::new();
-        for server in &servers {
-            let mut client = server.client();
-            must(&mut client, "CONFIG RESETSTAT")?;
-            must(&mut client, &format!("DEL {key}"))?;
-            // The server's own time: what a loaded machine adds on the way is not the command's.
-            let stats = must(&mut client, "INFO commandstats")?.text();
-            let spent =
-                stats.lines().find_map(|line| line.strip_prefix("cmdstat_del:calls=1,usec=")?.split(',').next());
-            let spent = spent.and_then(|number| number.parse::<f64>().ok());
-            times.push(spent.ok_or_else(|| io::Error::other("no figure of DEL"))? / 1000.0);
-        }
         let name = format!("DEL of the {key}, for the caller");
-        let target = Some(Target::AtMost(0.2));
-        rows.push(Row { name, unit: "ms", varve: times[0].into(), peer: times[1].into(), floor: None, target });
+        let times = kept::case(&name, || {
+            let of = |one: &Contender| contenders::spared(&one.name, one.role, delete_ms(&one.server, key));
+            contenders.iter().map(of).collect::<io::Result<Vec<Option<f64>>>>()
+        })?;
+        let times = times.into_iter().map(|time| time.unwrap_or(f64::NAN));
+        rows.push(Row::new(name, "ms", times).at_most(Target::AtMost(0.2)));
     }
     Ok(())
+}
+
+/// Milliseconds of a DEL by the server's own count: what a loaded machine adds on the way is not the command's.
+fn delete_ms(server: &Server, key: &str) -> io::Result<f64> {
+    let mut client = server.client();
+    must(&mut client, "CONFIG RESETSTAT")?;
+    must(&mut client, &format!("DEL {key}"))?;
+    let stats = must(&mut client, "INFO commandstats")?.text();
+    let spent = stats.lines().find_map(|line| line.strip_prefix("cmdstat_del:calls=1,usec=")?.split(',').next());
+    let spent = spent.and_then(|number| number.parse::<f64>().ok());
+    Ok(spent.ok_or_else(|| io::Error::other("no figure of DEL"))? / 1000.0)
 }

@@ -1,12 +1,12 @@
-//! `commands`: server CPU per operation of redis-benchmark's default set and of MGET, HGET, ZRANGE, beside the peer.
+//! `commands`: server CPU per operation of redis-benchmark's default set and of MGET, HGET, ZRANGE, beside the peer and the floor.
 //!
 //! The requests are redis-benchmark's with its random keys: values of 3 bytes, 100 000 keys, one collection of each kind.
 //! Commands that remove elements need a collection that holds enough of them: it is filled before each turn.
 
 use crate::load::Traffic;
-use crate::report::{Findings, Row, Value, figures};
-use crate::say;
-use crate::turns::{both, cpu_us, must, push};
+use crate::report::{Findings, figures};
+use crate::turns::{beside, cpu_us, must, push, random};
+use crate::{contenders, kept};
 use std::io;
 use varve_testkit::{Random, Server};
 
@@ -150,7 +150,7 @@ fn mget(out: &mut Vec<u8>, random: &mut Random) {
 /// When a server cannot be started, is lost, or answers an error.
 pub(crate) fn run(quick: bool, only: Option<&str>, pipeline: Option<usize>) -> io::Result<Findings> {
     let turns = if quick { 1 } else { 3 };
-    let servers = both(&[])?;
+    let contenders = contenders::start(&[])?;
     let mut rows = Vec::new();
     let wanted = |case: &&Case| only.is_none_or(|name| case.name.to_lowercase().starts_with(&name.to_lowercase()));
     let pipelines = PIPELINES.into_iter().filter(|&length| pipeline.is_none_or(|wanted| wanted == length));
@@ -162,24 +162,16 @@ pub(crate) fn run(quick: bool, only: Option<&str>, pipeline: Option<usize>) -> i
         };
         for case in CASES.iter().filter(wanted) {
             let plan = Traffic { connections: CONNECTIONS, pipeline, requests: requests / case.part };
-            let mut figures = [Vec::new(), Vec::new()];
-            for turn in 0..turns {
-                for (server, figures) in servers.iter().zip(&mut figures) {
-                    prepare(server, case, plan.requests, quick)?;
-                    let mut random = Random::new(turn);
-                    figures.push(cpu_us(server, plan, &mut |out| (case.write)(out, &mut random))?);
-                }
-            }
-            let [varve, peer] = figures.map(Value::of);
-            say!("{}, pipeline {pipeline}: {varve:.3} {peer:.3} us", case.name);
-            let name = format!("{} CPU, pipeline {pipeline}", case.name);
-            rows.push(Row { name, unit: "us", varve, peer, floor: None, target: None });
+            let name = format!("{}, pipeline {pipeline}", case.name);
+            let before = |server: &Server| prepare(server, case, plan.requests, quick);
+            let found = kept::case(&name, || beside(&contenders, plan, turns, &before, &random(case.write)))?;
+            rows.extend(found.rows(&name, None));
         }
     }
     if rows.is_empty() {
         return Err(io::Error::other("no such command or pipeline in the table"));
     }
-    Ok(Findings::new("commands", "redis-benchmark's commands").with(figures("Server CPU per command", &rows)))
+    Ok(Findings::new("commands", "redis-benchmark's commands").with(figures("Commands", &rows)))
 }
 
 fn prepare(server: &Server, case: &Case, requests: u64, quick: bool) -> io::Result<()> {

@@ -3,7 +3,8 @@
 //! ```text
 //!   --rival valkey='valkey-server --port {port} --save ""'   a name and a command; {port} is the port to listen on
 //! ```
-//! A rival gets its settings by CONFIG SET, since its files and options are not known. Its version is read from INFO.
+//! A rival gets its settings by CONFIG SET, since its files and options are not known. Its version is read from INFO. A case
+//! that a rival refuses has no figure of it; Varve and the peer must not refuse.
 
 use crate::report::Role;
 use crate::turns::must;
@@ -41,6 +42,46 @@ pub(crate) fn invite(rivals: Vec<Rival>) {
     RIVALS.get_or_init(|| rivals);
 }
 
+/// Names of all servers of a run and the parts that they have in figures, in the order of [`entrants`].
+pub(crate) fn sides() -> Vec<(String, Role)> {
+    entrants(&[]).into_iter().map(|one| (one.name, one.role)).collect()
+}
+
+/// A measured figure, or none where it is a rival that failed: an experiment goes on without that figure.
+///
+/// # Errors
+/// The failure of Varve or of the peer, and the wish to stop.
+pub(crate) fn spared<T>(name: &str, role: Role, measured: io::Result<T>) -> io::Result<Option<T>> {
+    match measured {
+        Err(error) if role == Role::Rival && !crate::screen::is_stopped() => {
+            crate::say!("{name}: no figure here: {error}");
+            Ok(None)
+        }
+        measured => measured.map(Some),
+    }
+}
+
+/// The figures that `measure` finds on each contender, each alone while it runs; nothing where a rival has no figures.
+///
+/// # Errors
+/// When Varve or the peer cannot be started or fails.
+pub(crate) fn one_by_one(
+    settings: &[String],
+    measure: &mut dyn FnMut(&Server) -> io::Result<Vec<f64>>,
+) -> io::Result<Vec<Vec<f64>>> {
+    let mut all: Vec<Vec<f64>> = Vec::new();
+    for entrant in entrants(settings) {
+        let found = entrant.start().and_then(|one| measure(&one.server));
+        all.push(spared(&entrant.name, entrant.role, found)?.unwrap_or_default());
+    }
+    Ok(all)
+}
+
+/// One of the figures that [`one_by_one`] found, of each contender.
+pub(crate) fn column(all: &[Vec<f64>], number: usize) -> Vec<f64> {
+    all.iter().map(|figures| figures.get(number).copied().unwrap_or(f64::NAN)).collect()
+}
+
 /// A server of a run, with the name and the part that it has in figures.
 pub(crate) struct Contender {
     pub(crate) name: String,
@@ -52,12 +93,18 @@ pub(crate) struct Contender {
 pub(crate) struct Entrant {
     pub(crate) name: String,
     pub(crate) role: Role,
-    launch: Launch,
+    pub(crate) launch: Launch,
     /// Lines of a configuration file, sent by CONFIG SET.
     settings: Vec<String>,
 }
 
 impl Entrant {
+    /// A server that takes redis-server's configuration, with one worker.
+    pub(crate) fn configured(name: &str, role: Role, launch: Launch, settings: &[String]) -> Entrant {
+        let launch = settings.iter().fold(launch, |launch, line| launch.config(line.as_str()));
+        Entrant { name: name.into(), role, launch: launch.config("io-threads 1"), settings: Vec::new() }
+    }
+
     /// Starts it.
     ///
     /// # Errors
@@ -74,9 +121,19 @@ impl Entrant {
 
 /// Varve, the peer and the rivals; the first two have one worker.
 pub(crate) fn entrants(settings: &[String]) -> Vec<Entrant> {
+    all(settings, 1)
+}
+
+/// Varve and the peer with this number of workers, and the rivals with those of their commands.
+pub(crate) fn entrants_with(workers: usize) -> Vec<Entrant> {
+    all(&[], workers)
+}
+
+fn all(settings: &[String], workers: usize) -> Vec<Entrant> {
+    let workers = format!("io-threads {workers}");
     let own = |name: &str, role, launch: Launch| {
-        let lines = settings.iter().map(String::as_str).chain(["io-threads 1"]);
-        let launch = lines.fold(launch, Launch::config);
+        let lines = settings.iter().chain([&workers]);
+        let launch = lines.fold(launch, |launch, line| launch.config(line.as_str()));
         Entrant { name: name.into(), role, launch, settings: Vec::new() }
     };
     let mut all = vec![own("Varve", Role::Varve, Launch::varve()), own(PEER, Role::Peer, Launch::peer())];

@@ -3,7 +3,8 @@
 //! The floor is the cost that no design of a server can go below on this machine with this number of connections: the
 //! kernel's work, and one read and one write for each batch.
 
-use crate::load::poll_events;
+use crate::load::{Traffic, poll_events};
+use crate::turns::{Pace, pace_of};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use std::io::{self, Read, Write};
@@ -69,6 +70,42 @@ impl Connection {
                 return Ok(());
             }
         }
+    }
+}
+
+/// Requests with which the floor is measured, at most: it has no data, so that more of them tell the same.
+const REQUESTS_MAX: u64 = 200_000;
+/// Requests from which the mean length of a load's is taken.
+const SAMPLE: u32 = 1000;
+
+/// The floor under a load: it is sent as many bytes a request as the load's requests have on average.
+///
+/// Its answers are `+OK`, so that what a server pays to send longer ones is above the floor.
+pub(crate) struct Under {
+    floor: Floor,
+    request: Vec<u8>,
+}
+
+impl Under {
+    /// A floor under the load whose requests `write` writes.
+    ///
+    /// # Errors
+    /// Those of [`Floor::start`].
+    pub(crate) fn load(write: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<Under> {
+        let mut sample = Vec::new();
+        (0..SAMPLE).for_each(|_| write(&mut sample));
+        let request = vec![b'x'; (sample.len() / SAMPLE as usize).max(1)];
+        Ok(Under { floor: Floor::start(request.len())?, request })
+    }
+
+    /// The floor's pace at this traffic.
+    ///
+    /// # Errors
+    /// When the floor is lost.
+    pub(crate) fn pace(&self, plan: Traffic) -> io::Result<Pace> {
+        let plan = Traffic { requests: plan.requests.min(REQUESTS_MAX), ..plan };
+        let send = &mut |out: &mut Vec<u8>| out.extend_from_slice(&self.request);
+        pace_of(self.floor.address(), self.floor.pid(), plan, send)
     }
 }
 

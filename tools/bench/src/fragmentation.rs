@@ -6,17 +6,21 @@
 //! Table 1 writes as much as the limit in each phase, Table 5 twice as much with keys of 100 bytes. Live payload is counted
 //! in keys and values that are still there, by STRLEN of one written key in eight. redis-server from Debian is built
 //! without active defragmentation, so it runs without; a peer that can is added by a flag and runs with it. The peer also runs
-//! with the paper's other allocators, where their libraries are.
+//! with the paper's other allocators, where their libraries are; that one of them serves it is seen in /proc/PID/maps and in
+//! what jemalloc counts. The floor is sent as many requests of the same mean length.
 
-use crate::contenders::PEER;
-use crate::load::{self, Load, Op, Order, Sizes};
+use crate::contenders::{self, Entrant};
+use crate::floor::Under;
+use crate::load::{self, Load, Op, Order, Sizes, Traffic};
 use crate::report::{Better, Figure, Findings, Form, Role, Series, Target};
-use crate::say;
 use crate::turns::must;
+use crate::{kept, machine, say};
+use serde::{Deserialize, Serialize};
+use std::fs;
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use varve_testkit::{Launch, Random, Server, client};
 
 /// One workload of the paper.
@@ -66,12 +70,16 @@ fn workloads() -> Vec<Workload> {
 }
 
 /// The figures of a server.
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Figures {
     /// Resident over live payload.
     resident: f64,
     /// Peak resident over the limit and 16 MB.
     peak: f64,
-    cpu_s: f64,
+    /// CPU a write, of the whole run.
+    cpu_us: f64,
+    /// Writes a second of both phases.
+    per_s: f64,
 }
 
 /// One in this number of written keys is checked.
@@ -81,119 +89,197 @@ const BESIDE_BYTES: f64 = (16 << 20) as f64;
 const CONNECTIONS: usize = 4;
 const PIPELINE: usize = 64;
 
-/// A server of this experiment: the peer comes with several allocators.
-struct Candidate {
-    name: String,
-    role: Role,
-    launch: Launch,
-}
-
 /// The paper's allocators beside the peer's own, as libraries that are loaded first.
 const ALLOCATORS: [(&str, &str); 2] =
     [("redis-server, libc", "libc.so.6"), ("redis-server, tcmalloc", "libtcmalloc_minimal.so.4")];
 
-/// Varve, the peer, the peer with the paper's other allocators where their libraries are, and a server that defragments.
-fn candidates(also: Option<PathBuf>) -> (Vec<Candidate>, Vec<String>) {
-    let new = |name: &str, role, launch| Candidate { name: name.into(), role, launch };
-    let mut all = vec![new("Varve", Role::Varve, Launch::varve()), new(PEER, Role::Peer, Launch::peer())];
+/// Varve, the peer and the rivals, the peer with the paper's other allocators where their libraries are, and a server that
+/// defragments; then what is missing.
+fn candidates(settings: &[String], also: Option<PathBuf>) -> io::Result<(Vec<Entrant>, Vec<String>)> {
+    let mut all = contenders::entrants(settings);
     let mut lost = Vec::new();
     for (name, library) in ALLOCATORS {
         let launch = Launch::peer().under(["env".to_string(), format!("LD_PRELOAD={library}")]);
-        match launch.start().and_then(|server| replaced(&server)) {
-            Ok(true) => all.push(new(name, Role::Rival, launch)),
-            _ => lost.push(format!(
-                "{name}: {library} did not take the place of jemalloc (Debian has tcmalloc in libtcmalloc-minimal4)."
-            )),
+        let one = Entrant::configured(name, Role::Rival, launch, settings);
+        if serves(&one.start()?.server, library)? {
+            all.push(one);
+        } else {
+            lost.push(format!(
+                "{name}: {library} is not on this machine (Debian has tcmalloc in libtcmalloc-minimal4)."
+            ));
         }
     }
     if let Some(path) = also {
         let launch = Launch::binary(&path).config("activedefrag yes");
-        all.push(new("defragmenting", Role::Rival, launch));
+        all.push(Entrant::configured("defragmenting", Role::Rival, launch, settings));
     } else {
         lost.push(
             "Active defragmentation: Debian's redis-server is built without it; --also runs one that has it.".into(),
         );
     }
-    (all, lost)
+    Ok((all, lost))
 }
 
-/// True if another allocator serves the peer: jemalloc's own count of bytes then stays far below the server's. The loader
-/// passes over a library that is not there.
-fn replaced(server: &Server) -> io::Result<bool> {
+/// True if the library is loaded and serves the peer in jemalloc's place; false if the loader has passed over it since it is not
+/// there.
+///
+/// # Errors
+/// When it is loaded, and jemalloc serves nevertheless: jemalloc's own count of bytes then is not far below the server's.
+fn serves(server: &Server, library: &str) -> io::Result<bool> {
+    if !is_mapped(&fs::read_to_string(format!("/proc/{}/maps", server.pid()))?, library) {
+        return Ok(false);
+    }
     let info = must(&mut server.client(), "INFO memory")?.text();
     let field = |name: &str| {
         info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse::<f64>().ok())
     };
-    let both = field("allocator_allocated").zip(field("used_memory"));
-    Ok(both.is_some_and(|(jemalloc, used)| jemalloc < used / 2.0))
+    match field("allocator_allocated").zip(field("used_memory")) {
+        Some((jemalloc, used)) if jemalloc < used / 2.0 => Ok(true),
+        counts => Err(io::Error::other(format!(
+            "{library} is loaded first, yet jemalloc serves redis-server: allocated and used bytes are {counts:?}"
+        ))),
+    }
 }
 
-/// Quantities of a workload: resident over payload, peak over limit, CPU.
-const QUANTITIES: [(&str, &str, Option<Target>); 3] = [
-    ("memory", "resident bytes over payload", Some(Target::AtMost(1.0 / 0.85))),
-    ("peak", "peak resident over limit and 16 MB", Some(Target::AtMost(1.05))),
-    ("server CPU", "seconds of CPU", Some(Target::Ratio(1.0))),
+/// True if a process with these `/proc/PID/maps` has loaded a library of this name, or a version of it.
+fn is_mapped(maps: &str, library: &str) -> bool {
+    let file = |line: &str| line.split_whitespace().nth(5).and_then(|path| path.rsplit('/').next()).map(str::to_owned);
+    maps.lines()
+        .filter_map(file)
+        .any(|file| file.strip_prefix(library).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// Quantities of a workload: resident over payload, peak over limit, CPU, rate.
+const QUANTITIES: [(&str, &str, Better, Option<Target>); 4] = [
+    ("memory", "resident bytes over payload", Better::Less, Some(Target::AtMost(1.0 / 0.85))),
+    ("peak", "peak resident over limit and 16 MB", Better::Less, Some(Target::AtMost(1.05))),
+    ("server CPU", "microseconds of CPU per write", Better::Less, Some(Target::Ratio(1.0))),
+    ("writes", "writes a second", Better::More, None),
 ];
 
-/// Runs the experiment; `also` is a server that can defragment actively.
+/// How to run the experiment.
+#[derive(Default)]
+pub(crate) struct Choice<'c> {
+    /// Only this workload, of both tables.
+    pub(crate) only: Option<&'c str>,
+    /// Only this table: 1 or 5.
+    pub(crate) table: Option<u32>,
+    /// The limit in GB, in place of that of the size.
+    pub(crate) gigabytes: Option<u64>,
+    /// A server that can defragment actively.
+    pub(crate) also: Option<PathBuf>,
+}
+
+/// Runs the experiment.
 ///
 /// # Errors
-/// When a server cannot be started or is lost.
-pub(crate) fn run(quick: bool, only: Option<&str>, also: Option<PathBuf>) -> io::Result<Findings> {
-    let limit: u64 = if quick { 96 << 20 } else { 1 << 30 };
-    let (candidates, lost) = candidates(also);
+/// When a server cannot be started or is lost, or the machine has not twice the limit's memory.
+pub(crate) fn run(quick: bool, choice: Choice<'_>) -> io::Result<Findings> {
+    let limit = choice.gigabytes.map_or(if quick { 64 << 20 } else { 1 << 30 }, |gigabytes| gigabytes << 30);
+    if limit * 2 > machine::memory_bytes() {
+        return Err(io::Error::other(format!("{} MB as limit need a machine with twice that memory", limit >> 20)));
+    }
+    let settings = [format!("maxmemory {limit}"), "maxmemory-policy allkeys-random".into()];
+    let (candidates, lost) = candidates(&settings, choice.also)?;
     let mut findings = Findings::new("fragmentation", "The paper's Tables 1 and 5: memory under eviction");
     findings.lost = lost;
-    for (table, title) in [("table 1 ", "Table 1, Fig. 1"), ("table 5 ", "Table 5, Fig. 5")] {
-        let mut figures = QUANTITIES.map(|(what, unit, _)| {
-            let mut figure = Figure::new(format!("{title}: {what}"), unit, Better::Less, Form::Dots);
+    for (number, title) in [(1, "Table 1, Fig. 1"), (5, "Table 5, Fig. 5")] {
+        let table = format!("table {number} ");
+        let wanted = |name: &str| {
+            name.starts_with(&table)
+                && choice.only.is_none_or(|only| name.ends_with(only))
+                && choice.table.is_none_or(|wanted| wanted == number)
+        };
+        let mut figures = QUANTITIES.map(|(what, unit, better, _)| {
+            let mut figure = Figure::new(format!("{title}: {what}"), unit, better, Form::Dots);
             figure.series = candidates.iter().map(|one| Series::new(one.name.as_str(), one.role)).collect();
-            figure
+            figure.about(if number == 5 { DEFRAGMENTED } else { "" })
         });
-        let wanted = |name: &str| name.starts_with(table) && only.is_none_or(|only| name.ends_with(only));
+        let mut floor = Series::new("floor", Role::Floor);
         for (place, workload) in workloads().iter().filter(|workload| wanted(workload.name)).enumerate() {
             for (number, one) in candidates.iter().enumerate() {
-                let found = measure(one.launch.clone(), workload, limit)?;
-                say!("{}, {}: {:.2} of its payload resident", workload.name, one.name, found.resident);
-                for (figure, value) in figures.iter_mut().zip([found.resident, found.peak, found.cpu_s]) {
+                let name = format!("{}, {}", workload.name, one.name);
+                let found =
+                    kept::case(&name, || contenders::spared(&one.name, one.role, measure(one, workload, limit)))?;
+                let Some(found) = found else { continue };
+                say!("{name}: {:.2} of its payload resident", found.resident);
+                for (figure, value) in figures.iter_mut().zip([found.resident, found.peak, found.cpu_us, found.per_s]) {
                     figure.series[number].push(place, value);
                 }
             }
-            for (figure, (_, _, target)) in figures.iter_mut().zip(QUANTITIES) {
-                figure.places.push(workload.name.replace(table, ""));
+            floor.push(place, kept::case(&format!("{}, floor", workload.name), || floor_us(workload))?);
+            for (figure, (.., target)) in figures.iter_mut().zip(QUANTITIES) {
+                figure.places.push(workload.name.replace(&table, ""));
                 figure.targets.push(target);
             }
         }
+        figures[2].series.push(floor);
         findings.add(figures.into_iter().filter(|figure| !figure.places.is_empty()));
     }
     if findings.figures.is_empty() {
-        return Err(io::Error::other("no such workload: W1 to W8"));
+        return Err(io::Error::other("no such workload: W1 to W8 of table 1, W1 to W4 of table 5"));
     }
     Ok(findings
-        .note(format!("maxmemory {} MB, allkeys-random; the paper has 10 GB.", limit >> 20))
-        .note("One over a figure of memory is the paper's utilisation.")
+        .note(format!(
+            "maxmemory {} MB, allkeys-random; the paper has 10 GB, which `cargo xtask bench fragmentation --table 5 --gigabytes \
+             10` runs.",
+            limit >> 20
+        ))
+        .note("One over a figure of memory is the paper's utilisation. CPU is that of both phases and of the deletion, over the writes.")
         .lost("The heights of the paper's bars: only its text is at hand, which states their order."))
 }
 
-fn measure(launch: Launch, workload: &Workload, limit: u64) -> io::Result<Figures> {
-    let settings = [format!("maxmemory {limit}"), "maxmemory-policy allkeys-random".into(), "io-threads 1".into()];
-    let server = settings.iter().fold(launch, |launch, line| launch.config(line.as_str())).start()?;
-    let start = server.cpu_ns()?;
+/// The sentence that Table 5 needs.
+const DEFRAGMENTED: &str = "The paper's Redis of this table was defragmented actively. Debian's redis-server is built without \
+                            that, so here it is not; `--also` runs a server that can.";
+
+/// CPU of the floor in microseconds for a write of this length, mean of the phases.
+fn floor_us(workload: &Workload) -> io::Result<f64> {
+    let mut spent = Vec::new();
+    for sizes in [Some(&workload.before), workload.after.as_ref()].into_iter().flatten() {
+        let under = Under::load(&mut *load::writer(writes(workload, sizes, 0, 1)))?;
+        spent.push(under.pace(Traffic { connections: CONNECTIONS, pipeline: PIPELINE, requests: 200_000 })?.cpu_us);
+    }
+    Ok(spent.iter().sum::<f64>() / spent.len() as f64)
+}
+
+fn measure(one: &Entrant, workload: &Workload, limit: u64) -> io::Result<Figures> {
+    let server = one.start()?.server;
+    let (start, begun) = (server.cpu_ns()?, Instant::now());
     let first = phase(&server, workload, &workload.before, 0, limit)?;
+    let mut took = begun.elapsed();
     delete(&server, workload, first)?;
     let mut written = first;
     if let Some(after) = &workload.after {
+        let begun = Instant::now();
         written += phase(&server, workload, after, first, limit)?;
+        took += begun.elapsed();
     }
-    let cpu_s = (server.cpu_ns()? - start) as f64 / 1e9;
+    let cpu_us = (server.cpu_ns()? - start) as f64 / 1000.0 / written as f64;
     std::thread::sleep(Duration::from_millis(300));
     let memory = server.memory()?;
     let payload = payload(&server, workload.key_bytes, written)?;
     Ok(Figures {
         resident: memory.resident as f64 / payload,
         peak: memory.peak as f64 / (limit as f64 + BESIDE_BYTES),
-        cpu_s,
+        cpu_us,
+        per_s: written as f64 / took.as_secs_f64(),
     })
+}
+
+/// Writes of new keys.
+fn writes(workload: &Workload, sizes: &RangeInclusive<usize>, from: u64, requests: u64) -> Load {
+    Load {
+        op: Op::Set,
+        keys: from + requests,
+        key_bytes: workload.key_bytes,
+        sizes: Sizes::range(sizes.clone()),
+        order: Order::Sequence(from),
+        connections: CONNECTIONS,
+        pipeline: PIPELINE,
+        requests,
+        seed: from + 1,
+    }
 }
 
 /// Writes new keys until the phase's bytes are written; returns the number of keys.
@@ -206,18 +292,7 @@ fn phase(
 ) -> io::Result<u64> {
     let mean = (workload.key_bytes + usize::midpoint(*sizes.start(), *sizes.end())) as u64;
     let requests = limit * workload.times / mean;
-    let load = Load {
-        op: Op::Set,
-        keys: from + requests,
-        key_bytes: workload.key_bytes,
-        sizes: Sizes::range(sizes.clone()),
-        order: Order::Sequence(from),
-        connections: CONNECTIONS,
-        pipeline: PIPELINE,
-        requests,
-        seed: from + 1,
-    };
-    let outcome = load::run(server.address(), &load)?;
+    let outcome = load::run(server.address(), &writes(workload, sizes, from, requests))?;
     if outcome.errors > 0 {
         return Err(io::Error::other(format!("{} of {} writes were refused", outcome.errors, outcome.replies)));
     }
@@ -263,4 +338,19 @@ fn key(bytes: usize, number: u64) -> Vec<u8> {
     let mut key = vec![0; bytes];
     load::write_key(&mut key, number);
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loaded_library_is_seen_in_the_maps() {
+        let maps = "7f00-7f01 r-xp 00000000 08:01 12   /usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4.5.16\n\
+                    7f02-7f03 rw-p 00000000 00:00 0 \n7ffc-7ffd rw-p 00000000 00:00 0   [stack]\n";
+        assert!(is_mapped(maps, "libtcmalloc_minimal.so.4"));
+        assert!(!is_mapped(maps, "libtcmalloc_minimal.so.45") && !is_mapped(maps, "libc.so.6"));
+        let own = fs::read_to_string("/proc/self/maps").unwrap();
+        assert!(is_mapped(&own, "libc.so.6"));
+    }
 }

@@ -9,8 +9,8 @@
 
 use crate::load::{self, Traffic};
 use crate::report::{Findings, Row, Target, figures};
-use crate::say;
-use crate::turns::{both, must, push, text, used_memory};
+use crate::turns::{must, push, text, used_memory};
+use crate::{contenders, kept, say};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -34,8 +34,9 @@ const SHAPES: [Shape; 5] = [
 
 /// Of what was written this is removed, in percent.
 const REMOVED_PERCENT: usize = 90;
-/// How long memory is looked at afterwards.
+/// How long memory is looked at afterwards, and in the quick form.
 const LOOK: Duration = Duration::from_secs(5);
+const QUICK_LOOK: Duration = Duration::from_secs(1);
 /// Bytes that a process may keep beside a part of its peak.
 const BESIDE_BYTES: f64 = (16 << 20) as f64;
 
@@ -106,52 +107,57 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     if wanted("return") {
         let mut rows = Vec::new();
         for shape in &SHAPES {
-            returned(shape, shape.parts / scale, &mut rows)?;
+            let look = if quick { QUICK_LOOK } else { LOOK };
+            returned(shape, shape.parts / scale, look, &mut rows)?;
         }
         findings.add(figures("Resident after 90% was deleted, of the peak", &rows));
     }
     if wanted("instant") {
-        findings = findings.note(instant(1_000_000 / scale)?);
+        findings = findings.note(kept::case("instant", || instant(1_000_000 / scale))?);
     }
     if wanted("rate") {
-        findings = findings.note(rate(200_000 / scale, if quick { 2 } else { 10 })?);
+        findings = findings.note(kept::case("rate", || rate(200_000 / scale, if quick { 2 } else { 10 }))?);
     }
     Ok(findings)
 }
 
-fn returned(shape: &Shape, parts: u64, rows: &mut Vec<Row>) -> io::Result<()> {
-    let mut figures = Vec::new();
-    for server in both(&[])? {
-        let mut random = Random::new(5);
-        let removed: Vec<u64> = (0..parts).filter(|_| random.below(100) < REMOVED_PERCENT).collect();
-        send(&server, (0..parts).collect(), shape.write)?;
-        send(&server, removed, shape.remove)?;
-        let begin = Instant::now();
-        let most = |peak: u64| peak as f64 * (100 - REMOVED_PERCENT) as f64 * 1.5 / 100.0 + BESIDE_BYTES;
-        let mut below = None;
-        while begin.elapsed() < LOOK {
-            let memory = server.memory()?;
-            if memory.resident as f64 <= most(memory.peak) {
-                below = below.or(Some(begin.elapsed()));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let memory = server.memory()?;
-        say!(
-            "{:<22} {:<14} peak {:>6.1} MB, after 5 s {:>6.1} MB of at most {:>6.1} MB, reached after {}",
-            shape.name,
-            if figures.is_empty() { "varve" } else { "peer" },
-            memory.peak as f64 / 1e6,
-            memory.resident as f64 / 1e6,
-            most(memory.peak) / 1e6,
-            below.map_or("never".into(), |after: Duration| format!("{:.2} s", after.as_secs_f64())),
-        );
-        figures.push(memory.resident as f64 / most(memory.peak));
-    }
+fn returned(shape: &Shape, parts: u64, look: Duration, rows: &mut Vec<Row>) -> io::Result<()> {
     let name = format!("{}: resident / allowed", shape.name);
-    let target = Some(Target::AtMost(1.0));
-    rows.push(Row { name, unit: "", varve: figures[0].into(), peer: figures[1].into(), floor: None, target });
+    let mut random = Random::new(5);
+    let removed: Vec<u64> = (0..parts).filter(|_| random.below(100) < REMOVED_PERCENT).collect();
+    let all = kept::case(&name, || {
+        contenders::one_by_one(&[], &mut |server| {
+            send(server, (0..parts).collect(), shape.write)?;
+            send(server, removed.clone(), shape.remove)?;
+            Ok(vec![rested(server, shape.name, look)?])
+        })
+    })?;
+    rows.push(Row::new(name, "", contenders::column(&all, 0)).at_most(Target::AtMost(1.0)));
     Ok(())
+}
+
+/// Looks at a server that is left alone: its resident bytes at the end over those that it may have.
+fn rested(server: &Server, name: &str, look: Duration) -> io::Result<f64> {
+    let begin = Instant::now();
+    let most = |peak: u64| peak as f64 * (100 - REMOVED_PERCENT) as f64 * 1.5 / 100.0 + BESIDE_BYTES;
+    let mut below = None;
+    while begin.elapsed() < look {
+        let memory = server.memory()?;
+        if memory.resident as f64 <= most(memory.peak) {
+            below = below.or(Some(begin.elapsed()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let memory = server.memory()?;
+    say!(
+        "{name:<22} peak {:>6.1} MB, after {:.0} s {:>6.1} MB of at most {:>6.1} MB, reached after {}",
+        memory.peak as f64 / 1e6,
+        look.as_secs_f64(),
+        memory.resident as f64 / 1e6,
+        most(memory.peak) / 1e6,
+        below.map_or("never".into(), |after: Duration| format!("{:.2} s", after.as_secs_f64())),
+    );
+    Ok(memory.resident as f64 / most(memory.peak))
 }
 
 fn send(server: &Server, numbers: Vec<u64>, write: fn(&mut Vec<u8>, u64)) -> io::Result<()> {

@@ -3,16 +3,16 @@
 //! ```text
 //! GET key -- miss --> SET key value, at maxmemory: hits after half of the trace
 //! ```
-//! First the peer runs at a limit; then Varve at a limit that holds as many keys, found by its bytes a key, and at the
-//! same limit, which holds more. The trace lasts seconds, since clocks have seconds.
+//! All contenders run at one limit; then Varve at a limit that holds as many keys as the peer's, found by its bytes a key.
+//! The trace lasts seconds, since clocks have seconds.
 
-use crate::contenders::PEER;
 use crate::report::{Better, Figure, Findings, Form, Role, Series};
 use crate::turns::{must, used_memory};
-use crate::{say, screen};
+use crate::{contenders, kept, say, screen};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::{Duration, Instant};
-use varve_testkit::{Launch, Random, client::Client};
+use varve_testkit::{Random, Server, client::Client};
 
 struct Scale {
     keys: f64,
@@ -22,6 +22,8 @@ struct Scale {
 }
 
 const BATCH: usize = 100;
+/// Varve at a limit that holds as many keys as the peer does.
+const AS_MANY: &str = "Varve, as many keys";
 const VALUE: [u8; 200] = [b'v'; 200];
 
 /// Runs the experiment.
@@ -32,57 +34,84 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     const ALL: &[&str] =
         &["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-random", "volatile-lru", "volatile-lfu"];
     let scale = match quick {
-        true => Scale { keys: 300_000.0, limit: 16 << 20, time: Duration::from_secs(8), policies: &ALL[..3] },
+        true => Scale { keys: 300_000.0, limit: 16 << 20, time: Duration::from_secs(5), policies: &ALL[..3] },
         false => Scale { keys: 5_000_000.0, limit: 256 << 20, time: Duration::from_secs(90), policies: ALL },
     };
-    let unit = "percent of GETs that hit";
-    let mut figure = Figure::new("Hit rates", unit, Better::More, Form::Dots).over("", scale.policies);
-    let names = [("Varve, same limit", Role::Varve), (PEER, Role::Peer), ("Varve, as many keys", Role::Other)];
-    let mut series = names.map(|(name, role)| Series::new(name, role));
-    for (place, policy) in scale.policies.iter().enumerate() {
-        let peer = trace(Launch::peer(), policy, scale.limit, None, &scale)?;
-        let same = trace(Launch::varve(), policy, scale.limit, None, &scale)?;
-        let like = trace(Launch::varve(), policy, scale.limit, Some(peer.keys), &scale)?;
-        say!(
-            "{policy}: {} keys of the peer, {} at the same limit, {} to have as many",
-            peer.keys,
-            same.keys,
-            like.keys
-        );
-        [same, peer, like].iter().zip(&mut series).for_each(|(one, series)| series.push(place, one.hits));
+    let mut figures = [
+        Figure::new("Hit rates", "percent of GETs that hit", Better::More, Form::Dots).over("", scale.policies),
+        Figure::new("Server CPU", "microseconds of CPU per request", Better::Less, Form::Dots).over("", scale.policies),
+        Figure::new("Requests", "requests a second", Better::More, Form::Dots).over("", scale.policies),
+    ];
+    let mut sides = contenders::sides();
+    sides.push((AS_MANY.into(), Role::Other));
+    for figure in &mut figures {
+        figure.series = sides.iter().map(|(name, role)| Series::new(name.as_str(), *role)).collect();
     }
-    figure.series = series.to_vec();
-    Ok(Findings::new("hitrate", "Hit rates of the eviction policies")
-        .with([figure])
-        .note("A cache in front of a Zipf trace. Varve runs at the peer's limit, and at one that holds as many keys."))
+    for (place, policy) in scale.policies.iter().enumerate() {
+        let mut all = Vec::new();
+        for entrant in contenders::entrants(&settings(policy, scale.limit)) {
+            let found = kept::case(&format!("{policy}, {}", entrant.name), || {
+                let found = entrant.start().and_then(|one| trace(&one.server, policy, None, &scale));
+                contenders::spared(&entrant.name, entrant.role, found)
+            })?;
+            all.push(found);
+        }
+        let peer = all.get(1).copied().flatten();
+        let peer_keys = peer.map(|peer| peer.keys);
+        all.push(kept::case(&format!("{policy}, {AS_MANY}"), || {
+            let entrants = contenders::entrants(&settings(policy, scale.limit));
+            trace(&entrants[0].start()?.server, policy, peer_keys, &scale).map(Some)
+        })?);
+        let keys: Vec<u64> = all.iter().flatten().map(|one| one.keys).collect();
+        say!("{policy}: {keys:?} keys of {:?}", sides.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        for (number, one) in all.into_iter().enumerate() {
+            let Some(one) = one else { continue };
+            for (figure, value) in figures.iter_mut().zip([one.hits, one.cpu_us, one.per_s]) {
+                figure.series[number].push(place, value);
+            }
+        }
+    }
+    Ok(Findings::new("hitrate", "Hit rates of the eviction policies").with(figures).note(
+        "A cache in front of a Zipf trace, one connection. Varve also runs at a limit that holds as many keys as the peer's. A \
+         request is a GET or the SET that follows a miss, with pipelines of 100.",
+    ))
 }
 
+/// The lines of a cache.
+fn settings(policy: &str, limit: u64) -> [String; 2] {
+    [format!("maxmemory {limit}"), format!("maxmemory-policy {policy}")]
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Result {
     keys: u64,
     /// Percent.
     hits: f64,
+    /// The server's CPU a request, and requests a second.
+    cpu_us: f64,
+    per_s: f64,
 }
 
 /// Runs the trace; with a number of keys to hold, the limit follows it during the first half.
-fn trace(launch: Launch, policy: &str, limit: u64, wanted: Option<u64>, scale: &Scale) -> io::Result<Result> {
-    let server = launch
-        .config(format!("maxmemory {limit}"))
-        .config(format!("maxmemory-policy {policy}"))
-        .config("io-threads 1")
-        .start()?;
+fn trace(server: &Server, policy: &str, wanted: Option<u64>, scale: &Scale) -> io::Result<Result> {
     let mut client = server.client();
     let mut random = Random::new(77);
     let expires = policy.starts_with("volatile");
     let start = Instant::now();
-    let (mut hits, mut reads, mut batches) = (0, 0, 0u64);
+    let (mut hits, mut reads, mut requests, mut batches) = (0, 0, 0, 0u64);
     let (mut keys_sum, mut keys_seen) = (0, 0);
-    let mut limit = limit;
+    let mut limit = scale.limit;
+    let mut second_half = None;
     while start.elapsed() < scale.time {
         screen::go_on()?;
         let (found, asked) = batch(&mut client, &mut random, scale.keys, expires)?;
         batches += 1;
         let counts = start.elapsed() > scale.time / 2;
         if counts {
+            match second_half {
+                None => second_half = Some((Instant::now(), server.cpu_ns()?)),
+                Some(_) => requests += asked + asked - found,
+            }
             hits += found;
             reads += asked;
         }
@@ -103,7 +132,14 @@ fn trace(launch: Launch, policy: &str, limit: u64, wanted: Option<u64>, scale: &
             }
         }
     }
-    Ok(Result { keys: keys_sum / u64::max(keys_seen, 1), hits: hits as f64 * 100.0 / f64::max(reads as f64, 1.0) })
+    let (begun, cpu) = second_half.ok_or_else(|| io::Error::other("the trace ended before its second half"))?;
+    let (requests, spent_ns) = (f64::max(requests as f64, 1.0), server.cpu_ns()? - cpu);
+    Ok(Result {
+        keys: keys_sum / u64::max(keys_seen, 1),
+        hits: hits as f64 * 100.0 / f64::max(reads as f64, 1.0),
+        cpu_us: spent_ns as f64 / 1000.0 / requests,
+        per_s: requests / begun.elapsed().as_secs_f64(),
+    })
 }
 
 /// Some reads at once, and a write for each that missed: hits and reads.

@@ -89,11 +89,20 @@ pub(crate) struct Outcome {
 /// # Errors
 /// A connection that is lost or cannot be made.
 pub(crate) fn run(address: SocketAddr, load: &Load) -> io::Result<Outcome> {
-    let mut source = Source::new(load);
+    let mut source = Source::new(load.clone());
     let plan = Traffic { connections: load.connections, pipeline: load.pipeline, requests: load.requests };
     let mut outcome = drive(address, plan, &mut |out| source.push(out))?;
     outcome.value_bytes = source.value_bytes;
     Ok(outcome)
+}
+
+/// A writer of requests, one at each call.
+pub(crate) type Writer<'w> = Box<dyn FnMut(&mut Vec<u8>) + 'w>;
+
+/// The writer of a load's requests.
+pub(crate) fn writer(load: Load) -> Writer<'static> {
+    let mut source = Source::new(load);
+    Box::new(move |out| source.push(out))
 }
 
 /// How many requests go over how many connections, and how many of them at a time.
@@ -222,6 +231,7 @@ pub(crate) fn connect(address: SocketAddr, poll: &Poll, token: Token) -> io::Res
 }
 
 /// Bytes of one request of this kind with these sizes.
+#[cfg(test)]
 pub(crate) fn request_bytes(op: Op, key_bytes: usize, value_bytes: usize) -> usize {
     let mut out = Vec::new();
     push_request(&mut out, op, &vec![b'k'; key_bytes], &vec![b'v'; value_bytes]);
@@ -263,8 +273,8 @@ impl Requests<'_> {
 }
 
 /// The requests of a load, one after the other.
-struct Source<'l> {
-    load: &'l Load,
+struct Source {
+    load: Load,
     next: u64,
     random: Random,
     key: Vec<u8>,
@@ -272,13 +282,13 @@ struct Source<'l> {
     value_bytes: u64,
 }
 
-impl<'l> Source<'l> {
-    fn new(load: &'l Load) -> Source<'l> {
+impl Source {
+    fn new(load: Load) -> Source {
         let mut random = Random::new(load.seed);
         let longest = (*load.sizes.most.end()).max(*load.sizes.rest.end());
         let value = (0..longest).map(|_| b'a' + (random.next_u64() % 26) as u8).collect();
         let next = if let Order::Sequence(first) = load.order { first } else { 0 };
-        Source { load, next, random, key: vec![0; load.key_bytes], value, value_bytes: 0 }
+        Source { next, random, key: vec![0; load.key_bytes], value, value_bytes: 0, load }
     }
 
     /// Writes the next request.

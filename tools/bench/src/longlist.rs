@@ -7,12 +7,12 @@
 //! ```
 
 use crate::contenders::{self, Contender};
-use crate::floor::Floor;
 use crate::load::Traffic;
-use crate::published;
-use crate::report::{Better, Figure, Findings, Form, Role, Series, Value};
+use crate::report::{Better, Figure, Findings, Form, Role, Series};
 use crate::size::Size;
-use crate::turns::{Pace, must, pace, pace_of, push};
+use crate::turns::{Beside, beside, must, pace, push};
+use crate::{kept, published};
+use std::cell::RefCell;
 use std::io;
 use varve_testkit::Random;
 
@@ -105,16 +105,19 @@ fn lists(contenders: &[Contender], fill: i64, lengths: &[u64], size: Size) -> io
     }
     let mut there = 0;
     for (place, &length) in lengths.iter().enumerate() {
-        for one in contenders {
-            let mut next = there;
-            let plan = Traffic { connections: 1, pipeline: 1000, requests: length - there };
-            pace(&one.server, plan, &mut |out| {
-                push(out, &[b"RPUSH", b"list", &number(next)]);
-                next += 1;
-            })?;
-        }
-        there = length;
-        grid.measure(contenders, place, size, requests, &mut |write, out| write(out, length))?;
+        let found = kept::case(&format!("lists, fill {fill}, {length} long"), || {
+            for one in contenders {
+                let mut next = there;
+                let plan = Traffic { connections: 1, pipeline: 1000, requests: length - there };
+                pace(&one.server, plan, &mut |out| {
+                    push(out, &[b"RPUSH", b"list", &number(next)]);
+                    next += 1;
+                })?;
+            }
+            there = length;
+            measure(&LIST_OPS, contenders, size, requests, &mut |write, out| write(out, length))
+        })?;
+        grid.add(place, &found);
     }
     let mut figures = grid.figures(&format!(", fill {fill}"), "length of the list", lengths);
     let mut line = Series::new("published: the book, at least", Role::Published);
@@ -133,25 +136,47 @@ fn packed(size: Size) -> io::Result<Vec<Figure>> {
     let mut grid = Grid::new(&PACKED_OPS, &contenders);
     let mut there = 0;
     for (place, &length) in lengths.iter().enumerate() {
-        for one in &contenders {
-            for fill in PACKED_FILLS {
-                let mut next = there;
-                let plan = Traffic { connections: 1, pipeline: PIPELINE, requests: length - there };
-                pace(&one.server, plan, &mut |out| {
-                    fill(out, next);
-                    next += 1;
-                })?;
+        let found = kept::case(&format!("packed, {length} long"), || {
+            for one in &contenders {
+                for fill in PACKED_FILLS {
+                    let mut next = there;
+                    let plan = Traffic { connections: 1, pipeline: PIPELINE, requests: length - there };
+                    pace(&one.server, plan, &mut |out| {
+                        fill(out, next);
+                        next += 1;
+                    })?;
+                }
             }
-        }
-        there = length;
-        let mut random = Random::new(7);
-        // Long packed collections take up to a millisecond a request.
-        let requests = size.pick(200, 2_000, 20_000).min(5_000_000 / length);
-        grid.measure(&contenders, place, size, requests, &mut |write, out| {
-            write(out, random.below(length as usize) as u64)
+            there = length;
+            let mut random = Random::new(7);
+            // Long packed collections take up to a millisecond a request.
+            let requests = size.pick(200, 2_000, 20_000).min(5_000_000 / length);
+            measure(&PACKED_OPS, &contenders, size, requests, &mut |write, out| {
+                write(out, random.below(length as usize) as u64)
+            })
         })?;
+        grid.add(place, &found);
     }
     Ok(grid.figures(", packed", "elements of the collection, all allowed to be packed", lengths))
+}
+
+/// Measures every operation on collections as they are, the contenders and the floor in turns.
+fn measure(
+    ops: &[Op],
+    contenders: &[Contender],
+    size: Size,
+    requests: u64,
+    write: &mut dyn FnMut(Write, &mut Vec<u8>),
+) -> io::Result<Vec<Beside>> {
+    let plan = Traffic { connections: 1, pipeline: PIPELINE, requests };
+    let write = RefCell::new(write);
+    let of = |op: &Op| {
+        beside(contenders, plan, size.pick(1, 3, 5), &|_| Ok(()), &|_| {
+            let (write, request) = (&write, op.write);
+            Box::new(move |out| (*write.borrow_mut())(request, out))
+        })
+    };
+    ops.iter().map(of).collect()
 }
 
 /// Paces of operations by contender and place.
@@ -169,36 +194,16 @@ impl<'o> Grid<'o> {
         Grid { ops, series, floors: ops.iter().map(|_| Series::new("floor", Role::Floor)).collect() }
     }
 
-    /// Measures every operation at a place, the contenders in turns.
-    fn measure(
-        &mut self,
-        contenders: &[Contender],
-        place: usize,
-        size: Size,
-        requests: u64,
-        write: &mut dyn FnMut(Write, &mut Vec<u8>),
-    ) -> io::Result<()> {
-        let plan = Traffic { connections: 1, pipeline: PIPELINE, requests };
-        for (number, op) in self.ops.iter().enumerate() {
-            let mut request = Vec::new();
-            (op.write)(&mut request, 5000);
-            let floor = Floor::start(request.len())?;
-            let mut paces: Vec<Vec<Pace>> = contenders.iter().map(|_| Vec::new()).collect();
-            let mut floors = Vec::new();
-            for _ in 0..size.pick(1, 3, 5) {
-                for (one, paces) in contenders.iter().zip(&mut paces) {
-                    paces.push(pace(&one.server, plan, &mut |out| write(op.write, out))?);
-                }
-                let send = &mut |out: &mut Vec<u8>| out.extend_from_slice(&request);
-                floors.push(pace_of(floor.address(), floor.pid(), plan, send)?.cpu_us);
+    /// Adds what was measured at a place.
+    fn add(&mut self, place: usize, found: &[Beside]) {
+        for ((series, floor), found) in self.series.iter_mut().zip(&mut self.floors).zip(found) {
+            for (number, pair) in series.iter_mut().enumerate() {
+                let [per_s, cpu_us] = found.of(number);
+                pair[0].push(place, per_s);
+                pair[1].push(place, cpu_us);
             }
-            for (series, paces) in self.series[number].iter_mut().zip(&paces) {
-                series[0].push(place, Value::of(paces.iter().map(|pace| pace.per_s).collect()));
-                series[1].push(place, Value::of(paces.iter().map(|pace| pace.cpu_us).collect()));
-            }
-            self.floors[number].push(place, Value::of(floors));
+            floor.push(place, found.floor_us);
         }
-        Ok(())
     }
 
     /// A figure of rates and one of CPU for each operation.

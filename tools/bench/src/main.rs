@@ -10,6 +10,7 @@ mod apply;
 mod collections;
 mod commands;
 mod contenders;
+mod cores;
 mod draw;
 mod engine;
 mod floor;
@@ -17,6 +18,7 @@ mod fragmentation;
 mod giveback;
 mod grid;
 mod hitrate;
+mod kept;
 mod lists;
 mod load;
 mod longlist;
@@ -41,6 +43,7 @@ mod tls;
 mod turns;
 mod types;
 mod ycsb;
+mod ycsb_like;
 
 use crate::report::Findings;
 use crate::size::Size;
@@ -129,12 +132,18 @@ enum Experiment {
     },
     /// Resident memory, its peak and CPU under the paper's workloads W1-W8 at maxmemory
     Fragmentation {
-        /// 256 MB in place of 1 GB
+        /// 64 MB in place of 1 GB
         #[arg(long)]
         quick: bool,
         /// Only this workload, of both tables: W1 to W8
         #[arg(long)]
         only: Option<String>,
+        /// Only this table of the paper: 1 or 5
+        #[arg(long)]
+        table: Option<u32>,
+        /// The limit in GB; the paper has 10
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+        gigabytes: Option<u64>,
         /// A server's binary that defragments actively, to run beside
         #[arg(long)]
         also: Option<std::path::PathBuf>,
@@ -169,6 +178,12 @@ enum Experiment {
         #[arg(long, default_value_t = 2)]
         threads: usize,
     },
+    /// GET and SET of servers with 1 and 2 workers (io-threads)
+    Cores {
+        /// Tiny sizes
+        #[arg(long)]
+        quick: bool,
+    },
     /// MB a second of a stream of commands, applied in process by 1 to N lanes
     Apply {
         /// Tiny sizes
@@ -199,7 +214,7 @@ enum Experiment {
         #[arg(long)]
         part: Option<String>,
     },
-    /// Workloads A, B, C, D and F of YCSB, by YCSB itself
+    /// Workloads A, B, C, D and F of YCSB, by YCSB itself; without Java or Maven by our own generator with its distributions
     Ycsb {
         /// Few records
         #[arg(long)]
@@ -207,6 +222,9 @@ enum Experiment {
         /// Only this workload: a, b, c, d, f
         #[arg(long)]
         only: Option<String>,
+        /// Our own generator with YCSB's distributions also where YCSB can run
+        #[arg(long)]
+        own: bool,
     },
     /// Seconds and memory of BGSAVE and of loading, and what GETs and SETs wait meanwhile
     Save {
@@ -311,15 +329,19 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Types { quick, part } => types::run(quick, part.as_deref()),
         Experiment::Scripts { quick, part } => scripts::run(quick, part.as_deref()),
-        Experiment::Fragmentation { quick, only, also } => fragmentation::run(quick, only.as_deref(), also),
+        Experiment::Fragmentation { quick, only, table, gigabytes, also } => {
+            let choice = fragmentation::Choice { only: only.as_deref(), table, gigabytes, also };
+            fragmentation::run(quick, choice)
+        }
         Experiment::Reclaim { quick } => reclaim::run(quick),
         Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),
         Experiment::Hitrate { quick } => hitrate::run(quick),
         Experiment::Engine { quick, threads } => engine::run(threads, quick),
+        Experiment::Cores { quick } => cores::run(Size::of(quick)),
         Experiment::Apply { quick, threads } => apply::run(threads, quick),
         Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
         Experiment::Mixes { quick, part } => mixes::run(quick, part.as_deref()),
-        Experiment::Ycsb { quick, only } => ycsb::run(quick, only.as_deref()),
+        Experiment::Ycsb { quick, only, own } => ycsb::run(quick, only.as_deref(), own),
         Experiment::Save { quick } => save::run(quick),
         Experiment::Replication { quick, part } => replication::run(quick, part.as_deref()),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),

@@ -7,11 +7,11 @@
 //! figures of different machines can be compared. Callgrind sees a prefetch as nothing and counts the access that follows
 //! as a miss: the figures are lines that are touched, not times that are waited.
 
+use crate::contenders::{self, PEER};
 use crate::load::{self, Load, Op, Order, Sizes};
-use crate::point;
-use crate::published;
 use crate::report::{Better, Figure, Findings, Form, Role, Series, Table};
-use crate::say;
+use crate::{kept, point, published, say};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs;
@@ -30,6 +30,9 @@ const FUNCTIONS_DRAWN: usize = 10;
 /// The events of the table, as callgrind calls them: instructions, misses of reads and writes in the first and last level.
 const EVENTS: [&str; 5] = ["Ir", "D1mr", "D1mw", "DLmr", "DLmw"];
 
+/// The requests that are counted.
+const OPS: [Op; 2] = [Op::Get, Op::Set];
+
 struct Scale {
     keys: u64,
     requests: u64,
@@ -46,12 +49,17 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     };
     let mut table = Table::new(&["instructions", "L1 read", "L1 write", "LL read", "LL write"]);
     let mut functions = Vec::new();
-    for (name, launch) in [("varve", Launch::varve()), ("peer", Launch::peer())] {
-        let profiles = std::env::temp_dir().join(format!("varve-misses-{}-{name}", std::process::id()));
-        fs::create_dir_all(&profiles)?;
-        let measured = measure(launch, &profiles, &scale);
-        let _ = fs::remove_dir_all(&profiles);
-        for (op, profile) in measured? {
+    for entrant in contenders::entrants(&[]) {
+        let name = &entrant.name;
+        let measured = kept::case(name, || {
+            let profiles = std::env::temp_dir().join(format!("varve-misses-{}-{name}", std::process::id()));
+            fs::create_dir_all(&profiles)?;
+            let measured = measure(entrant.launch.clone(), &profiles, &scale);
+            let _ = fs::remove_dir_all(&profiles);
+            contenders::spared(name, entrant.role, measured)
+        })?;
+        let Some(measured) = measured else { continue };
+        for (op, profile) in OPS.into_iter().zip(measured) {
             let events = EVENTS.map(|event| profile.total(event) as f64 / scale.requests as f64);
             table.add(format!("{}, {name}", format!("{op:?}").to_uppercase()), events.to_vec());
             functions.push((format!("{op:?} of {name}"), profile));
@@ -83,7 +91,7 @@ fn shares(profiles: &[(String, Profile)]) -> Figure {
     let mut paper = Series::new("published: Redis 4.0.6", Role::Published);
     published::CACHE_MISSES.iter().enumerate().for_each(|(place, (_, part))| paper.push(place, *part));
     let mut measured = Series::new("redis-server, GET", Role::Peer);
-    if let Some((_, profile)) = profiles.iter().find(|(what, _)| what.contains("Get of peer")) {
+    if let Some((_, profile)) = profiles.iter().find(|(what, _)| *what == format!("Get of {PEER}")) {
         let all = (profile.total("DLmr") + profile.total("DLmw")).max(1) as f64;
         let mut sums = profile.sums(Line::name);
         sums.sort_by_key(|&(_, _, misses)| Reverse(misses));
@@ -100,13 +108,13 @@ fn shares(profiles: &[(String, Profile)]) -> Figure {
     figure
 }
 
-/// Fills a server, then counts GETs and SETs.
-fn measure(launch: Launch, profiles: &Path, scale: &Scale) -> io::Result<Vec<(Op, Profile)>> {
+/// Fills a server, then counts the requests of [`OPS`].
+fn measure(launch: Launch, profiles: &Path, scale: &Scale) -> io::Result<Vec<Profile>> {
     let file = profiles.join("profile");
     let out = format!("--callgrind-out-file={}", file.display());
     let caches = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"];
     let words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", &out].into_iter().chain(caches);
-    let server = launch.config("io-threads 1").under(words).start()?;
+    let server = launch.under(words).start()?;
     let sizes = Sizes::fixed(VALUE_BYTES);
     let fill = Load {
         op: Op::Set,
@@ -121,7 +129,7 @@ fn measure(launch: Launch, profiles: &Path, scale: &Scale) -> io::Result<Vec<(Op
     };
     point::refuse_errors(&load::run(server.address(), &fill)?)?;
     let mut measured = Vec::new();
-    for (number, op) in [Op::Get, Op::Set].into_iter().enumerate() {
+    for (number, op) in OPS.into_iter().enumerate() {
         let load = Load { op, order: Order::Random, requests: scale.requests, ..fill.clone() };
         control(&server, &["--instr=on"])?;
         // Requests of the same kind fill the caches first.
@@ -132,7 +140,7 @@ fn measure(launch: Launch, profiles: &Path, scale: &Scale) -> io::Result<Vec<(Op
         control(&server, &["--dump=measured"])?;
         control(&server, &["--instr=off"])?;
         let dump = file.with_extension((number + 1).to_string());
-        measured.push((op, Profile::read(&dump)?));
+        measured.push(Profile::read(&dump)?);
     }
     Ok(measured)
 }
@@ -147,7 +155,7 @@ fn control(server: &Server, words: &[&str]) -> io::Result<()> {
 }
 
 /// The output of callgrind_annotate on a profile.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Profile {
     events: Vec<String>,
     totals: Vec<u64>,
@@ -155,7 +163,7 @@ struct Profile {
 }
 
 /// A function's own counts.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Line {
     counts: Vec<u64>,
     function: String,

@@ -11,7 +11,8 @@
 
 use crate::contenders::{self, Contender};
 use crate::draw::{self, Draw};
-use crate::grid::{Grid, Quantity};
+use crate::floor::Under;
+use crate::grid::{Below, Grid, Quantity};
 use crate::load::{self, Op, Order, Sizes, Traffic};
 use crate::point;
 use crate::published;
@@ -90,7 +91,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     }
     Ok(findings
         .note(format!("{} requests a run; {CLIENTS} clients in the mixes, as the paper has them.", scale.requests))
-        .note("Requests have different lengths, so the server that parses nothing has no figure here.")
+        .note("Requests have different lengths: the server that parses nothing is sent as many bytes a request as they have on average.")
         .lost(
             "The paper's bars for Small and Large, and its delays of writes: only the numbers in its text are at hand.",
         )
@@ -161,6 +162,8 @@ fn measure(server: &Server, plan: Traffic, mix: &mut Mix<'_>) -> io::Result<[f64
     Ok([mean, spent as f64 / 1000.0 / replies, p50, p99, p999])
 }
 
+/// The number of the quantity that is CPU, in both.
+const CPU: usize = 1;
 const DELAYS: [Quantity; 5] = [
     ("One client: mean delay (Fig. 7)", "microseconds from request to reply", Better::Less),
     ("One client: server CPU", "microseconds of CPU per request", Better::Less),
@@ -180,11 +183,22 @@ fn alone(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut
     let draw = Draw::Uniform(keys);
     for (op, writes_percent) in [("GET", 0), ("SET", 100)] {
         let plan = Traffic { connections: 1, pipeline: 1, requests: scale.requests };
-        to.measure(format!("{} {op}", set.name), contenders, scale.turns, &mut |server, turn| {
-            measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn))
-        })?;
+        let under = under(set, &draw, writes_percent)?;
+        to.measure(
+            format!("{} {op}", set.name),
+            contenders,
+            scale.turns,
+            &mut |server, turn| measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn)),
+            Some(Below { quantity: CPU, cpu_us: &mut || Ok(under.pace(plan)?.cpu_us) }),
+        )?;
     }
     Ok(())
+}
+
+/// The floor under a mix.
+fn under(set: &Set, draw: &Draw, writes_percent: usize) -> io::Result<Under> {
+    let mut mix = Mix::new(set, draw, writes_percent, 0);
+    Under::load(&mut |out| mix.push(out))
 }
 
 /// The place of a mix.
@@ -197,9 +211,14 @@ fn mixed(contenders: &[Contender], set: &Set, keys: u64, scale: &Scale, to: &mut
         for name in &draw::NAMES[..2] {
             let draw = Draw::named(name, keys);
             let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.requests };
-            to.measure(mix_name(set.name, writes_percent, name), contenders, scale.turns, &mut |server, turn| {
-                measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn))
-            })?;
+            let under = under(set, &draw, writes_percent)?;
+            to.measure(
+                mix_name(set.name, writes_percent, name),
+                contenders,
+                scale.turns,
+                &mut |server, turn| measure(server, plan, &mut Mix::new(set, &draw, writes_percent, turn)),
+                Some(Below { quantity: CPU, cpu_us: &mut || Ok(under.pace(plan)?.cpu_us) }),
+            )?;
         }
     }
     Ok(())

@@ -9,11 +9,11 @@
 //! The servers take turns within each figure, and a figure is the median of its turns: what else the machine does meets all
 //! alike.
 
-use crate::floor::Floor;
-use crate::load::{self, Load, Op, Order, Outcome, Sizes};
-use crate::report::{Findings, Row, Target, Value, figures};
-use crate::say;
-use crate::turns::both;
+use crate::floor::Under;
+use crate::load::{self, Load, Op, Order, Outcome, Sizes, Traffic};
+use crate::report::{Findings, Role, Row, Target, Value, figures};
+use crate::turns::{beside, must, used_memory};
+use crate::{contenders, kept, say};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -113,39 +113,31 @@ pub(crate) fn refuse_errors(outcome: &Outcome) -> io::Result<()> {
 }
 
 fn cpu(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
-    let servers = both(&[])?;
+    let contenders = contenders::start(&[])?;
     let sizes = Sizes::fixed(VALUE_BYTES);
-    for server in &servers {
-        refuse_errors(&load::run(server.address(), &fill(scale.keys, KEY_BYTES, &sizes))?)?;
+    for one in &contenders {
+        refuse_errors(&load::run(one.server.address(), &fill(scale.keys, KEY_BYTES, &sizes))?)?;
     }
     for op in [Op::Get, Op::Set] {
-        let floor = Floor::start(load::request_bytes(op, KEY_BYTES, VALUE_BYTES))?;
-        let places = servers.iter().map(|server| (server.address(), server.pid()));
-        let places: Vec<(SocketAddr, u32)> = places.chain([(floor.address(), floor.pid())]).collect();
         for (pipeline, ratio) in PIPELINES {
             let requests = if pipeline == 1 { scale.requests.0 } else { scale.requests.1 };
-            let mut figures = vec![Vec::new(); places.len()];
-            for turn in 0..scale.turns {
-                let load = Load {
-                    op,
-                    keys: scale.keys,
-                    key_bytes: KEY_BYTES,
-                    sizes: sizes.clone(),
-                    order: Order::Random,
-                    connections: CONNECTIONS,
-                    pipeline,
-                    requests,
-                    seed: turn as u64,
-                };
-                for (place, figures) in places.iter().zip(&mut figures) {
-                    figures.push(cpu_us(place.0, place.1, &load)?);
-                }
-            }
-            let [varve, peer, floor] = [0, 1, 2].map(|i| Value::of(figures[i].clone()));
-            let name = format!("{op:?} CPU, pipeline {pipeline}").to_lowercase();
-            say!("{name}: varve {varve:.3} peer {peer:.3} floor {floor:.3} us");
-            let target = Some(Target::Ratio(ratio));
-            rows.push(Row { name, unit: "us", varve, peer, floor: Some(floor), target });
+            let load = |turn: u64| Load {
+                op,
+                keys: scale.keys,
+                key_bytes: KEY_BYTES,
+                sizes: sizes.clone(),
+                order: Order::Random,
+                connections: CONNECTIONS,
+                pipeline,
+                requests,
+                seed: turn,
+            };
+            let name = format!("{op:?}, pipeline {pipeline}").to_uppercase().replace("PIPELINE", "pipeline");
+            let plan = Traffic { connections: CONNECTIONS, pipeline, requests };
+            let found = kept::case(&name, || {
+                beside(&contenders, plan, scale.turns as u64, &|_| Ok(()), &|turn| load::writer(load(turn)))
+            })?;
+            rows.extend(found.rows(&name, Some(Target::Ratio(ratio))));
         }
     }
     Ok(())
@@ -157,101 +149,80 @@ fn cpu(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
 /// When a server cannot be started or is lost.
 pub(crate) fn set_at_limit(quick: bool) -> io::Result<Row> {
     let scale = &Scale::new(quick);
+    let name = "SET, pipeline 16, at 80% of limit";
     let sizes = Sizes::range(16..=128);
-    let mut medians = Vec::new();
-    for server in both(&[])? {
-        refuse_errors(&load::run(server.address(), &fill(scale.keys, KEY_BYTES, &sizes))?)?;
-        let mut client = server.client();
-        let used = info_field(&client.cmd("INFO memory").text(), "used_memory")?;
-        // Of few keys a fifth would not hold the buffers of the load's connections.
-        let limit = (used * 5 / 4).max(used + (16 << 20));
-        let reply = client.cmd(&format!("CONFIG SET maxmemory {limit} maxmemory-policy noeviction"));
-        if reply.is_error() {
-            return Err(io::Error::other(format!("CONFIG SET: {reply:?}")));
-        }
-        let mut load = Load {
-            order: Order::Random,
-            connections: CONNECTIONS,
-            pipeline: 16,
-            ..fill(scale.keys, KEY_BYTES, &sizes)
-        };
-        load.requests = scale.requests.1;
-        // The first turn brings the server to its steady state: as many writes as there are keys.
-        let _ = cpu_us(server.address(), server.pid(), &Load { requests: scale.keys, ..load.clone() })?;
-        let mut figures = Vec::new();
-        for turn in 0..scale.turns {
-            load.seed = 100 + turn as u64;
-            figures.push(cpu_us(server.address(), server.pid(), &load)?);
-        }
-        let memory = server.memory()?;
-        say!(
-            "set at 80% of {} MB: {:.3} us, peak resident {} MB",
-            limit >> 20,
-            Value::of(figures.clone()),
-            memory.peak >> 20
-        );
-        medians.push(Value::of(figures));
-    }
-    let name = "set CPU, pipeline 16, at 80% of limit".to_string();
-    let target = Some(Target::Ratio(APPENDING_MAX));
-    Ok(Row { name, unit: "us", varve: medians[0], peer: medians[1], floor: None, target })
+    let mut load =
+        Load { order: Order::Random, connections: CONNECTIONS, pipeline: 16, ..fill(scale.keys, KEY_BYTES, &sizes) };
+    load.requests = scale.requests.1;
+    let all = kept::case(name, || contenders::one_by_one(&[], &mut |server| at_limit(server, scale, &load)))?;
+    let values = all.into_iter().map(Value::of);
+    let plan = Traffic { connections: CONNECTIONS, pipeline: 16, requests: load.requests };
+    let under = Under::load(&mut *load::writer(load))?;
+    let floors = (0..scale.turns).map(|_| Ok(under.pace(plan)?.cpu_us)).collect::<io::Result<Vec<f64>>>()?;
+    let row = Row::new(name, "us of CPU", values).at_most(Target::Ratio(APPENDING_MAX));
+    Ok(row.with("floor", Role::Floor, Value::of(floors)))
 }
 
-fn info_field(info: &str, name: &str) -> io::Result<u64> {
-    info.lines()
-        .find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse().ok())
-        .ok_or_else(|| io::Error::other(format!("INFO has no {name}")))
+/// CPU of a SET in microseconds, turn by turn, on a server that is brought to 80% of its limit.
+fn at_limit(server: &Server, scale: &Scale, load: &Load) -> io::Result<Vec<f64>> {
+    refuse_errors(&load::run(server.address(), &fill(scale.keys, KEY_BYTES, &load.sizes))?)?;
+    let mut client = server.client();
+    let used = used_memory(&mut client)? as u64;
+    // Of few keys a fifth would not hold the buffers of the load's connections.
+    let limit = (used * 5 / 4).max(used + (16 << 20));
+    must(&mut client, &format!("CONFIG SET maxmemory {limit}"))?;
+    must(&mut client, "CONFIG SET maxmemory-policy noeviction")?;
+    // The first turn brings the server to its steady state: as many writes as there are keys.
+    let _ = cpu_us(server.address(), server.pid(), &Load { requests: scale.keys, ..load.clone() })?;
+    let mut figures = Vec::new();
+    for turn in 0..scale.turns {
+        let load = Load { seed: 100 + turn as u64, ..load.clone() };
+        figures.push(cpu_us(server.address(), server.pid(), &load)?);
+    }
+    let (median, memory) = (Value::of(figures.clone()), server.memory()?);
+    say!("set at 80% of {} MB: {median:.3} us, peak resident {} MB", limit >> 20, memory.peak >> 20);
+    Ok(figures)
 }
 
 fn memory(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
-    let mut starts = Vec::new();
-    let mut worst = [(0.0, 0); 2];
-    let mut all = vec![Vec::new(); 2];
-    for (i, server) in both(&[])?.into_iter().enumerate() {
-        let start = settled(&server)?;
-        starts.push(start as f64 / f64::from(1 << 20));
-        let mut there = 0;
-        for &count in &scale.counts {
-            let mut load = fill(count - there, KEY_BYTES, &Sizes::fixed(32));
-            load.order = Order::Sequence(there);
-            refuse_errors(&load::run(server.address(), &load)?)?;
-            there = count;
-            let overhead = overhead(settled(&server)?, start, count, count * (KEY_BYTES as u64 + 32));
-            all[i].push(overhead);
-            if overhead > worst[i].0 {
-                worst[i] = (overhead, count);
-            }
-        }
+    let all = kept::case("memory, 16 B + 32 B", || contenders::one_by_one(&[], &mut |server| growing(server, scale)))?;
+    let mb = contenders::column(&all, 0);
+    rows.push(Row::new("resident at start", "MB", mb).at_most(Target::AtMost(START_MB_MAX)));
+    let worst = contenders::column(&all, 1);
+    rows.push(Row::new("bytes a key, 16+32 B, worst", "B", worst).at_most(Target::AtMost(OVERHEAD_MAX)));
+    for (number, count) in scale.counts.iter().enumerate() {
+        say!("16 B + 32 B, {count} keys: {:.1?} bytes a key", contenders::column(&all, number + 2));
     }
-    let mb = Some(Target::AtMost(START_MB_MAX));
-    rows.push(Row {
-        name: "resident at start".into(),
-        unit: "MB",
-        varve: starts[0].into(),
-        peer: starts[1].into(),
-        floor: None,
-        target: mb,
-    });
-    for (&count, (&varve, &peer)) in scale.counts.iter().zip(all[0].iter().zip(&all[1])) {
-        say!("16 B + 32 B, {count} keys: varve {varve:.1} peer {peer:.1} bytes a key");
-    }
-    let target = Some(Target::AtMost(OVERHEAD_MAX));
-    let name = format!("bytes a key, 16+32 B, worst ({} keys)", worst[0].1);
-    rows.push(Row { name, unit: "B", varve: worst[0].0.into(), peer: worst[1].0.into(), floor: None, target });
     for (name, key_bytes, most) in [("tiny", 8, 8..=16), ("small", 16, 16..=128), ("large", 128, 128..=1024)] {
         let sizes = Sizes { most, rest: 1024..=10_240, rest_percent: 5 };
-        let mut figures = Vec::new();
-        for server in both(&[])? {
-            let start = settled(&server)?;
-            let outcome = load::run(server.address(), &fill(scale.paper_keys, key_bytes, &sizes))?;
-            refuse_errors(&outcome)?;
-            let payload = outcome.value_bytes + scale.paper_keys * key_bytes as u64;
-            figures.push(overhead(settled(&server)?, start, scale.paper_keys, payload));
-        }
         let name = format!("bytes a key, the paper's {name} set");
-        rows.push(Row { name, unit: "B", varve: figures[0].into(), peer: figures[1].into(), floor: None, target });
+        let all = kept::case(&name, || {
+            contenders::one_by_one(&[], &mut |server| {
+                let start = settled(server)?;
+                let outcome = load::run(server.address(), &fill(scale.paper_keys, key_bytes, &sizes))?;
+                refuse_errors(&outcome)?;
+                let payload = outcome.value_bytes + scale.paper_keys * key_bytes as u64;
+                Ok(vec![overhead(settled(server)?, start, scale.paper_keys, payload)])
+            })
+        })?;
+        rows.push(Row::new(name, "B", contenders::column(&all, 0)).at_most(Target::AtMost(OVERHEAD_MAX)));
     }
     Ok(())
+}
+
+/// Megabytes of a server that has just started, the most bytes a key beyond key and value, and those at each count.
+fn growing(server: &Server, scale: &Scale) -> io::Result<Vec<f64>> {
+    let start = settled(server)?;
+    let (mut there, mut each) = (0, Vec::new());
+    for &count in &scale.counts {
+        let mut load = fill(count - there, KEY_BYTES, &Sizes::fixed(32));
+        load.order = Order::Sequence(there);
+        refuse_errors(&load::run(server.address(), &load)?)?;
+        there = count;
+        each.push(overhead(settled(server)?, start, count, count * (KEY_BYTES as u64 + 32)));
+    }
+    let worst = each.iter().copied().fold(0.0, f64::max);
+    Ok([start as f64 / f64::from(1 << 20), worst].into_iter().chain(each).collect())
 }
 
 fn overhead(now: u64, start: u64, keys: u64, payload: u64) -> f64 {

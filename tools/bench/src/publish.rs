@@ -10,13 +10,14 @@
 
 use crate::load::{connect, poll_events};
 use crate::report::{Findings, Row, Target, Value, figures};
-use crate::say;
 use crate::turns::{must, push};
+use crate::{contenders, kept, say};
 use mio::net::TcpStream;
 use mio::{Events, Poll, Token};
+use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
-use varve_testkit::{Launch, Server, client, process};
+use varve_testkit::{Server, client, process};
 
 const CHANNEL: &[u8] = b"news";
 const PAYLOAD_BYTES: usize = 16;
@@ -31,7 +32,7 @@ const PING_MS_MAX: f64 = 100.0;
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The figures of one run.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 struct Figures {
     last_s: f64,
     cpu_s: f64,
@@ -46,30 +47,33 @@ struct Figures {
 pub(crate) fn run(quick: bool, turns: usize) -> io::Result<Findings> {
     let mut rows = Vec::new();
     for threads in IO_THREADS {
-        let threads_line = format!("io-threads {threads}");
         for (subscribers, messages) in SCENES {
             let messages = if quick { messages / 50 } else { messages };
-            let (mut varve, mut peer) = (Vec::new(), Vec::new());
-            for _ in 0..if quick { 1 } else { turns } {
-                for (launch, figures) in [(Launch::varve(), &mut varve), (Launch::peer(), &mut peer)] {
-                    figures.push(scene(&launch.config(&threads_line).start()?, subscribers, messages)?);
-                }
-            }
             let name = format!("{subscribers} x {messages}, {threads} thread{}", if threads == 1 { "" } else { "s" });
-            let mut row = |what: &str, unit, of: fn(&Figures) -> f64, target| {
-                let middle = |figures: &[Figures]| Value::of(figures.iter().map(of).collect());
-                let (varve, peer) = (middle(&varve), middle(&peer));
-                rows.push(Row { name: format!("{name}: {what}"), unit, varve, peer, floor: None, target });
-            };
+            let found = kept::case(&name, || {
+                let entrants = contenders::entrants_with(threads);
+                let mut all: Vec<Vec<Figures>> = entrants.iter().map(|_| Vec::new()).collect();
+                for _ in 0..if quick { 1 } else { turns } {
+                    for (one, figures) in entrants.iter().zip(&mut all) {
+                        let found = one.start().and_then(|started| scene(&started.server, subscribers, messages));
+                        figures.extend(contenders::spared(&one.name, one.role, found)?);
+                    }
+                }
+                Ok(all)
+            })?;
             let deliveries = (subscribers as u64 * messages) as f64;
-            row("last delivery", "s", |f| f.last_s, Some(Target::Ratio(1.0)));
-            row("server CPU", "s", |f| f.cpu_s, Some(Target::Ratio(1.0)));
-            row("writes", "calls", |f| f.writes, None);
-            row("longest PING", "ms", |f| f.ping_ms, Some(Target::AtMost(PING_MS_MAX)));
-            if let [.., cpu, _, _] = rows.as_slice() {
-                let each = |seconds: f64| seconds * 1e9 / deliveries;
-                say!("{name}: {:.0} / {:.0} ns of CPU a delivery", each(cpu.varve.median), each(cpu.peer.median));
-            }
+            let mut row = |what: &str, unit: &str, of: &dyn Fn(&Figures) -> f64, target| {
+                let values = found.iter().map(|figures| Value::of(figures.iter().map(of).collect()));
+                rows.push(Row::new(format!("{name}: {what}"), unit, values).at_most(target));
+            };
+            row("last delivery", "s", &|f| f.last_s, Some(Target::Ratio(1.0)));
+            row("deliveries", "/s", &|f| deliveries / f.last_s, None);
+            row("server CPU", "s", &|f| f.cpu_s, Some(Target::Ratio(1.0)));
+            row("a delivery", "us of CPU", &|f| f.cpu_s * 1e6 / deliveries, None);
+            row("writes", "calls", &|f| f.writes, None);
+            row("longest PING", "ms", &|f| f.ping_ms, Some(Target::AtMost(PING_MS_MAX)));
+            let each = |figures: &Vec<Figures>| figures.first().map_or(f64::NAN, |f| f.cpu_s * 1e9 / deliveries);
+            say!("{name}: {:.0?} ns of CPU a delivery", found.iter().map(each).collect::<Vec<f64>>());
         }
     }
     Ok(Findings::new("publish", "One publisher, many subscribers").with(figures("Fan-out", &rows)))

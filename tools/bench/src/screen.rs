@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Shows a line: a table's line, a figure that has just been measured.
@@ -27,7 +27,7 @@ static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Shows a line, or keeps it in the log.
 pub(crate) fn line(text: &str) {
-    let mut log = LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut log = LOG.lock().unwrap_or_else(PoisonError::into_inner);
     match log.as_mut() {
         Some(file) => _ = writeln!(file, "{text}"),
         None => println!("{text}"),
@@ -40,7 +40,7 @@ pub(crate) fn line(text: &str) {
 /// When the file cannot be opened.
 pub(crate) fn log_to(path: &Path) -> io::Result<()> {
     let file = File::options().create(true).append(true).open(path)?;
-    *LOG.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(file);
+    *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
     Ok(())
 }
 
@@ -68,17 +68,35 @@ pub(crate) fn go_on() -> io::Result<()> {
     if is_stopped() { Err(io::Error::new(io::ErrorKind::Interrupted, "stopped")) } else { Ok(()) }
 }
 
-/// The bars of a run of several experiments. Time is foreseen from each one's usual seconds and from how this machine has
-/// kept to them until now.
+/// The bars of a run of several experiments: of the whole and of the one that runs, each with the time that is left. Time is
+/// foreseen from each one's usual seconds and from how this machine has kept to them until now.
 pub(crate) struct Progress {
+    shown: Arc<Shown>,
+}
+
+/// The part of a run that the thread sees which draws the bars.
+struct Shown {
     whole: ProgressBar,
     one: ProgressBar,
-    begun: Instant,
+    times: Mutex<Times>,
+}
+
+/// Seconds of a run; usual ones are of the machine that the list of experiments was written on.
+struct Times {
+    name: String,
     /// Usual seconds of all that is to be run, and of what has been run.
     total_s: f64,
     done_s: f64,
-    spent: Duration,
+    /// Seconds that what has been run took.
+    spent_s: f64,
+    /// The experiment that runs: its usual seconds, those of its cases that a run before has kept, when it began.
+    usual_s: f64,
+    before_s: f64,
+    begun: Instant,
 }
+
+/// How often the bars are drawn.
+const TICK: Duration = Duration::from_millis(500);
 
 impl Progress {
     /// For experiments that usually take this number of seconds together.
@@ -86,51 +104,93 @@ impl Progress {
         let screen = MultiProgress::new();
         let bar = |template: &str| {
             let style = ProgressStyle::with_template(template).expect("a template that is known to be right");
-            let bar = screen.add(ProgressBar::new(1000).with_style(style));
-            bar.enable_steady_tick(Duration::from_millis(500));
-            bar
+            screen.add(ProgressBar::new(1000).with_style(style))
         };
         let whole = bar("all {bar:40} {elapsed} spent, {msg}");
         let one = bar("    {bar:40} {elapsed} spent, {msg}");
-        Progress { whole, one, begun: Instant::now(), total_s, done_s: 0.0, spent: Duration::ZERO }
+        let shown = Arc::new(Shown { whole, one, times: Mutex::new(Times::new(total_s)) });
+        let drawn = Arc::downgrade(&shown);
+        std::thread::spawn(move || {
+            while let Some(shown) = drawn.upgrade() {
+                shown.draw();
+                drop(shown);
+                std::thread::sleep(TICK);
+            }
+        });
+        Progress { shown }
     }
 
-    /// Shows that an experiment begins which usually takes this number of seconds.
-    pub(crate) fn begin(&mut self, name: &str, usual_s: f64) {
-        let left = self.left_s();
-        let one = usual_s * self.slowness();
-        self.whole.set_position((1000.0 * self.done_s / self.total_s.max(1.0)) as u64);
-        self.whole.set_message(format!("about {} left", time(left)));
-        self.one.reset();
-        self.one.set_message(format!("{name}, about {} in all", time(one)));
+    /// Shows that an experiment begins which usually takes `usual_s` seconds, of which `before_s` were spent by a run before.
+    pub(crate) fn begin(&mut self, name: &str, usual_s: f64, before_s: f64) {
+        let mut times = self.shown.times();
+        (times.name, times.usual_s, times.before_s, times.begun) = (name.into(), usual_s, before_s, Instant::now());
+        let (one, all) = times.left_s(0.0);
+        drop(times);
+        self.shown.one.reset();
         if !io::stderr().is_terminal() {
-            eprintln!("{name}: about {}; all: about {} left", time(one), time(left));
+            eprintln!("{name}: about {}; all: about {} left", time(one), time(all));
         }
-        self.begun = Instant::now();
     }
 
     /// Shows that it has ended.
-    pub(crate) fn end(&mut self, usual_s: f64) {
-        self.spent += self.begun.elapsed();
-        self.done_s += usual_s;
-        self.one.set_position(1000);
-    }
-
-    /// Foreseen seconds of what is left.
-    pub(crate) fn left_s(&self) -> f64 {
-        (self.total_s - self.done_s) * self.slowness()
-    }
-
-    /// Seconds that this machine takes for a usual second.
-    fn slowness(&self) -> f64 {
-        if self.done_s < 1.0 { 1.0 } else { self.spent.as_secs_f64() / self.done_s }
+    pub(crate) fn end(&mut self) {
+        let mut times = self.shown.times();
+        let took = times.begun.elapsed().as_secs_f64();
+        times.end(took);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.one.finish_and_clear();
-        self.whole.finish_and_clear();
+        self.shown.one.finish_and_clear();
+        self.shown.whole.finish_and_clear();
+    }
+}
+
+impl Shown {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draw(&self) {
+        let times = self.times();
+        if times.name.is_empty() || self.whole.is_finished() {
+            return;
+        }
+        let here = times.begun.elapsed().as_secs_f64();
+        let (one, all) = times.left_s(here);
+        let part = |spent: f64, left: f64| (1000.0 * spent / (spent + left).max(1.0)) as u64;
+        self.one.set_position(part(times.before_s + here, one));
+        self.whole.set_position(part(times.spent_s + times.before_s + here, all));
+        let left = if one > 0.0 { format!("about {} left", time(one)) } else { "longer than foreseen".into() };
+        self.one.set_message(format!("{}, {} cases, {left}", times.name, crate::kept::count()));
+        self.whole.set_message(format!("about {} left", time(all)));
+    }
+}
+
+impl Times {
+    fn new(total_s: f64) -> Times {
+        let begun = Instant::now();
+        Times { name: String::new(), total_s, done_s: 0.0, spent_s: 0.0, usual_s: 0.0, before_s: 0.0, begun }
+    }
+
+    /// Foreseen seconds of what is left of the experiment that runs, `here_s` seconds after it began, and of all.
+    fn left_s(&self, here_s: f64) -> (f64, f64) {
+        let one = (self.usual_s * self.slowness() - self.before_s - here_s).max(0.0);
+        let others = (self.total_s - self.done_s - self.usual_s).max(0.0);
+        (one, one + others * self.slowness())
+    }
+
+    /// The experiment that runs has taken this number of seconds in this run.
+    fn end(&mut self, here_s: f64) {
+        self.spent_s += self.before_s + here_s;
+        self.done_s += self.usual_s;
+        (self.name, self.usual_s, self.before_s) = (String::new(), 0.0, 0.0);
+    }
+
+    /// Seconds that this machine takes for a usual second.
+    fn slowness(&self) -> f64 {
+        if self.done_s < 1.0 { 1.0 } else { self.spent_s / self.done_s }
     }
 }
 
@@ -149,12 +209,16 @@ mod tests {
 
     #[test]
     fn a_slow_machine_is_foreseen_to_stay_slow() {
-        let mut progress = Progress::new(100.0);
-        assert_eq!(progress.left_s(), 100.0);
-        progress.begin("lists", 10.0);
-        progress.end(10.0);
-        progress.spent = Duration::from_secs(30);
-        assert_eq!(progress.left_s(), 270.0);
+        let mut times = Times::new(100.0);
+        times.usual_s = 10.0;
+        assert_eq!(times.left_s(0.0), (10.0, 100.0));
+        assert_eq!(times.left_s(4.0), (6.0, 96.0));
+        times.end(30.0);
+        times.usual_s = 20.0;
+        // Cases that a run before has kept are spent already.
+        times.before_s = 15.0;
+        assert_eq!(times.left_s(5.0), (40.0, 250.0));
+        assert_eq!(times.left_s(100.0), (0.0, 210.0), "longer than foreseen");
         assert_eq!([time(45.0), time(600.0), time(9000.0)], ["45 s", "10 min", "2.5 h"]);
     }
 }

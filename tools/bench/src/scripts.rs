@@ -11,9 +11,9 @@
 
 use crate::engine::cpu_ns;
 use crate::load::Traffic;
-use crate::report::{Findings, Row, Target, Value, figures};
-use crate::say;
-use crate::turns::{both, cpu_us, must, push};
+use crate::report::{Findings, Role, Row, Target, Value, figures};
+use crate::turns::{self, must, push, random};
+use crate::{contenders, kept, say};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Barrier, LazyLock};
@@ -79,34 +79,27 @@ const CASES: [(&str, Write, f64); 4] = [
 
 fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let (requests, turns) = if quick { (2_000, 1) } else { (300_000, 5) };
-    let servers = both(&[])?;
-    for server in &servers {
-        let client = &mut server.client();
-        for script in [BODY, EMPTY] {
-            client.call(&["SCRIPT", "LOAD", script])?;
-        }
-        client.call(&["FUNCTION", "LOAD", LIBRARY])?;
-        must(client, "FCALL empty 0")?;
+    let contenders = contenders::start(&[])?;
+    for one in &contenders {
+        contenders::spared(&one.name, one.role, prepare(&one.server))?;
     }
+    let plan = Traffic { connections: 10, pipeline: PIPELINE, requests };
     for (name, write, target) in CASES {
-        let mut figures = [Vec::new(), Vec::new()];
-        for turn in 0..turns {
-            for (server, figures) in servers.iter().zip(&mut figures) {
-                figures.push(turn_of(server, write, requests, turn)?);
-            }
-        }
-        let [varve, peer] = figures.map(Value::of);
-        say!("{name}: {varve:.3} {peer:.3} us");
-        let target = Some(Target::Ratio(target));
-        rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
+        let found = kept::case(name, || turns::beside(&contenders, plan, turns, &|_| Ok(()), &random(write)))?;
+        rows.extend(found.rows(name, Some(Target::Ratio(target))));
     }
     Ok(())
 }
 
-fn turn_of(server: &Server, write: Write, requests: u64, seed: u64) -> io::Result<f64> {
-    let mut random = Random::new(seed);
-    let plan = Traffic { connections: 10, pipeline: PIPELINE, requests };
-    cpu_us(server, plan, &mut |out| write(out, &mut random))
+/// Brings a server its scripts and functions.
+fn prepare(server: &Server) -> io::Result<()> {
+    let client = &mut server.client();
+    for script in [BODY, EMPTY] {
+        client.call(&["SCRIPT", "LOAD", script])?;
+    }
+    client.call(&["FUNCTION", "LOAD", LIBRARY])?;
+    must(client, "FCALL empty 0")?;
+    Ok(())
 }
 
 /// One thread's part of a store.
@@ -210,9 +203,9 @@ fn beside(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     }
     let [alone, with] = [alone, with].map(Value::of);
     say!("GET and SET: {with:.4} us beside scripts, {alone:.4} alone");
-    let name = "GET and SET beside another worker's scripts (peer: without them) CPU".to_owned();
-    let target = Some(Target::Ratio(1.0 / BESIDE));
-    rows.push(Row { name, unit: "us", varve: with, peer: alone, floor: None, target });
+    let row = Row::alone("GET and SET of one worker", "us of CPU, in process").at_most(Target::Ratio(1.0 / BESIDE));
+    let row = row.with("Varve, beside another worker's scripts", Role::Varve, with);
+    rows.push(row.with("Varve, without scripts", Role::Peer, alone));
     Ok(())
 }
 

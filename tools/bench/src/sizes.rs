@@ -9,10 +9,11 @@
 //! their size: key and elements, a score as 8 bytes. They are written by commands of at most 50 elements, and looked at
 //! after a rest.
 
+use crate::contenders::{self, Contender};
 use crate::load::Traffic;
-use crate::report::{Row, Target, Value};
-use crate::say;
-use crate::turns::{both, cpu_us, must, push, text};
+use crate::report::{Row, Target};
+use crate::turns::{Beside, beside, cpu_us, must, push, text};
+use crate::{kept, say};
 use std::io;
 use std::time::Duration;
 use varve_testkit::{Random, Server};
@@ -21,6 +22,7 @@ use varve_testkit::{Random, Server};
 const STEP: u64 = 50;
 /// Numbers of elements of a collection.
 const SIZES: [u64; 9] = [1, 3, 10, 50, 200, 1_000, 5_000, 50_000, 1_000_000];
+const QUICK_SIZES: [u64; 4] = [1, 10, 200, 5_000];
 /// A figure may exceed its aim by this factor.
 const TOLERANCE: f64 = 1.1;
 
@@ -108,22 +110,24 @@ fn score(n: u64) -> Vec<u8> {
     (n.wrapping_mul(7_368_787) % 1_000_003).to_string().into_bytes()
 }
 
-/// Resident bytes beyond an empty server over payload, of Varve and the peer.
-fn ratios(shape: &Shape, quick: bool) -> io::Result<[f64; 2]> {
+/// A row of resident bytes beyond an empty server over payload.
+fn ratios(name: String, shape: &Shape, quick: bool) -> io::Result<Row> {
     let payload: u64 = if quick { 1 << 20 } else { 64 << 20 };
     let count = (payload / shape.payload()).max(1);
-    let mut ratios = [0.0; 2];
-    for (server, ratio) in both(&[])?.iter().zip(&mut ratios) {
-        // The pages of the program are there before memory is measured.
-        Shape { size: shape.size.min(200), ..*shape }.fill(server, 20)?;
-        must(&mut server.client(), "FLUSHALL")?;
-        std::thread::sleep(Duration::from_millis(300));
-        let before = server.memory()?.resident;
-        shape.fill(server, count)?;
-        std::thread::sleep(Duration::from_millis(if quick { 100 } else { 10_000 }));
-        *ratio = server.memory()?.resident.saturating_sub(before) as f64 / (count * shape.payload()) as f64;
-    }
-    Ok(ratios)
+    let all = kept::case(&name, || {
+        contenders::one_by_one(&[], &mut |server| {
+            // The pages of the program are there before memory is measured.
+            Shape { size: shape.size.min(200), ..*shape }.fill(server, 20)?;
+            must(&mut server.client(), "FLUSHALL")?;
+            std::thread::sleep(Duration::from_millis(if quick { 100 } else { 300 }));
+            let before = server.memory()?.resident;
+            shape.fill(server, count)?;
+            std::thread::sleep(Duration::from_millis(if quick { 100 } else { 10_000 }));
+            Ok(vec![server.memory()?.resident.saturating_sub(before) as f64 / (count * shape.payload()) as f64])
+        })
+    })?;
+    say!("{name}: {all:.3?}");
+    Ok(Row::new(name, "times", contenders::column(&all, 0)))
 }
 
 /// Measures the collections that people keep.
@@ -146,17 +150,7 @@ pub(crate) fn table(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     ];
     for (name, shape, aim) in shapes {
         let shape = if quick { Shape { size: shape.size.min(2_000), ..shape } } else { shape };
-        let [varve, peer] = ratios(&shape, quick)?;
-        say!("{name}: {varve:.3} {peer:.3}");
-        let target = Some(Target::AtMost(aim * TOLERANCE));
-        rows.push(Row {
-            name: name.to_string(),
-            unit: "times",
-            varve: varve.into(),
-            peer: peer.into(),
-            floor: None,
-            target,
-        });
+        rows.push(ratios(name.to_string(), &shape, quick)?.at_most(Target::AtMost(aim * TOLERANCE)));
     }
     Ok(())
 }
@@ -173,11 +167,9 @@ pub(crate) fn sizes(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         ("list 40 B", Elements::List(40)),
     ];
     for (kind, elements) in types {
-        for size in SIZES.into_iter().filter(|&size| !quick || size <= 5_000) {
-            let [varve, peer] = ratios(&Shape { elements, size, key_bytes: 16 }, quick)?;
-            say!("{kind} x {size}: {varve:.3} {peer:.3}");
+        for &size in if quick { &QUICK_SIZES[..] } else { &SIZES } {
             let name = format!("{kind}, {size} a collection");
-            rows.push(Row { name, unit: "times", varve: varve.into(), peer: peer.into(), floor: None, target: None });
+            rows.push(ratios(name, &Shape { elements, size, key_bytes: 16 }, quick)?);
         }
     }
     Ok(())
@@ -259,43 +251,38 @@ pub(crate) fn ops(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         let elements: u64 = if quick { 2_000 } else { size.max(200_000) };
         let count = elements / size;
         for elements in [HASH, SET, ZSET] {
-            let servers = both(&[])?;
+            let contenders = contenders::start(&[])?;
             let shape = Shape { elements, size, key_bytes: 16 };
-            for server in &servers {
-                shape.fill(server, count)?;
+            for one in &contenders {
+                shape.fill(&one.server, count)?;
             }
             let same = std::mem::discriminant(&elements);
             for op in OPS.iter().filter(|op| std::mem::discriminant(&op.elements) == same) {
-                let [varve, peer] = cost(op, &shape, count, &servers, quick)?;
-                say!("{} of {size}: {varve:.3} {peer:.3} us", op.name);
                 let name = format!("{} of {size}", op.name);
-                rows.push(Row { name, unit: "us", varve, peer, floor: None, target: Some(Target::Ratio(op.most)) });
+                let found = kept::case(&name, || cost(op, &shape, count, &contenders, quick))?;
+                rows.extend(found.rows(&name, Some(Target::Ratio(op.most))));
             }
         }
     }
     Ok(())
 }
 
-/// CPU of one request, of Varve and the peer: medians of turns that alternate.
-fn cost(op: &Op, shape: &Shape, count: u64, servers: &[Server; 2], quick: bool) -> io::Result<[Value; 2]> {
+/// The cost of a request, by turns that alternate.
+fn cost(op: &Op, shape: &Shape, count: u64, contenders: &[Contender], quick: bool) -> io::Result<Beside> {
     let all: u64 = if quick { 2_000 } else { 200_000 };
     let requests = if op.asks == Asks::All { (all * 10 / shape.size).clamp(2, all) } else { all };
-    let mut figures = [Vec::new(), Vec::new()];
-    for turn in 0..if quick { 1 } else { 5 } {
-        for (server, figures) in servers.iter().zip(&mut figures) {
-            let (mut random, mut n, mut drawn) = (Random::new(turn), 0, (0, 0));
-            let plan = Traffic { connections: 4, pipeline: 16, requests };
-            figures.push(cpu_us(server, plan, &mut |out| {
-                if n % 2 == 0 || op.asks != Asks::InTurn {
-                    drawn = (random.below(count as usize) as u64, random.below(shape.size as usize) as u64);
-                }
-                let words = (op.words)(&shape.key(drawn.0), &name(letter(shape.elements), drawn.1, 16), n);
-                push(out, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                n += 1;
-            })?);
-        }
-    }
-    Ok(figures.map(Value::of))
+    let plan = Traffic { connections: 4, pipeline: 16, requests };
+    beside(contenders, plan, if quick { 1 } else { 5 }, &|_| Ok(()), &|turn| {
+        let (mut random, mut n, mut drawn) = (Random::new(turn), 0, (0, 0));
+        Box::new(move |out| {
+            if n % 2 == 0 || op.asks != Asks::InTurn {
+                drawn = (random.below(count as usize) as u64, random.below(shape.size as usize) as u64);
+            }
+            let words = (op.words)(&shape.key(drawn.0), &name(letter(shape.elements), drawn.1, 16), n);
+            push(out, &words.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            n += 1;
+        })
+    })
 }
 
 fn letter(elements: Elements) -> u8 {

@@ -14,17 +14,18 @@
 //! are two cores the server has the first and the client the second, so that neither is put off its core by the other: those
 //! histograms are told by a clock that runs on meanwhile.
 
+use crate::floor::Floor;
 use crate::load::{self, Op, Order, Sizes, Traffic};
 use crate::pace::{self, Stream};
 use crate::point;
-use crate::report::{Better, Findings, Table};
-use crate::say;
+use crate::report::{Better, Figure, Findings, Role, Table};
 use crate::turns::{must, push, used_memory};
+use crate::{contenders, kept, say};
 use std::io;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use varve_base::hist::{Counts, Hist};
-use varve_testkit::{Launch, Random, Server};
+use varve_testkit::{Launch, Random, Server, process};
 
 const CLIENTS: usize = 50;
 const KEY_BYTES: usize = 16;
@@ -36,6 +37,8 @@ const OTHERS_RATE: f64 = 10_000.0;
 /// The server's own histograms and what their p99.99 may be at most, microseconds.
 const OWN: [&str; 2] = ["background_slices", "lock_holds"];
 const OWN_US_MAX: f64 = 500.0;
+/// The server's CPU in a scene, a GET: that of what happens meanwhile is in it.
+const CPU_COLUMN: &str = "server CPU";
 const SERVER_CORE: u32 = 0;
 const CLIENT_CORE: u32 = 1;
 const SCENES: [Scene; 5] = [Scene::Quiet, Scene::Growth, Scene::Reclaim, Scene::Expiry, Scene::Deletion];
@@ -94,25 +97,29 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
     if !pin(std::process::id(), CLIENT_CORE) {
         say!("client and server could not be given cores of their own: the times are the scheduler's too");
     }
-    let rate = half_load(&scale)?;
+    let rate = kept::case("half load", || half_load(&scale))?;
     say!("{rate:.0} GETs a second; times in microseconds");
-    let mut table = Table::new(&["p50", "p99", "p99.9", "p99.99", "max"]);
+    let mut table = Table::new(&["p50", "p99", "p99.9", "p99.99", "max", CPU_COLUMN]);
     let mut own = Table::new(&["count", "p50", "p99", "p99.99", "max", "p99.99 most"]);
     let mut own_lines = Vec::new();
     for scene in scenes {
-        for (name, launch) in [("varve", Launch::varve()), ("peer", Launch::peer())] {
-            let server = launch.config("io-threads 1").start()?;
-            pin(server.pid(), SERVER_CORE);
-            let waited = play(&server, scene, rate, &scale)?;
-            let figures = [50.0, 99.0, 99.9, 99.99].map(|percent| waited.percentile_ns(percent) as f64 / 1000.0);
-            let figures = figures.into_iter().chain([waited.max_ns() as f64 / 1000.0]).collect();
-            table.add(format!("{}, {name}", scene.name()), figures);
-            if name == "varve" {
-                let info = must(&mut server.client(), "INFO background")?.text();
-                for field in OWN {
-                    own_lines.push((format!("{}, {field}", scene.name()), own_figures(&info, field)?));
-                }
-            }
+        for entrant in contenders::entrants(&[]) {
+            let name = format!("{}, {}", scene.name(), entrant.name);
+            let found = kept::case(&name, || {
+                let found = entrant.start().and_then(|one| {
+                    pin(one.server.pid(), SERVER_CORE);
+                    let waited = play(&one.server, scene, rate, &scale)?;
+                    Ok((waited, if one.role == Role::Varve { own_of(&one.server)? } else { Vec::new() }))
+                });
+                contenders::spared(&entrant.name, entrant.role, found)
+            })?;
+            let Some((waited, own)) = found else { continue };
+            table.add(name, waited);
+            let named = OWN.into_iter().zip(own);
+            own_lines.extend(named.map(|(field, figures)| (format!("{}, {field}", scene.name()), figures)));
+        }
+        if scene == Scene::Quiet {
+            table.add("quiet, floor".into(), kept::case("quiet, floor", || floor(rate, &scale))?);
         }
     }
     say!("\nthe server's own, microseconds");
@@ -122,9 +129,40 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
     let verdict = format!("The server's own p99.99 is to be at most {OWN_US_MAX} us: {verdict}.");
     own_lines.into_iter().for_each(|(name, figures)| own.add(name, figures));
     let mut findings = Findings::new("tails", "Times of a GET at half load");
-    findings.add(table.apart("Microseconds of a GET", |_| Better::Less));
+    findings.add(table.apart("A GET at half load", |_| Better::Less).into_iter().map(|figure| {
+        let unit = if figure.unit == CPU_COLUMN { "microseconds of server CPU" } else { "microseconds" };
+        Figure { unit: unit.into(), ..figure }
+    }));
     findings.add([own.together("The server's own, by INFO background", "microseconds", Better::Neither)]);
     Ok(findings.note(format!("{rate:.0} GETs a second.")).note(verdict))
+}
+
+/// The server's own histograms of a scene, in the order of [`OWN`].
+fn own_of(server: &Server) -> io::Result<Vec<Vec<f64>>> {
+    let info = must(&mut server.client(), "INFO background")?.text();
+    OWN.into_iter().map(|field| own_figures(&info, field)).collect()
+}
+
+/// The line of the same GETs at a server that parses nothing: the part of the clients, the kernel and the machine.
+fn floor(rate: f64, scale: &Scale) -> io::Result<Vec<f64>> {
+    let mut request = Vec::new();
+    get(&mut request, scale.keys, &mut Random::new(4));
+    let floor = Floor::start(request.len())?;
+    pin(floor.pid(), SERVER_CORE);
+    let (waited, mut write) = (Hist::new(), |out: &mut Vec<u8>| out.extend_from_slice(&request));
+    let requests = (rate * scale.time.as_secs_f64()) as u64;
+    let before = process::cpu_ns(floor.pid())?;
+    let stream =
+        Stream { connections: CLIENTS, rate, first: Duration::ZERO, requests, write: &mut write, times: &waited };
+    pace::run(floor.address(), &mut [stream])?;
+    Ok(line(&waited.read(), process::cpu_ns(floor.pid())? - before, requests))
+}
+
+/// A line of the table: percentiles in microseconds, and the server's CPU a GET.
+fn line(waited: &Counts, cpu_ns: u64, gets: u64) -> Vec<f64> {
+    let percentiles = [50.0, 99.0, 99.9, 99.99].map(|percent| waited.percentile_ns(percent) as f64 / 1000.0);
+    let ends = [waited.max_ns() as f64 / 1000.0, cpu_ns as f64 / 1000.0 / gets.max(1) as f64];
+    percentiles.into_iter().chain(ends).collect()
 }
 
 /// Keeps a process with all its threads on one core; false if that cannot be had.
@@ -171,8 +209,8 @@ fn pipelined(server: &Server, requests: u64, write: &mut dyn FnMut(&mut Vec<u8>)
     point::refuse_errors(&load::drive(server.address(), plan, write)?)
 }
 
-/// One scene; what the GETs waited.
-fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<Counts> {
+/// One scene; its line of the table.
+fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<Vec<f64>> {
     fill(server, scale.keys, "")?;
     let due_ms = set_up(server, scene, scale)?;
     must(&mut server.client(), "CONFIG RESETSTAT")?;
@@ -215,8 +253,9 @@ fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<C
         let times = &others_waited;
         streams.push(Stream { connections: 1, rate: OTHERS_RATE, first, requests, write: &mut other, times });
     }
+    let (before, gets) = (server.cpu_ns()?, streams[0].requests);
     match pace::run(server.address(), &mut streams)? {
-        0 => Ok(waited.read()),
+        0 => Ok(line(&waited.read(), server.cpu_ns()? - before, gets)),
         errors => Err(io::Error::other(format!("{errors} replies were errors"))),
     }
 }
@@ -231,7 +270,8 @@ fn set_up(server: &Server, scene: Scene, scale: &Scale) -> io::Result<Option<u64
             let used = used_memory(&mut client)? as u64;
             // Of few keys a fifth would not hold the buffers of the connections.
             let limit = (used * 5 / 4).max(used + (16 << 20));
-            must(&mut client, &format!("CONFIG SET maxmemory {limit} maxmemory-policy noeviction"))?;
+            must(&mut client, &format!("CONFIG SET maxmemory {limit}"))?;
+            must(&mut client, "CONFIG SET maxmemory-policy noeviction")?;
             let load = load::Load {
                 op: Op::Set,
                 keys: scale.keys,

@@ -10,12 +10,13 @@
 //! figure, and a figure is the median of its turns. What GETs wait is the machine's as well: it is judged by the difference
 //! between two runs, one of them without handshakes.
 
+use crate::floor::Under;
 use crate::load::{self, Outcome, Traffic};
 use crate::pace::{self, Stream};
 use crate::point::refuse_errors;
-use crate::report::{Findings, Row, Target, Value, figures};
-use crate::say;
+use crate::report::{Findings, Role, Row, Target, Value, figures};
 use crate::turns::{push, text};
+use crate::{kept, say};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -72,14 +73,15 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let mut rows = Vec::new();
     if wanted("cpu") {
         for (bytes, most) in SIZES {
-            cpu(&servers()?, &config, &scale, (bytes, most), &mut rows)?;
+            let name = format!("GET of {bytes} B");
+            rows.extend(kept::case(&name, || cpu(&servers()?, &config, &scale, &name, (bytes, most)))?);
         }
     }
     if wanted("memory") {
-        rows.push(memory(&servers()?, &config, &scale)?);
+        rows.push(kept::case("memory", || memory(&servers()?, &config, &scale))?);
     }
     if wanted("handshakes") {
-        handshakes(&servers()?, &config, &scale, &mut rows)?;
+        rows.extend(kept::case("handshakes", || handshakes(&servers()?, &config, &scale))?);
     }
     if rows.is_empty() {
         return Err(io::Error::other("no such part: cpu, memory, handshakes"));
@@ -108,48 +110,64 @@ fn fill(server: &Server, bytes: usize) -> io::Result<()> {
     refuse_errors(&outcome?)
 }
 
-/// CPU of a GET in microseconds, by TLS where there is a configuration.
-fn get_us(both: &Both, config: Option<&Arc<ClientConfig>>, requests: u64, seed: u64) -> io::Result<f64> {
+/// CPU of a GET in microseconds and GETs a second, by TLS where there is a configuration.
+fn get_pace(both: &Both, config: Option<&Arc<ClientConfig>>, requests: u64, seed: u64) -> io::Result<[f64; 2]> {
     let plan = Traffic { connections: CONNECTIONS, pipeline: PIPELINE, requests };
     let mut random = Random::new(seed);
     let mut write = |out: &mut Vec<u8>| get(out, &mut random);
-    let before = process::cpu_ns(both.server.pid())?;
+    let (before, begun) = (process::cpu_ns(both.server.pid())?, Instant::now());
     let outcome: Outcome = match config {
         None => load::drive(both.server.address(), plan, &mut write)?,
         Some(config) => load::drive_tls(both.tls, config, plan, &mut write)?,
     };
-    let spent = process::cpu_ns(both.server.pid())? - before;
+    let (spent, took) = (process::cpu_ns(both.server.pid())? - before, begun.elapsed());
     refuse_errors(&outcome)?;
-    Ok(spent as f64 / 1000.0 / outcome.replies as f64)
+    let replies = outcome.replies as f64;
+    Ok([spent as f64 / 1000.0 / replies, replies / took.as_secs_f64()])
 }
 
+/// Rows of GETs of values of one size.
 fn cpu(
     servers: &[Both; 2],
     config: &Arc<ClientConfig>,
     scale: &Scale,
+    name: &str,
     (bytes, most): (usize, Option<f64>),
-    rows: &mut Vec<Row>,
-) -> io::Result<()> {
-    let (mut plain, mut sealed) = ([vec![], vec![]], [vec![], vec![]]);
+) -> io::Result<Vec<Row>> {
+    // By way of transport and server, the paces of the turns.
+    let mut paces: [[Vec<[f64; 2]>; 2]; 2] = Default::default();
     let requests = scale.requests * 1024 / bytes.max(1024) as u64;
     for both in servers {
         fill(&both.server, bytes)?;
     }
+    let mut random = Random::new(0);
+    let under = Under::load(&mut |out| get(out, &mut random))?;
+    let plan = Traffic { connections: CONNECTIONS, pipeline: PIPELINE, requests };
+    let mut floors = Vec::new();
     for turn in 0..scale.turns {
         for (at, both) in servers.iter().enumerate() {
-            plain[at].push(get_us(both, None, requests, turn as u64)?);
-            sealed[at].push(get_us(both, Some(config), requests, turn as u64)?);
+            for (way, config) in [None, Some(config)].into_iter().enumerate() {
+                paces[way][at].push(get_pace(both, config, requests, turn as u64)?);
+            }
         }
+        floors.push(under.pace(plan)?.cpu_us);
     }
-    let (plain, sealed) = (plain.map(Value::of), sealed.map(Value::of));
-    let mut row = |name: String, unit, [varve, peer]: [Value; 2], target| {
-        rows.push(Row { name, unit, varve, peer, floor: None, target });
+    let middle = |way: usize, number: usize| {
+        [0, 1].map(|at: usize| Value::of(paces[way][at].iter().map(|pace| pace[number]).collect()))
     };
-    row(format!("get of {bytes} B, plain"), "us", plain, None);
-    row(format!("get of {bytes} B, by TLS"), "us", sealed, Some(Target::Ratio(1.0)));
-    let parts = [0, 1].map(|at| (sealed[at].median / plain[at].median).into());
-    row(format!("get of {bytes} B, TLS over plain"), "times", parts, most.map(Target::AtMost));
-    Ok(())
+    let (plain, sealed) = (middle(0, 0), middle(1, 0));
+    let floor = Value::of(floors);
+    let row =
+        |way: &str, values| Row::new(format!("{name}, {way}"), "us of CPU", values).with("floor", Role::Floor, floor);
+    let parts = [0, 1].map(|at| sealed[at].median / plain[at].median);
+    let parts = Row::new(format!("{name}, TLS over plain"), "times", parts);
+    Ok(vec![
+        row("plain", plain),
+        row("by TLS", sealed).at_most(Target::Ratio(1.0)),
+        parts.at_most(most.map(Target::AtMost)),
+        Row::new(format!("{name}, plain"), "/s", middle(0, 1)),
+        Row::new(format!("{name}, by TLS"), "/s", middle(1, 1)),
+    ])
 }
 
 /// Resident bytes of a connection, when this number of them are open and say nothing; and the connections. As long as they are
@@ -175,8 +193,7 @@ fn memory(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale) -> io:
         say!("an idle connection: {plain:.0} bytes plain, {sealed:.0} by TLS");
         beyond.push(sealed - plain);
     }
-    let (name, target) = ("an idle connection beyond a plain one".to_owned(), Some(Target::AtMost(IDLE_BYTES_MAX)));
-    Ok(Row { name, unit: "B", varve: beyond[0].into(), peer: beyond[1].into(), floor: None, target })
+    Ok(Row::new("an idle connection beyond a plain one", "B", beyond).at_most(Target::AtMost(IDLE_BYTES_MAX)))
 }
 
 /// The time within which 999 of 1000 GETs are answered, in microseconds.
@@ -213,7 +230,7 @@ fn greet(address: SocketAddr, config: &Arc<ClientConfig>, ends: &AtomicBool) -> 
     Ok(done)
 }
 
-fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
+fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale) -> io::Result<Vec<Row>> {
     let (mut added, mut cost) = (Vec::new(), Vec::new());
     for both in servers {
         fill(&both.server, 64)?;
@@ -242,11 +259,9 @@ fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale, ro
         added.push(Value::of(beside).median - Value::of(alone).median);
         cost.push(spent / 1000.0 / done as f64);
     }
-    let mut row = |name: &str, figures: &[f64], target| {
-        let (name, varve, peer) = (name.to_owned(), figures[0].into(), figures[1].into());
-        rows.push(Row { name, unit: "us", varve, peer, floor: None, target });
-    };
-    row("200 handshakes/s add to p99.9 of GETs", &added, Some(Target::AtMost(ADDED_US_MAX)));
-    row("a handshake, both certificates", &cost, None);
-    Ok(())
+    let added = Row::new("200 handshakes/s add to p99.9 of GETs", "us", added);
+    Ok(vec![
+        added.at_most(Target::AtMost(ADDED_US_MAX)),
+        Row::new("a handshake, both certificates", "us of CPU, a handshake", cost),
+    ])
 }

@@ -1,22 +1,17 @@
-//! Parts that the experiments share: two servers with one worker each, requests from words, rate and CPU of a turn.
+//! Parts that the experiments share: requests from words, rate and CPU of a turn, turns of all servers and of the floor.
 
-use crate::load::{self, Traffic};
+use crate::contenders::{self, Contender};
+use crate::floor::Under;
+use crate::load::{self, Traffic, Writer};
+use crate::report::{Role, Row, Target, Value};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use varve_testkit::{Launch, Random, Server, client, process};
-
-/// Varve and the peer, one worker each, with these settings.
-///
-/// # Errors
-/// When one cannot be started.
-pub(crate) fn both(settings: &[&str]) -> io::Result<[Server; 2]> {
-    let start = |launch: Launch| settings.iter().fold(launch, |launch, line| launch.config(*line)).start();
-    Ok([start(Launch::varve().config("io-threads 1"))?, start(Launch::peer().config("io-threads 1"))?])
-}
+use varve_testkit::{Random, Server, client, process};
 
 /// How fast a server answered, and what it spent.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Pace {
     /// Replies a second, as the client saw them.
     pub(crate) per_s: f64,
@@ -50,6 +45,73 @@ pub(crate) fn pace_of(
     }
     let replies = outcome.replies as f64;
     Ok(Pace { per_s: replies / took.as_secs_f64(), cpu_us: spent as f64 / 1000.0 / replies })
+}
+
+/// Paces of all contenders and of the floor under the same load.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Beside {
+    /// Of each contender, in their order; none where a rival has none.
+    per_s: Vec<Option<Value>>,
+    cpu_us: Vec<Option<Value>>,
+    pub(crate) floor_us: Value,
+}
+
+/// Makes what writes the requests of a turn, from the turn's number.
+pub(crate) type Requests<'r> = dyn Fn(u64) -> Writer<'r> + 'r;
+
+/// Measures a load on all contenders and on the floor, turn by turn. `before` prepares a server before its turn.
+///
+/// # Errors
+/// When Varve, the peer or the floor is lost, or answers an error.
+pub(crate) fn beside(
+    contenders: &[Contender],
+    plan: Traffic,
+    turns: u64,
+    before: &dyn Fn(&Server) -> io::Result<()>,
+    requests: &Requests<'_>,
+) -> io::Result<Beside> {
+    let under = Under::load(&mut *requests(0))?;
+    let mut paces: Vec<Vec<Pace>> = contenders.iter().map(|_| Vec::new()).collect();
+    let mut floors = Vec::new();
+    for turn in 0..turns {
+        for (one, paces) in contenders.iter().zip(&mut paces) {
+            let found = before(&one.server).and_then(|()| pace(&one.server, plan, &mut *requests(turn)));
+            paces.extend(contenders::spared(&one.name, one.role, found)?);
+        }
+        floors.push(under.pace(plan)?.cpu_us);
+    }
+    let of = |from: fn(&Pace) -> f64| {
+        let middle = |paces: &Vec<Pace>| Value::of(paces.iter().map(from).collect());
+        paces.iter().map(|paces| (!paces.is_empty()).then(|| middle(paces))).collect()
+    };
+    Ok(Beside { per_s: of(|pace| pace.per_s), cpu_us: of(|pace| pace.cpu_us), floor_us: Value::of(floors) })
+}
+
+/// Requests of `write`, each made from a random number of the turn.
+pub(crate) fn random<'r>(write: impl Fn(&mut Vec<u8>, &mut Random) + Copy + 'r) -> impl Fn(u64) -> Writer<'r> + 'r {
+    move |turn| {
+        let mut random = Random::new(turn);
+        Box::new(move |out| write(out, &mut random))
+    }
+}
+
+impl Beside {
+    /// Requests a second and CPU of a contender, by its number; NaN where a rival has none.
+    pub(crate) fn of(&self, number: usize) -> [Value; 2] {
+        [&self.per_s, &self.cpu_us].map(|values| values.get(number).copied().flatten().unwrap_or(f64::NAN.into()))
+    }
+
+    /// The rows of a case: CPU of an operation with the floor's, and operations a second.
+    pub(crate) fn rows(&self, name: &str, target: Option<Target>) -> [Row; 2] {
+        let or_none = |values: &[Option<Value>]| -> Vec<Value> {
+            values.iter().map(|value| value.unwrap_or(f64::NAN.into())).collect()
+        };
+        let cpu = or_none(&self.cpu_us);
+        let shown: Vec<f64> = cpu.iter().map(|value| value.median).collect();
+        crate::say!("{name}: {shown:.3?} us, floor {:.3}", self.floor_us);
+        let row = Row::new(name, "us of CPU", cpu).with("floor", Role::Floor, self.floor_us).at_most(target);
+        [row, Row::new(name, "/s", or_none(&self.per_s))]
+    }
 }
 
 /// Runs a load; the server's CPU per request in microseconds.

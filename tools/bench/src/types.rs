@@ -1,10 +1,11 @@
 //! `types`: bytes and CPU of streams, pending entries, fields that expire, geo sets, HyperLogLogs and bitmaps, beside the
-//! peer. Fields that expire need a peer that has them: `VARVE_PEER` names a valkey-server.
+//! peer and the floor. Fields that expire need a peer that has them: `VARVE_PEER` names a valkey-server.
 
+use crate::contenders::{self, Contender};
 use crate::load::Traffic;
-use crate::report::{Findings, Row, Target, Value, figures};
-use crate::say;
-use crate::turns::{both, cpu_us, must, push, resident, text};
+use crate::report::{Findings, Role, Row, Target, figures};
+use crate::turns::{beside, cpu_us, must, push, random, resident, text};
+use crate::{kept, say};
 use std::io;
 use std::time::Instant;
 use varve_testkit::{Random, Server};
@@ -53,36 +54,42 @@ fn send(server: &Server, numbers: std::ops::Range<u64>, pipeline: usize, request
     })
 }
 
-/// A row of bytes.
-fn bytes(name: &str, [varve, peer]: [f64; 2], target: Target) -> Row {
-    say!("{name}: {varve:.1} {peer:.1}");
-    Row { name: name.to_string(), unit: "B", varve: varve.into(), peer: peer.into(), floor: None, target: Some(target) }
+/// A row of bytes, of the figures that [`contenders::one_by_one`] found under this number.
+fn bytes(name: &str, all: &[Vec<f64>], number: usize, target: Target) -> Row {
+    let figures = contenders::column(all, number);
+    say!("{name}: {figures:.1?}");
+    Row::new(name, "B", figures).at_most(target)
 }
 
-/// CPU of requests with random numbers below `below` on both servers, in turns.
+/// Requests with random numbers below `below`, on all servers in turns.
 fn cpu(
     rows: &mut Vec<Row>,
-    servers: &[Server; 2],
+    contenders: &[Contender],
     (name, request): (&str, Request),
     (requests, turns, below): (u64, u64, u64),
     target: f64,
 ) -> io::Result<()> {
-    let mut figures = [Vec::new(), Vec::new()];
-    for turn in 0..turns {
-        for (server, figures) in servers.iter().zip(&mut figures) {
-            let mut random = Random::new(turn);
-            let plan = Traffic { connections: 10, pipeline: 16, requests };
-            figures.push(cpu_us(server, plan, &mut |out| request(out, random.below(below as usize) as u64))?);
-        }
-    }
-    let [varve, peer] = figures.map(Value::of);
-    say!("{name}: {varve:.3} {peer:.3} us");
-    let target = Some(Target::Ratio(target));
-    rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
+    let plan = Traffic { connections: 10, pipeline: 16, requests };
+    let write = |out: &mut Vec<u8>, random: &mut Random| request(out, random.below(below as usize) as u64);
+    let found = kept::case(name, || beside(contenders, plan, turns, &|_| Ok(()), &random(write)))?;
+    rows.extend(found.rows(name, Some(Target::Ratio(target))));
     Ok(())
 }
 
-/// Has both servers touch the pages of their programs, and begin anew.
+/// Figures that [`figure`] finds on each server in turn: those of a rival that fails are missing.
+fn each(
+    case: &str,
+    contenders: &[Contender],
+    figure: &mut dyn FnMut(&Server) -> io::Result<Vec<f64>>,
+) -> io::Result<Vec<Vec<f64>>> {
+    kept::case(case, || {
+        let of =
+            |one: &Contender| Ok(contenders::spared(&one.name, one.role, figure(&one.server))?.unwrap_or_default());
+        contenders.iter().map(of).collect()
+    })
+}
+
+/// Has a server touch the pages of its program, and begin anew.
 fn warm(server: &Server, request: Request) -> io::Result<()> {
     send(server, 0..2_000, 100, request)?;
     must(&mut server.client(), "FLUSHALL")?;
@@ -116,32 +123,39 @@ fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     // Every one of these is named in an XDEL, which takes redis-server longer than adding it.
     let thinned_entries: u64 = if quick { 20_000 } else { 2_000_000 };
     let (requests, turns) = if quick { (2_000, 1) } else { (300_000, 5) };
-    let servers = both(&[])?;
-    let (mut each, mut small, mut thinned, mut removed) = ([0.0; 2], [0.0; 2], [0.0; 2], [0.0; 2]);
-    for (at, server) in servers.iter().enumerate() {
-        warm(server, entry)?;
-        let start = resident(server)?;
-        send(server, 0..entries, 100, entry)?;
-        each[at] = (resident(server)? - start) / entries as f64;
-        let start = resident(server)?;
-        send(server, 0..keys, 100, small_stream)?;
-        small[at] = (resident(server)? - start) / keys as f64;
+    // Memory is measured on servers that hold nothing else.
+    let all = kept::case("streams, bytes", || {
+        contenders::one_by_one(&[], &mut |server| {
+            warm(server, entry)?;
+            let start = resident(server)?;
+            send(server, 0..entries, 100, entry)?;
+            let each = (resident(server)? - start) / entries as f64;
+            let start = resident(server)?;
+            send(server, 0..keys, 100, small_stream)?;
+            Ok(vec![each, (resident(server)? - start) / keys as f64])
+        })
+    })?;
+    rows.push(bytes("an entry of a stream, 7 B", &all, 0, Target::AtMost(20.0)));
+    rows.push(bytes("a stream of one entry", &all, 1, Target::AtMost(160.0)));
+    let contenders = contenders::start(&[])?;
+    for one in &contenders {
+        let filled =
+            send(&one.server, 0..entries, 100, entry).and_then(|_| send(&one.server, 0..keys, 100, small_stream));
+        contenders::spared(&one.name, one.role, filled)?;
     }
-    rows.push(bytes("an entry of a stream, 7 B", each, Target::AtMost(20.0)));
-    rows.push(bytes("a stream of one entry", small, Target::AtMost(160.0)));
     let middle: Request = |out, n| push(out, &[b"XRANGE", b"stream", &id(n), b"+", b"COUNT", b"10"]);
-    cpu(rows, &servers, ("XRANGE of ten in the middle", middle), (requests, turns, entries), 0.5)?;
+    cpu(rows, &contenders, ("XRANGE of ten in the middle", middle), (requests, turns, entries), 0.5)?;
     let add: Request =
         |out, n| push(out, &[b"XADD", b"another", b"*", b"a", (n % 1000).to_string().as_bytes(), b"b", b"12"]);
-    cpu(rows, &servers, ("XADD", add), (requests, turns, entries), 0.5)?;
+    cpu(rows, &contenders, ("XADD", add), (requests, turns, entries), 0.5)?;
     let add: Request = |out, n| {
         let key = format!("stream:{:08}", n % 10_000);
         push(out, &[b"XADD", key.as_bytes(), b"MAXLEN", b"5", b"*", b"a", b"123", b"b", b"12"]);
     };
-    cpu(rows, &servers, ("XADD MAXLEN 5 to one of many", add), (requests, turns, entries), 0.5)?;
-    for (at, server) in servers.iter().enumerate() {
+    cpu(rows, &contenders, ("XADD MAXLEN 5 to one of many", add), (requests, turns, entries), 0.5)?;
+    let all = each("streams, DEL and XDEL", &contenders, &mut |server| {
         must(&mut server.client(), "DEL stream")?;
-        removed[at] = call_us(server, "del")?;
+        let removed = call_us(server, "del")?;
         must(&mut server.client(), "FLUSHALL")?;
         send(server, 0..thinned_entries, 100, entry)?;
         let start = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
@@ -149,26 +163,13 @@ fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         std::thread::sleep(std::time::Duration::from_millis(500));
         let left = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
         let live = must(&mut server.client(), "XLEN stream")?.integer().unwrap_or(1) as f64;
-        thinned[at] = left / (start * live / thinned_entries as f64);
-    }
-    say!("DEL of the stream: {:.0} {:.0} us", removed[0], removed[1]);
-    rows.push(Row {
-        name: "DEL of such a stream, its caller".into(),
-        unit: "us",
-        varve: removed[0].into(),
-        peer: removed[1].into(),
-        floor: None,
-        target: Some(Target::AtMost(200.0)),
-    });
-    say!("after XDEL of nine of ten, over the live entries' bytes: {:.2} {:.2}", thinned[0], thinned[1]);
-    rows.push(Row {
-        name: "bytes over the live ones, after XDEL".into(),
-        unit: "times",
-        varve: thinned[0].into(),
-        peer: thinned[1].into(),
-        floor: None,
-        target: Some(Target::AtMost(1.3)),
-    });
+        Ok(vec![removed, left / (start * live / thinned_entries as f64)])
+    })?;
+    say!("DEL of the stream, us; after XDEL of nine of ten, over the live entries' bytes: {all:.2?}");
+    let removed = Row::new("DEL of such a stream, its caller", "us", contenders::column(&all, 0));
+    rows.push(removed.at_most(Target::AtMost(200.0)));
+    let thinned = Row::new("bytes over the live ones, after XDEL", "times", contenders::column(&all, 1));
+    rows.push(thinned.at_most(Target::AtMost(1.3)));
     Ok(())
 }
 
@@ -187,29 +188,29 @@ fn read_group(out: &mut Vec<u8>, _: u64) {
 
 fn pending(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let entries: u64 = if quick { 20_000 } else { 1_000_000 };
-    let servers = both(&[])?;
-    let (mut each, mut idle, mut acked, mut read) = ([0.0; 2], [0.0; 2], [0.0; 2], [0.0; 2]);
-    for (at, server) in servers.iter().enumerate() {
-        warm(server, entry)?;
-        send(server, 0..entries, 100, entry)?;
-        must(&mut server.client(), "XGROUP CREATE stream g 0")?;
-        let start = resident(server)?;
-        read[at] = send(server, 0..entries / 100, 16, read_group)? / 100.0;
-        each[at] = (resident(server)? - start) / entries as f64;
-        let calls = if quick { 100 } else { 2_000 };
-        idle[at] = send(server, 0..calls, 16, |out, _| {
-            push(out, &[b"XAUTOCLAIM", b"stream", b"g", b"d", b"100000000", b"0", b"COUNT", b"100"]);
-        })?;
-        acked[at] = send(server, 0..entries / 2, 16, |out, n| push(out, &[b"XACK", b"stream", b"g", &id(2 * n)]))?;
-    }
-    rows.push(bytes("a pending entry", each, Target::AtMost(24.0)));
-    for (name, [varve, peer]) in
-        [("XREADGROUP of 100, an entry", read), ("XAUTOCLAIM of a million, none idle", idle), ("XACK", acked)]
-    {
-        say!("{name}: {varve:.3} {peer:.3} us");
-        let target = Some(Target::Ratio(0.5));
-        let (varve, peer) = (varve.into(), peer.into());
-        rows.push(Row { name: format!("{name} CPU"), unit: "us", varve, peer, floor: None, target });
+    let all = kept::case("pending", || {
+        contenders::one_by_one(&[], &mut |server| {
+            warm(server, entry)?;
+            send(server, 0..entries, 100, entry)?;
+            must(&mut server.client(), "XGROUP CREATE stream g 0")?;
+            let start = resident(server)?;
+            let read = send(server, 0..entries / 100, 16, read_group)? / 100.0;
+            let each = (resident(server)? - start) / entries as f64;
+            let calls = if quick { 100 } else { 2_000 };
+            let idle = send(server, 0..calls, 16, |out, _| {
+                push(out, &[b"XAUTOCLAIM", b"stream", b"g", b"d", b"100000000", b"0", b"COUNT", b"100"]);
+            })?;
+            let acked = send(server, 0..entries / 2, 16, |out, n| push(out, &[b"XACK", b"stream", b"g", &id(2 * n)]))?;
+            Ok(vec![each, read, idle, acked])
+        })
+    })?;
+    rows.push(bytes("a pending entry", &all, 0, Target::AtMost(24.0)));
+    // A request can be sent once only, so that the floor has no turns here.
+    let names = ["XREADGROUP of 100, an entry", "XAUTOCLAIM of a million, none idle", "XACK"];
+    for (number, name) in names.into_iter().enumerate() {
+        let figures = contenders::column(&all, number + 1);
+        say!("{name}: {figures:.3?} us");
+        rows.push(Row::new(name, "us of CPU", figures).at_most(Target::Ratio(0.5)));
     }
     Ok(())
 }
@@ -221,30 +222,35 @@ fn field(n: u64) -> Vec<u8> {
 fn fields(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let count: u64 = if quick { 10_000 } else { 1_000_000 };
     let (requests, turns) = if quick { (2_000, 1) } else { (200_000, 5) };
-    let servers = both(&[])?;
-    if servers.iter().any(|server| server.client().cmd("HTTL none FIELDS 1 a").is_error()) {
+    let contenders = contenders::start(&[])?;
+    let lacks = |one: &Contender| one.role != Role::Rival && one.server.client().cmd("HTTL none FIELDS 1 a").is_error();
+    if contenders.iter().any(lacks) {
         say!("fields: the peer has no fields that expire");
         return Ok(());
     }
-    let mut more = [0.0; 2];
     let set: Request = |out, n| push(out, &[b"HSET", b"hash", &field(n), b"12345678"]);
     let expire: Request = |out, n| {
         push(out, &[b"HEXPIRE", b"hash", (10_000 + n % 5_000).to_string().as_bytes(), b"FIELDS", b"1", &field(n)])
     };
-    for (at, server) in servers.iter().enumerate() {
-        warm(server, set)?;
-        send(server, 0..count, 100, set)?;
-        let start = resident(server)?;
-        send(server, 0..count, 100, expire)?;
-        more[at] = (resident(server)? - start) / count as f64;
+    let all = kept::case("fields, bytes", || {
+        contenders::one_by_one(&[], &mut |server| {
+            warm(server, set)?;
+            send(server, 0..count, 100, set)?;
+            let start = resident(server)?;
+            send(server, 0..count, 100, expire)?;
+            Ok(vec![(resident(server)? - start) / count as f64])
+        })
+    })?;
+    rows.push(bytes("a field's time", &all, 0, Target::AtMost(10.0)));
+    for one in &contenders {
+        contenders::spared(&one.name, one.role, send(&one.server, 0..count, 100, set))?;
     }
-    rows.push(bytes("a field's time", more, Target::AtMost(10.0)));
-    cpu(rows, &servers, ("HEXPIRE", expire), (requests, turns, count), 1.0)?;
+    cpu(rows, &contenders, ("HEXPIRE", expire), (requests, turns, count), 1.0)?;
     let get: Request = |out, n| push(out, &[b"HGETEX", b"hash", b"EX", b"9000", b"FIELDS", b"1", &field(n)]);
-    cpu(rows, &servers, ("HGETEX", get), (requests, turns, count), 1.0)?;
+    cpu(rows, &contenders, ("HGETEX", get), (requests, turns, count), 1.0)?;
     cpu(
         rows,
-        &servers,
+        &contenders,
         ("HTTL", |out, n| push(out, &[b"HTTL", b"hash", b"FIELDS", b"1", &field(n)])),
         (requests, turns, count),
         1.0,
@@ -262,13 +268,13 @@ fn place(n: u64) -> (String, String) {
 fn geo(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let members: u64 = if quick { 5_000 } else { 1_000_000 };
     let (requests, turns) = if quick { (500, 1) } else { (50_000, 3) };
-    let servers = both(&[])?;
+    let contenders = contenders::start(&[])?;
     let add: Request = |out, n| {
         let (lon, lat) = place(n);
         push(out, &[b"GEOADD", b"geo", lon.as_bytes(), lat.as_bytes(), format!("member:{n}").as_bytes()]);
     };
-    for server in &servers {
-        send(server, 0..members, 100, add)?;
+    for one in &contenders {
+        contenders::spared(&one.name, one.role, send(&one.server, 0..members, 100, add))?;
     }
     let search: Request = |out, n| {
         let (lon, lat) = place(n ^ 0x55aa);
@@ -276,63 +282,63 @@ fn geo(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
             [b"GEOSEARCH", b"geo", b"FROMLONLAT", lon.as_bytes(), lat.as_bytes(), b"BYRADIUS", b"10", b"km"];
         push(out, &words);
     };
-    cpu(rows, &servers, ("GEOSEARCH of 10 km in a million", search), (requests, turns, members), 0.5)?;
-    cpu(rows, &servers, ("GEOADD", add), (requests, turns, members), 1.0)
+    cpu(rows, &contenders, ("GEOSEARCH of 10 km in a million", search), (requests, turns, members), 0.5)?;
+    cpu(rows, &contenders, ("GEOADD", add), (requests, turns, members), 1.0)
 }
 
 fn hyperloglog(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let (requests, turns) = if quick { (300, 1) } else { (50_000, 5) };
-    let servers = both(&[])?;
+    let contenders = contenders::start(&[])?;
     let add: Request = |out, n| push(out, &[b"PFADD", format!("log{}", n % 3).as_bytes(), &text(n, 12)]);
-    for server in &servers {
-        send(server, 0..if quick { 9_000 } else { 90_000 }, 100, add)?;
+    for one in &contenders {
+        let filled = send(&one.server, 0..if quick { 9_000 } else { 90_000 }, 100, add);
+        contenders::spared(&one.name, one.role, filled)?;
     }
-    cpu(rows, &servers, ("PFADD to a dense one", add), (requests, turns, 1 << 30), 1.0)?;
+    cpu(rows, &contenders, ("PFADD to a dense one", add), (requests, turns, 1 << 30), 1.0)?;
     cpu(
         rows,
-        &servers,
+        &contenders,
         ("PFCOUNT of three", |out, _| push(out, &[b"PFCOUNT", b"log0", b"log1", b"log2"])),
         (requests, turns, 1),
         1.0,
     )?;
     let merge: Request = |out, _| push(out, &[b"PFMERGE", b"all", b"log0", b"log1", b"log2"]);
-    cpu(rows, &servers, ("PFMERGE of three", merge), (requests, turns, 1), 1.0)
+    cpu(rows, &contenders, ("PFMERGE of three", merge), (requests, turns, 1), 1.0)
 }
 
 fn bitmaps(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let bits: u64 = if quick { 1 << 20 } else { 1 << 26 };
     let (requests, turns) = if quick { (500, 1) } else { (200_000, 5) };
-    let servers = both(&[])?;
+    let contenders = contenders::start(&[])?;
     let set: Request = |out, n| {
         push(out, &[b"SETBIT", if n.is_multiple_of(2) { b"bits0" } else { b"bits1" }, n.to_string().as_bytes(), b"1"])
     };
-    for server in &servers {
+    for one in &contenders {
         for key in ["bits0", "bits1"] {
-            must(&mut server.client(), &format!("SETBIT {key} {} 1", bits - 1))?;
+            must(&mut one.server.client(), &format!("SETBIT {key} {} 1", bits - 1))?;
         }
     }
-    cpu(rows, &servers, ("SETBIT", set), (requests, turns, bits), 1.0)?;
+    cpu(rows, &contenders, ("SETBIT", set), (requests, turns, bits), 1.0)?;
     cpu(
         rows,
-        &servers,
+        &contenders,
         ("GETBIT", |out, n| push(out, &[b"GETBIT", b"bits0", n.to_string().as_bytes()])),
         (requests, turns, bits),
         1.0,
     )?;
     let few = if quick { 20 } else { 200 };
-    cpu(rows, &servers, ("BITCOUNT of 8 MB", |out, _| push(out, &[b"BITCOUNT", b"bits0"])), (few, turns, 1), 0.5)?;
+    cpu(rows, &contenders, ("BITCOUNT of 8 MB", |out, _| push(out, &[b"BITCOUNT", b"bits0"])), (few, turns, 1), 0.5)?;
     let and: Request = |out, _| push(out, &[b"BITOP", b"AND", b"both", b"bits0", b"bits1"]);
-    cpu(rows, &servers, ("BITOP AND of 8 MB", and), (few / 4, turns, 1), 1.0)?;
-    let mut far = [0.0; 2];
-    for (at, server) in servers.iter().enumerate() {
+    cpu(rows, &contenders, ("BITOP AND of 8 MB", and), (few / 4, turns, 1), 1.0)?;
+    let far = each("SETBIT far", &contenders, &mut |server| {
         let mut client = server.client();
         must(&mut client, "SETBIT warm 100 1")?;
         let start = resident(server)?;
         must(&mut client, "SETBIT far 4294967295 1")?;
-        far[at] = resident(server)? - start;
-    }
-    rows.push(bytes("SETBIT far 4294967295 1, resident", far, Target::AtMost(16_384.0)));
-    drop(servers);
+        Ok(vec![resident(server)? - start])
+    })?;
+    rows.push(bytes("SETBIT far 4294967295 1, resident", &far, 0, Target::AtMost(16_384.0)));
+    drop(contenders);
     whole(quick, rows)
 }
 
@@ -340,25 +346,28 @@ fn bitmaps(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
 fn whole(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let megabytes: usize = if quick { 2 } else { 512 };
     let calls = if quick { 2 } else { 5 };
-    let (mut counts, mut inverts) = ([0.0; 2], [0.0; 2]);
-    for (at, server) in both(&[])?.iter().enumerate() {
-        let fill = "local some = string.rep('a7', 524288) \
-                    for n = 0, ARGV[1] - 1 do redis.call('SETRANGE', KEYS[1], n * 1048576, some) end";
-        let mut client = server.client();
-        client.queue(&["EVAL", fill, "1", "whole", &megabytes.to_string()]);
-        client.flush()?;
-        client.read()?;
-        counts[at] = send(server, 0..calls, 1, |out, _| push(out, &[b"BITCOUNT", b"whole"]))?;
-        inverts[at] = send(server, 0..calls, 1, |out, _| push(out, &[b"BITOP", b"NOT", b"other", b"whole"]))?;
-        must(&mut client, "FLUSHALL")?;
-    }
+    let all = kept::case("whole bitmaps", || {
+        contenders::one_by_one(&[], &mut |server| {
+            let fill = "local some = string.rep('a7', 524288) \
+                        for n = 0, ARGV[1] - 1 do redis.call('SETRANGE', KEYS[1], n * 1048576, some) end";
+            let mut client = server.client();
+            client.queue(&["EVAL", fill, "1", "whole", &megabytes.to_string()]);
+            client.flush()?;
+            client.read()?;
+            let counts = send(server, 0..calls, 1, |out, _| push(out, &[b"BITCOUNT", b"whole"]))?;
+            let inverts = send(server, 0..calls, 1, |out, _| push(out, &[b"BITOP", b"NOT", b"other", b"whole"]))?;
+            must(&mut client, "FLUSHALL")?;
+            Ok(vec![counts, inverts])
+        })
+    })?;
     let (reading, copying) = memory_us(megabytes);
-    let figures = [("BITCOUNT", counts, reading, 0.5), ("BITOP NOT", inverts, copying, 1.0)];
-    for (name, [varve, peer], floor, target) in figures {
-        say!("{name} of {megabytes} MB: {varve:.0} {peer:.0} us, memory alone {floor:.0}");
-        let (varve, peer, floor) = (varve.into(), peer.into(), Some(floor.into()));
-        let target = Some(Target::Ratio(target));
-        rows.push(Row { name: format!("{name} of 512 MB CPU"), unit: "us", varve, peer, floor, target });
+    for (number, (name, memory, target)) in
+        [("BITCOUNT", reading, 0.5), ("BITOP NOT", copying, 1.0)].into_iter().enumerate()
+    {
+        let figures = contenders::column(&all, number);
+        say!("{name} of {megabytes} MB: {figures:.0?} us, memory alone {memory:.0}");
+        let row = Row::new(format!("{name} of {megabytes} MB"), "us", figures).at_most(Target::Ratio(target));
+        rows.push(row.with("reading or copying that memory, no server", Role::Other, memory));
     }
     Ok(())
 }

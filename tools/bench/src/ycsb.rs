@@ -8,12 +8,13 @@
 //! | D | 95% reads, 5% new records | the newest most often |
 //! | F | half reads, half a read and an update of the same record | Zipf |
 //!
-//! A record is a hash of ten fields of 100 bytes. A request waits for its reply before the thread sends the next one. Workload E
+//! Without Java or Maven this project's own generator draws with YCSB's distributions, and its figures say so
+//! ([`ycsb_like`](crate::ycsb_like)). A record is a hash of ten fields of 100 bytes. A request waits for its reply before the thread sends the next one. Workload E
 //! reads ranges of keys, which hashes do not have.
 
-use crate::contenders;
 use crate::grid::{Grid, Quantity};
 use crate::report::{Better, Findings};
+use crate::{contenders, ycsb_like};
 use std::collections::HashMap;
 use std::io;
 use std::process::Stdio;
@@ -23,16 +24,16 @@ use varve_testkit::process::has_program;
 use varve_testkit::server::{target_dir, workspace};
 
 /// Clients at once.
-const THREADS: u64 = 16;
+pub(crate) const THREADS: u64 = 16;
 
 /// A workload's name, its shares of requests, and how keys are drawn.
-struct Workload {
-    name: &'static str,
-    shares: &'static [(&'static str, f64)],
-    keys: &'static str,
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    pub(crate) shares: &'static [(&'static str, f64)],
+    pub(crate) keys: &'static str,
 }
 
-const WORKLOADS: [Workload; 5] = [
+pub(crate) const WORKLOADS: [Workload; 5] = [
     Workload { name: "a", shares: &[("read", 0.5), ("update", 0.5)], keys: "zipfian" },
     Workload { name: "b", shares: &[("read", 0.95), ("update", 0.05)], keys: "zipfian" },
     Workload { name: "c", shares: &[("read", 1.0)], keys: "zipfian" },
@@ -48,19 +49,19 @@ const FIGURES: [Quantity; 4] = [
 ];
 
 /// How big and how often.
-struct Scale {
-    records: u64,
-    operations: u64,
-    turns: u64,
+pub(crate) struct Scale {
+    pub(crate) records: u64,
+    pub(crate) operations: u64,
+    pub(crate) turns: u64,
 }
 
-/// Runs the experiment, or one workload of it.
+/// Runs the experiment, or one workload of it, by YCSB; where that cannot be had, or with `own`, by our own generator.
 ///
 /// # Errors
-/// When YCSB cannot be had, a server cannot be started, or a request fails.
-pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
+/// When a server cannot be started, or a request fails.
+pub(crate) fn run(quick: bool, only: Option<&str>, own: bool) -> io::Result<Findings> {
     let scale = match quick {
-        true => Scale { records: 5_000, operations: 10_000, turns: 2 },
+        true => Scale { records: 5_000, operations: 10_000, turns: 1 },
         false => Scale { records: 200_000, operations: 500_000, turns: 3 },
     };
     let wanted: Vec<&Workload> = WORKLOADS.iter().filter(|one| only.is_none_or(|name| name == one.name)).collect();
@@ -68,10 +69,14 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
         return Err(io::Error::other("no such workload: a, b, c, d, f"));
     }
     let findings = Findings::new("ycsb", "Beyond the paper's Fig. 8: YCSB itself");
-    if let Some(program) = Java::PROGRAMS.into_iter().find(|name| !has_program(name)) {
-        return Ok(findings.lost(format!("YCSB: there is no {program} on this machine.")));
-    }
-    let java = Java::ready(&workspace().join("tools/bench/ycsb"), "RespBinding.java", &target_dir().join("ycsb"))?;
+    let java = match own {
+        true => Err("the own generator was asked for".to_string()),
+        false => java(),
+    };
+    let java = match java {
+        Ok(java) => java,
+        Err(why) => return ycsb_like::run(findings, &scale, &wanted, &why),
+    };
     let contenders = contenders::start(&[])?;
     for one in &contenders {
         client(&java, &one.server, "-load", &scale, &[])?;
@@ -84,13 +89,24 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
             &contenders,
             scale.turns,
             &mut |server, _| measure(&java, server, &scale, &options),
+            None,
         )?;
     }
     Ok(findings.with(grid.figures).note(format!(
         "YCSB 0.17.0: {} records of ten fields of 100 bytes, {} operations a run, {THREADS} threads, one request of each under \
-         way. YCSB runs on the same cores as the server: its own CPU bounds the throughput, and delays are its.",
+         way. YCSB runs on the same cores as the server: its own CPU bounds the throughput, and delays are its. There is no \
+         floor here: YCSB reads what the replies say.",
         scale.records, scale.operations
     )))
+}
+
+/// YCSB, ready to run, or the reason why there is none.
+fn java() -> Result<Java, String> {
+    if let Some(program) = Java::PROGRAMS.into_iter().find(|name| !has_program(name)) {
+        return Err(format!("there is no {program} on this machine"));
+    }
+    let ready = Java::ready(&workspace().join("tools/bench/ycsb"), "RespBinding.java", &target_dir().join("ycsb"));
+    ready.map_err(|error| format!("it cannot be built: {}", error.to_string().lines().next().unwrap_or_default()))
 }
 
 /// The properties of a workload.

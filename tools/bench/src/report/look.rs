@@ -3,53 +3,109 @@
 //! ```text
 //!   report.html --chromium--> its tree: every entry of the contents has its figure, every figure its chart
 //!               \---------->  its console: nothing; the page's policy forbids every request, and one would be named there
-//!   a copy with a line of script that measures, as narrow as a telephone: nothing sticks out at the side
+//!   a copy with a line of script that measures: light, dark, and in a frame that is as narrow as a telephone
+//!               \---------->  nothing sticks out at the side; light and dark differ
+//!   light.png, dark.png, phone.png beside the report, to be looked at
 //! ```
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use varve_testkit::browser;
+use varve_testkit::browser::{self, Window};
 
 /// The page's rule that nothing is fetched, as its file has it.
 const POLICY: &str =
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">";
-/// Writes into the title by how many pixels the page is wider than its window.
+/// Tells, in the title and to a page around it: by how many pixels the page is wider than its window, the window's width, and
+/// the colour behind everything.
 const MEASURE: &str = "<script>const root = document.documentElement; \
-                       document.title = 'over ' + (root.scrollWidth - root.clientWidth)</script>";
+                       document.title = [root.scrollWidth - root.clientWidth, innerWidth, \
+                       getComputedStyle(document.body).backgroundColor].join(' over '); \
+                       parent.postMessage(document.title, '*')</script>";
+/// A page with the measured copy in a frame, since the browser makes no window that is as narrow.
+const PHONE: &str = "<!doctype html><title>none</title><style>body { margin: 0 } iframe { border: 0 }</style>\
+                     <script>onmessage = told => document.title = told.data</script>\
+                     <iframe src=\"measured.html\" width=\"390\" height=\"1400\"></iframe>";
+const PHONE_WIDTH: &str = "390";
 /// Milliseconds that a page runs: it shows itself at once.
-const CLOCK_MS: u32 = 100;
+const CLOCK_MS: u32 = 500;
+/// Files that are written beside the report and removed again.
+const COPIES: [&str; 2] = ["measured.html", "phone.html"];
 
-/// Looks at a report.
+/// Looks at a report, and draws it beside its file.
 ///
 /// # Errors
 /// Everything that is wrong with it, or a browser that does not start.
 pub(crate) fn look(report: &Path) -> Result<(), String> {
     let page = fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
-    let narrow = report.with_file_name("narrow.html");
+    let light = Window { height: 1600, ..Window::light(1200) };
+    let dark = Window { dark: true, ..light };
     let mut faults = Vec::new();
-    let shown = open(report, 1200)?;
+    let shown = open(report, light)?;
     faults.extend(faults_of(&shown.tree));
     faults.extend(shown.console);
     if !page.contains(POLICY) {
         faults.push("the page does not forbid requests".into());
     }
     let measured = page.replace(POLICY, "").replace("</main>", &format!("</main>{MEASURE}"));
-    fs::write(&narrow, measured).map_err(|error| error.to_string())?;
-    let tree = open(&narrow, 500)?.tree;
-    if !tree.contains("<title>over 0</title>") {
-        let title = tree.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or("no title");
-        faults.push(format!("the page is wider than a narrow window: {title}"));
+    let copies = COPIES.map(|name| report.with_file_name(name));
+    for (file, text) in copies.iter().zip([measured.as_str(), PHONE]) {
+        fs::write(file, text).map_err(|error| error.to_string())?;
     }
-    let _ = fs::remove_file(&narrow);
+    let phone = Window { height: 1400, ..Window::light(500) };
+    let [in_light, in_dark, narrow] = [(&copies[0], light), (&copies[0], dark), (&copies[1], phone)]
+        .map(|(file, window)| open(file, window).map(|shown| title(&shown.tree)));
+    faults.extend(faults_of_measures(&in_light?, &in_dark?, &narrow?));
+    for (name, file, window) in [("light", report, light), ("dark", report, dark), ("phone", &copies[1], phone)] {
+        let picture = report.with_file_name(format!("{name}.png"));
+        let (address, folder) = place(file)?;
+        let drawn = browser::picture(window, &address, CLOCK_MS, &absolute(&picture)?, &folder);
+        faults.extend(drawn.err().map(|error| error.to_string()));
+    }
+    copies.iter().for_each(|file| _ = fs::remove_file(file));
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
 }
 
-fn open(page: &Path, width: u32) -> Result<browser::Opened, String> {
+fn open(page: &Path, window: Window) -> Result<browser::Opened, String> {
+    let (address, folder) = place(page)?;
+    browser::open_in(window, &address, CLOCK_MS, &folder).map_err(|error| error.to_string())
+}
+
+/// The address of a page, and a folder for the browser's files.
+fn place(page: &Path) -> Result<(String, PathBuf), String> {
     let path = page.canonicalize().map_err(|error| error.to_string())?;
-    let folder = path.with_file_name("browser");
-    browser::open(&format!("file://{}", path.display()), width, CLOCK_MS, &folder).map_err(|error| error.to_string())
+    Ok((format!("file://{}", path.display()), path.with_file_name("browser")))
+}
+
+/// The path of a file that is not there yet.
+fn absolute(file: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(file).map_err(|error| error.to_string())
+}
+
+/// The title in a page's tree.
+fn title(tree: &str) -> String {
+    tree.split("<title>").nth(1).and_then(|rest| rest.split('<').next()).unwrap_or("no title").to_string()
+}
+
+/// The faults by the titles that [`MEASURE`] has written: in a light window, in a dark one, and in a narrow frame.
+fn faults_of_measures(light: &str, dark: &str, phone: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    let parts = |title: &str| title.split(" over ").map(str::to_string).collect::<Vec<String>>();
+    for (name, title) in [("light", light), ("dark", dark), ("as narrow as a telephone", phone)] {
+        match &parts(title)[..] {
+            [over, _, _] if over == "0" => {}
+            [over, _, _] => faults.push(format!("{name}: {over} pixels stick out at the side")),
+            _ => faults.push(format!("{name}: the page was not measured: {title}")),
+        }
+    }
+    if parts(phone).get(1).map(String::as_str) != Some(PHONE_WIDTH) {
+        faults.push(format!("the page was not shown at the width of a telephone: {phone}"));
+    }
+    if parts(light).get(2) == parts(dark).get(2) {
+        faults.push(format!("light and dark have the same ground: {light}"));
+    }
+    faults
 }
 
 /// Entries of the contents without a place, figures without an entry, and figures without a chart.
@@ -88,5 +144,17 @@ mod tests {
         assert_eq!(faults_of(&page("p-2", chart)), ["no place #p-2", "no entry of #p-1"]);
         assert_eq!(faults_of(&page("p-1", "")), ["1 figures, of which 0 have a chart"]);
         assert_eq!(faults_of("<nav></nav>"), ["0 figures, of which 0 have a chart"]);
+    }
+
+    #[test]
+    fn measures_of_three_windows_are_judged() {
+        let (light, dark, phone) =
+            ("0 over 1200 over rgb(1, 1, 1)", "0 over 1200 over rgb(9, 9, 9)", "0 over 390 over rgb(1, 1, 1)");
+        assert_eq!(faults_of_measures(light, dark, phone), Vec::<String>::new());
+        assert_eq!(faults_of_measures(light, light, phone).len(), 1, "no dark form");
+        assert_eq!(faults_of_measures(light, dark, light).len(), 1, "another width");
+        let wide = faults_of_measures(light, dark, "12 over 390 over rgb(1, 1, 1)");
+        assert_eq!(wide, ["as narrow as a telephone: 12 pixels stick out at the side"]);
+        assert_eq!(faults_of_measures(light, dark, "none").len(), 2);
     }
 }

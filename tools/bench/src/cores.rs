@@ -1,0 +1,121 @@
+//! `cores`: growth with cores of whole servers: GET and SET with one worker and with two (`io-threads`), beside the peer.
+//!
+//! ```text
+//!   95:5 and 50:50, uniform and Zipf, 50 connections, pipelines of 1 and 16 -> requests a second, CPU us a request
+//! ```
+//! The clients share the machine's cores with the server, so that two workers get less than two cores: how the store itself
+//! grows is `engine`, in process. A rival runs with the threads of its own command, and once. The floor has one thread.
+
+use crate::contenders::{self, Contender};
+use crate::draw::{self, Draw};
+use crate::kept;
+use crate::load::{self, Load, Op, Order, Sizes, Traffic};
+use crate::point::refuse_errors;
+use crate::report::{Findings, Role, Row, figures};
+use crate::size::Size;
+use crate::turns::{Beside, beside, push};
+use std::io;
+use varve_testkit::Random;
+
+const CONNECTIONS: usize = 50;
+const KEY_BYTES: usize = 16;
+const VALUE: [u8; 64] = [b'v'; 64];
+const PIPELINES: [usize; 2] = [1, 16];
+const WRITES_PERCENT: [usize; 2] = [5, 50];
+const WORKERS: [usize; 2] = [1, 2];
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When a server cannot be started, is lost, or answers an error.
+pub(crate) fn run(size: Size) -> io::Result<Findings> {
+    let keys = size.pick(2_000, 20_000, 1_000_000);
+    // By workers: contenders that are filled.
+    let mut all: Vec<Vec<Contender>> = Vec::new();
+    for workers in WORKERS {
+        let entrants = contenders::entrants_with(workers);
+        let wanted = entrants.iter().filter(|one| workers == WORKERS[0] || one.role != Role::Rival);
+        let started: Vec<Contender> = wanted.map(contenders::Entrant::start).collect::<io::Result<_>>()?;
+        for one in &started {
+            refuse_errors(&load::run(one.server.address(), &fill(keys))?)?;
+        }
+        all.push(started);
+    }
+    let mut rows = Vec::new();
+    for pipeline in PIPELINES {
+        let requests = match pipeline {
+            1 => size.pick(500, 10_000, 500_000),
+            _ => size.pick(1_000, 50_000, 3_000_000),
+        };
+        let plan = Traffic { connections: CONNECTIONS, pipeline, requests };
+        for writes_percent in WRITES_PERCENT {
+            for name in &draw::NAMES[..2] {
+                let draw = Draw::named(name, keys);
+                let name = format!("{}:{writes_percent} {name}, pipeline {pipeline}", 100 - writes_percent);
+                let found = kept::case(&name, || {
+                    let of = |contenders: &Vec<Contender>| measure(contenders, plan, size, &draw, writes_percent);
+                    all.iter().map(of).collect::<io::Result<Vec<Beside>>>()
+                })?;
+                rows.extend(rows_of(&name, &all, &found));
+            }
+        }
+    }
+    Ok(Findings::new("cores", "Growth with cores, whole servers").with(figures("Growth with cores", &rows)).note(
+        "One worker and two (io-threads) of Varve and redis-server; the clients run on the same cores. The growth of the store \
+         in process, without clients, is the experiment engine.",
+    ))
+}
+
+fn fill(keys: u64) -> Load {
+    Load {
+        op: Op::Set,
+        keys,
+        key_bytes: KEY_BYTES,
+        sizes: Sizes::fixed(VALUE.len()),
+        order: Order::Sequence(0),
+        connections: 4,
+        pipeline: 100,
+        requests: keys,
+        seed: 1,
+    }
+}
+
+fn measure(
+    contenders: &[Contender],
+    plan: Traffic,
+    size: Size,
+    draw: &Draw,
+    writes_percent: usize,
+) -> io::Result<Beside> {
+    beside(contenders, plan, size.pick(1, 1, 5), &|_| Ok(()), &|turn| {
+        let (mut random, mut key) = (Random::new(turn), [0; KEY_BYTES]);
+        Box::new(move |out| {
+            load::write_key(&mut key, draw.key(&mut random));
+            match random.below(100) < writes_percent {
+                true => push(out, &[b"SET", &key, &VALUE]),
+                false => push(out, &[b"GET", &key]),
+            }
+        })
+    })
+}
+
+/// Rows of a mix: rates and CPU of both servers with each number of workers.
+fn rows_of(name: &str, all: &[Vec<Contender>], found: &[Beside]) -> [Row; 2] {
+    let mut rows = [Row::alone(name, "/s"), Row::alone(name, "us of CPU")];
+    for ((workers, contenders), found) in WORKERS.iter().zip(all).zip(found) {
+        for (number, one) in contenders.iter().enumerate() {
+            let (server, role) = match (one.role, *workers) {
+                (Role::Rival, _) => (one.name.clone(), Role::Rival),
+                (role, 2) => (format!("{}, 2 workers", one.name), role),
+                (_, 1) => (format!("{}, 1 worker", one.name), Role::Other),
+                (role, more) => (format!("{}, {more} workers", one.name), role),
+            };
+            let mut values = found.of(number).into_iter();
+            rows = rows.map(|row| values.next().map_or(row.clone(), |value| row.clone().with(&server, role, value)));
+        }
+    }
+    let [rate, cpu] = rows;
+    let cpu = found.iter().take(1).fold(cpu, |cpu, first| cpu.with("floor", Role::Floor, first.floor_us));
+    crate::say!("{name}: {rate:?}");
+    [rate, cpu]
+}

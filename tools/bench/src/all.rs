@@ -12,6 +12,7 @@
 //! not mixed with: it must be emptied first (`--again`).
 
 use crate::report::{self, About, Findings};
+use crate::say;
 use crate::screen::{self, Progress};
 use crate::size::Size;
 use crate::{
@@ -48,37 +49,51 @@ const fn tiny(entry: Entry) -> Entry {
 }
 
 const LIST: &[Entry] = &[
-    tiny(entry("lists", "The quicklist's sheets", (150.0, 5400.0), lists::run)),
-    tiny(entry("longlist", "Redis in Action, listing 9.5: long packed lists", (10.0, 600.0), longlist::run)),
-    entry("fragmentation", "The paper's Tables 1 and 5, Fig. 1 and 5: memory under eviction", (90.0, 1800.0), |size| {
-        fragmentation::run(size.is_small(), fragmentation::Choice::default())
-    }),
-    entry("misses", "The paper's Table 2: cache misses", (40.0, 900.0), |size| misses::run(size.is_small())),
-    entry("reclaim", "The paper's Fig. 6: three formulas", (60.0, 1500.0), |size| reclaim::run(size.is_small())),
-    tiny(entry("mixes", "The paper's Fig. 7 and 8: delay and throughput", (20.0, 900.0), |size| {
+    tiny(entry("lists-40b-piped", "The quicklist's sheets: 40 B, pipeline 1000", (8.0, 1400.0), |size| {
+        lists::run(size, Some("40b-piped"))
+    })),
+    tiny(entry("lists-40b-single", "The quicklist's sheets: 40 B, no pipeline", (10.0, 2700.0), |size| {
+        lists::run(size, Some("40b-single"))
+    })),
+    tiny(entry("lists-1kb-piped", "The quicklist's sheets: 1 KB, pipeline 1000", (10.0, 4000.0), |size| {
+        lists::run(size, Some("1kb-piped"))
+    })),
+    tiny(entry("lists-1kb-single", "The quicklist's sheets: 1 KB, no pipeline", (12.0, 2700.0), |size| {
+        lists::run(size, Some("1kb-single"))
+    })),
+    tiny(entry("longlist", "Redis in Action, listing 9.5: long packed lists", (8.0, 600.0), longlist::run)),
+    entry(
+        "fragmentation",
+        "The paper's Tables 1 and 5, Fig. 1 and 5: memory under eviction",
+        (100.0, 1800.0),
+        |size| fragmentation::run(size.is_small(), fragmentation::Choice::default()),
+    ),
+    entry("misses", "The paper's Table 2: cache misses", (10.0, 900.0), |size| misses::run(size.is_small())),
+    entry("reclaim", "The paper's Fig. 6: three formulas", (60.0, 3000.0), |size| reclaim::run(size.is_small())),
+    tiny(entry("mixes", "The paper's Fig. 7 and 8: delay and throughput", (24.0, 900.0), |size| {
         mixes::run(size.is_small(), None)
     })),
-    entry("ycsb", "Beyond the paper's Fig. 8: YCSB itself", (60.0, 3600.0), |size| {
+    entry("ycsb", "Beyond the paper's Fig. 8: YCSB itself", (25.0, 3600.0), |size| {
         ycsb::run(size.is_small(), None, false)
     }),
-    entry("point", "Single keys", (10.0, 900.0), |size| point::run(size.is_small(), None)),
-    entry("commands", "redis-benchmark's commands", (20.0, 900.0), |size| commands::run(size.is_small(), None, None)),
-    entry("collections", "Collections by size", (40.0, 3000.0), |size| collections::run(size.is_small(), None)),
-    entry("types", "Streams, geo, HyperLogLog, bitmaps, fields that expire", (20.0, 900.0), |size| {
+    entry("point", "Single keys", (8.0, 900.0), |size| point::run(size.is_small(), None)),
+    entry("commands", "redis-benchmark's commands", (7.0, 900.0), |size| commands::run(size.is_small(), None, None)),
+    entry("collections", "Collections by size", (36.0, 3000.0), |size| collections::run(size.is_small(), None)),
+    entry("types", "Streams, geo, HyperLogLog, bitmaps, fields that expire", (12.0, 900.0), |size| {
         types::run(size.is_small(), None)
     }),
-    entry("scripts", "Scripts and functions", (10.0, 300.0), |size| scripts::run(size.is_small(), None)),
-    entry("engine", "Growth with threads, in process", (10.0, 600.0), |size| engine::run(2, size.is_small())),
-    entry("cores", "Growth with cores, whole servers", (20.0, 900.0), cores::run),
-    entry("apply", "A stream of commands, applied in process", (5.0, 120.0), |size| apply::run(2, size.is_small())),
-    entry("tls", "The cost of TLS", (15.0, 900.0), |size| tls::run(size.is_small(), None)),
-    entry("publish", "One publisher, many subscribers", (15.0, 600.0), |size| publish::run(size.is_small(), 3)),
-    entry("giveback", "Memory that goes back", (25.0, 600.0), |size| giveback::run(size.is_small(), None)),
-    entry("hitrate", "Hit rates of the eviction policies", (90.0, 1700.0), |size| hitrate::run(size.is_small())),
-    entry("save", "Saving and loading", (15.0, 900.0), |size| save::run(size.is_small())),
-    entry("replication", "The cost of a replica", (10.0, 900.0), |size| replication::run(size.is_small(), None)),
+    entry("scripts", "Scripts and functions", (2.0, 300.0), |size| scripts::run(size.is_small(), None)),
+    entry("engine", "Growth with threads, in process", (5.0, 600.0), |size| engine::run(2, size.is_small())),
+    entry("cores", "Growth with cores, whole servers", (24.0, 900.0), cores::run),
+    entry("apply", "A stream of commands, applied in process", (2.0, 120.0), |size| apply::run(2, size.is_small())),
+    entry("tls", "The cost of TLS", (12.0, 900.0), |size| tls::run(size.is_small(), None)),
+    entry("publish", "One publisher, many subscribers", (5.0, 600.0), |size| publish::run(size.is_small(), 3)),
+    entry("giveback", "Memory that goes back", (29.0, 600.0), |size| giveback::run(size.is_small(), None)),
+    entry("hitrate", "Hit rates of the eviction policies", (55.0, 1700.0), |size| hitrate::run(size.is_small())),
+    entry("save", "Saving and loading", (12.0, 900.0), |size| save::run(size.is_small())),
+    entry("replication", "The cost of a replica", (5.0, 900.0), |size| replication::run(size.is_small(), None)),
     // This one keeps the whole process on one core from then on.
-    entry("tails", "Times of a GET at half load", (20.0, 600.0), |size| tails::run(size.is_small(), None)),
+    entry("tails", "Times of a GET at half load", (45.0, 600.0), |size| tails::run(size.is_small(), None)),
 ];
 
 /// Experiments without a floor or without rivals, and why.
@@ -160,7 +175,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
             Err(_) if screen::is_stopped() => break,
             Err(error) => failed.push(format!("{} failed: {error}", entry.name)),
         }
-        progress.end();
+        say!("{} took {:.0} s", entry.name, progress.end());
         write_report(&folder, &wanted, &facts, plan.size, &failed)?;
     }
     drop(progress);
@@ -170,13 +185,17 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
 }
 
 fn wanted(plan: &Plan) -> io::Result<Vec<&'static Entry>> {
-    if let Some(name) = plan.only.iter().find(|name| LIST.iter().all(|entry| entry.name != name.as_str())) {
+    // A part of an experiment is called NAME-PART.
+    let is_of = |entry: &Entry, name: &String| {
+        entry.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    if let Some(name) = plan.only.iter().find(|name| !LIST.iter().any(|entry| is_of(entry, name))) {
         let names: Vec<&str> = LIST.iter().map(|entry| entry.name).collect();
         return Err(io::Error::other(format!("no experiment {name}: {}", names.join(", "))));
     }
     let chosen = |entry: &&Entry| match plan.only.is_empty() {
         true => entry.tiny || plan.size != Size::Tiny,
-        false => plan.only.iter().any(|name| name == entry.name),
+        false => plan.only.iter().any(|name| is_of(entry, name)),
     };
     Ok(LIST.iter().filter(chosen).collect())
 }
@@ -240,7 +259,15 @@ mod tests {
             again: false,
         };
         assert_eq!(wanted(&plan(Size::Full, &[])).unwrap().len(), LIST.len());
-        assert!(wanted(&plan(Size::Tiny, &[])).unwrap().len() < 5);
+        assert!(wanted(&plan(Size::Tiny, &[])).unwrap().len() < LIST.len() / 2);
+        let lists = wanted(&plan(Size::Full, &["lists"])).unwrap();
+        assert!(lists.iter().map(|entry| entry.name).eq(lists::PARTS.map(|(part, ..)| format!("lists-{part}"))));
+        assert!(LIST.iter().all(|entry| entry.usual_s.1 <= 5400.0), "each ends within 90 minutes");
+        assert!(
+            LIST.iter().map(|entry| entry.usual_s.0).sum::<f64>() <= 600.0,
+            "the quick form of all, in ten minutes"
+        );
+        assert_eq!(wanted(&plan(Size::Full, &["lists-1kb-single"])).unwrap().len(), 1);
         assert_eq!(wanted(&plan(Size::Tiny, &["save"])).unwrap()[0].name, "save");
         assert!(wanted(&plan(Size::Quick, &["nothing"])).is_err());
         for (name, _) in WITHOUT {

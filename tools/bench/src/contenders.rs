@@ -185,4 +185,16 @@ mod tests {
         assert_eq!(rival.words, ["valkey-server", "--port", "{port}", "--save", ""]);
         assert!("valkey".parse::<Rival>().is_err() && "valkey=valkey-server".parse::<Rival>().is_err());
     }
+
+    #[test]
+    fn a_rival_may_lack_a_figure_and_the_others_may_not() {
+        let failed = || Err::<u8, _>(io::Error::other("unknown command"));
+        assert_eq!(spared("valkey", Role::Rival, failed()).unwrap(), None);
+        assert_eq!(spared("valkey", Role::Rival, Ok(7)).unwrap(), Some(7));
+        assert!(spared("Varve", Role::Varve, failed()).is_err() && spared(PEER, Role::Peer, failed()).is_err());
+        let sides = sides();
+        assert_eq!(sides[..2], [("Varve".to_string(), Role::Varve), (PEER.to_string(), Role::Peer)]);
+        // A rival without a figure takes nobody's place.
+        assert!(column(&[vec![1.0, 2.0], vec![], vec![3.0, 4.0]], 1)[1].is_nan());
+    }
 }

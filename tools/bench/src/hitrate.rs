@@ -34,7 +34,7 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     const ALL: &[&str] =
         &["allkeys-random", "allkeys-lru", "allkeys-lfu", "volatile-random", "volatile-lru", "volatile-lfu"];
     let scale = match quick {
-        true => Scale { keys: 300_000.0, limit: 16 << 20, time: Duration::from_secs(5), policies: &ALL[..3] },
+        true => Scale { keys: 300_000.0, limit: 16 << 20, time: Duration::from_secs(6), policies: &ALL[..3] },
         false => Scale { keys: 5_000_000.0, limit: 256 << 20, time: Duration::from_secs(90), policies: ALL },
     };
     let mut figures = [

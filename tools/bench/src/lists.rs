@@ -2,9 +2,9 @@
 //! without, at every fill, with a fresh server for each case.
 //!
 //! ```text
-//!   case = fill, bytes, pipeline, end:   start -> pushes in parts -> memory -> pops in parts -> memory -> end
+//!   case = fill, bytes, pipeline, end:   start -> pushes in turns -> memory -> pops in turns -> memory -> end
 //! ```
-//! The contenders take turns part by part; a figure is the median of its parts. Where the lists of all of them would not fit
+//! The contenders take their turns one by one; a figure is the median of its turns. Where the lists of all of them would not fit
 //! into a third of the memory, one contender runs after the other.
 
 use crate::contenders::{self, Contender, Entrant};
@@ -26,8 +26,8 @@ const ORIGINAL: &str = "original";
 const ENDS: [[&str; 2]; 2] = [["LPUSH", "LPOP"], ["RPUSH", "RPOP"]];
 /// redis-benchmark's connections, which the sheets were made with.
 const CONNECTIONS: usize = 50;
-/// Parts that the requests of a case are measured in.
-const PARTS: u64 = 5;
+/// Turns that the requests of a case are measured in.
+const TURNS: u64 = 5;
 
 /// How big a case is.
 struct Scale {
@@ -56,22 +56,33 @@ struct Cell {
     memory: [[f64; 2]; 2],
 }
 
-/// Runs the experiment.
+/// Parts of the sheets that can be run alone, with the bytes of an element and the pipeline: each of them ends within 90 minutes.
+pub(crate) const PARTS: [(&str, usize, usize); 4] = [
+    ("40b-piped", 40, PIPELINES[0]),
+    ("40b-single", 40, PIPELINES[1]),
+    ("1kb-piped", 1024, PIPELINES[0]),
+    ("1kb-single", 1024, PIPELINES[1]),
+];
+
+/// Runs the experiment, or one of its [`PARTS`].
 ///
 /// # Errors
-/// When a server cannot be started or is lost.
-pub(crate) fn run(size: Size) -> io::Result<Findings> {
+/// When a server cannot be started or is lost, or there is no such part.
+pub(crate) fn run(size: Size, part: Option<&str>) -> io::Result<Findings> {
     let scale = Scale {
         fills: size.pick(TINY_FILLS, QUICK_FILLS, FILLS),
         requests: size.pick([5_000, 1_000], [100_000, 10_000], [10_000_000, 1_000_000]),
     };
-    let mut findings = Findings::new("lists", "The quicklist's sheets");
-    for bytes in [40, 1024] {
-        for (pipeline, requests) in PIPELINES.into_iter().zip(scale.requests) {
-            for ops in ENDS {
-                findings.add(figures(&scale, Column { bytes, pipeline, ops, requests })?);
-            }
+    let name = part.map_or("lists".to_string(), |part| format!("lists-{part}"));
+    let mut findings = Findings::new(&name, "The quicklist's sheets");
+    for (_, bytes, pipeline) in PARTS.into_iter().filter(|(name, ..)| part.is_none_or(|part| part == *name)) {
+        let requests = scale.requests[usize::from(pipeline == PIPELINES[1])];
+        for ops in ENDS {
+            findings.add(figures(&scale, Column { bytes, pipeline, ops, requests })?);
         }
+    }
+    if findings.figures.is_empty() {
+        return Err(io::Error::other(format!("no such part: {}", PARTS.map(|(name, ..)| name).join(", "))));
     }
     Ok(findings
         .note(format!(
@@ -199,9 +210,9 @@ fn cells_together(contenders: &[Contender], fill: i64, column: Column) -> io::Re
         cells.push((Cell::default(), footprint(one)?));
     }
     for op in 0..2 {
-        for _ in 0..PARTS {
+        for _ in 0..TURNS {
             for (one, (cell, _)) in contenders.iter().zip(&mut cells) {
-                let plan = traffic(column, column.requests / PARTS);
+                let plan = traffic(column, column.requests / TURNS);
                 cell.parts[op].push(pace(&one.server, plan, &mut |out| write(out, column, op, &value))?);
             }
         }
@@ -238,8 +249,8 @@ fn floor(column: Column, op: usize) -> io::Result<Value> {
     write(&mut request, column, op, &value);
     let floor = Floor::start(request.len())?;
     let mut parts = Vec::new();
-    for _ in 0..PARTS {
-        let plan = traffic(column, (column.requests / PARTS).min(200_000));
+    for _ in 0..TURNS {
+        let plan = traffic(column, (column.requests / TURNS).min(200_000));
         let pace =
             crate::turns::pace_of(floor.address(), floor.pid(), plan, &mut |out| out.extend_from_slice(&request))?;
         parts.push(pace.cpu_us);

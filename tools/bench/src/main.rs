@@ -72,7 +72,7 @@ enum Experiment {
         /// Seconds, and a few experiments: a test of the whole
         #[arg(long, conflicts_with = "quick")]
         tiny: bool,
-        /// Only these experiments
+        /// Only these experiments: "lists" stands for all whose names begin with "lists-"
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
         /// The folder; target/bench/quick or target/bench/full without it
@@ -96,6 +96,9 @@ enum Experiment {
         /// Tiny sizes: shows in seconds that everything runs; its figures mean nothing
         #[arg(long)]
         quick: bool,
+        /// Only this part: 40b-piped, 40b-single, 1kb-piped, 1kb-single
+        #[arg(long)]
+        part: Option<String>,
     },
     /// RPOPLPUSH, and LINDEX, LSET, LRANGE in the middle, of lists of 1 to 1 000 000
     Longlist {
@@ -132,7 +135,7 @@ enum Experiment {
     },
     /// Resident memory, its peak and CPU under the paper's workloads W1-W8 at maxmemory
     Fragmentation {
-        /// 64 MB in place of 1 GB
+        /// 48 MB in place of 1 GB
         #[arg(long)]
         quick: bool,
         /// Only this workload, of both tables: W1 to W8
@@ -324,7 +327,7 @@ fn main() -> ExitCode {
 fn run(experiment: Experiment) -> io::Result<Findings> {
     match experiment {
         Experiment::Point { quick, part } => point::run(quick, part.as_deref()),
-        Experiment::Lists { quick } => lists::run(Size::of(quick)),
+        Experiment::Lists { quick, part } => lists::run(Size::of(quick), part.as_deref()),
         Experiment::Longlist { quick } => longlist::run(Size::of(quick)),
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Types { quick, part } => types::run(quick, part.as_deref()),

@@ -84,7 +84,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
         findings.add(mixes.figures);
     }
     if wanted("append") {
-        findings.add(figures("SET that appends at 80% of maxmemory", &[point::set_at_limit(quick)?]));
+        findings.add(figures("SET that appends at 80% of maxmemory", &point::set_at_limit(quick)?));
     }
     if findings.figures.is_empty() {
         return Err(io::Error::other("no such part: alone, mixes, append"));

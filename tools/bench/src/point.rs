@@ -12,12 +12,11 @@
 use crate::floor::Under;
 use crate::load::{self, Load, Op, Order, Outcome, Sizes, Traffic};
 use crate::report::{Findings, Role, Row, Target, Value, figures};
-use crate::turns::{beside, must, used_memory};
+use crate::turns::{beside, must, pace, used_memory};
 use crate::{contenders, kept, say};
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
-use varve_testkit::{Server, process};
+use varve_testkit::Server;
 
 const CONNECTIONS: usize = 50;
 const KEY_BYTES: usize = 16;
@@ -66,7 +65,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
         cpu(&scale, &mut rows)?;
     }
     if wanted("reclaim") {
-        rows.push(set_at_limit(quick)?);
+        rows.extend(set_at_limit(quick)?);
     }
     if wanted("memory") {
         memory(&scale, &mut rows)?;
@@ -90,15 +89,6 @@ fn fill(keys: u64, key_bytes: usize, sizes: &Sizes) -> Load {
         requests: keys,
         seed: 1,
     }
-}
-
-/// Runs a load; the server's CPU per request in microseconds.
-fn cpu_us(address: SocketAddr, pid: u32, load: &Load) -> io::Result<f64> {
-    let before = process::cpu_ns(pid)?;
-    let outcome = load::run(address, load)?;
-    let spent = process::cpu_ns(pid)? - before;
-    refuse_errors(&outcome)?;
-    Ok(spent as f64 / 1000.0 / outcome.replies as f64)
 }
 
 /// A server that refuses is not measured.
@@ -147,7 +137,7 @@ fn cpu(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
 ///
 /// # Errors
 /// When a server cannot be started or is lost.
-pub(crate) fn set_at_limit(quick: bool) -> io::Result<Row> {
+pub(crate) fn set_at_limit(quick: bool) -> io::Result<[Row; 2]> {
     let scale = &Scale::new(quick);
     let name = "SET, pipeline 16, at 80% of limit";
     let sizes = Sizes::range(16..=128);
@@ -155,15 +145,18 @@ pub(crate) fn set_at_limit(quick: bool) -> io::Result<Row> {
         Load { order: Order::Random, connections: CONNECTIONS, pipeline: 16, ..fill(scale.keys, KEY_BYTES, &sizes) };
     load.requests = scale.requests.1;
     let all = kept::case(name, || contenders::one_by_one(&[], &mut |server| at_limit(server, scale, &load)))?;
-    let values = all.into_iter().map(Value::of);
+    // The first half is CPU, the second one the rate.
+    let part =
+        |from: fn(&[f64]) -> &[f64]| -> Vec<Value> { all.iter().map(|one| Value::of(from(one).to_vec())).collect() };
+    let (cpu, per_s) = (part(|one| &one[..one.len() / 2]), part(|one| &one[one.len() / 2..]));
     let plan = Traffic { connections: CONNECTIONS, pipeline: 16, requests: load.requests };
     let under = Under::load(&mut *load::writer(load))?;
     let floors = (0..scale.turns).map(|_| Ok(under.pace(plan)?.cpu_us)).collect::<io::Result<Vec<f64>>>()?;
-    let row = Row::new(name, "us of CPU", values).at_most(Target::Ratio(APPENDING_MAX));
-    Ok(row.with("floor", Role::Floor, Value::of(floors)))
+    let row = Row::new(name, "us of CPU", cpu).at_most(Target::Ratio(APPENDING_MAX));
+    Ok([row.with("floor", Role::Floor, Value::of(floors)), Row::new(name, "/s", per_s)])
 }
 
-/// CPU of a SET in microseconds, turn by turn, on a server that is brought to 80% of its limit.
+/// CPU of a SET in microseconds, turn by turn, and then SETs a second, on a server that is brought to 80% of its limit.
 fn at_limit(server: &Server, scale: &Scale, load: &Load) -> io::Result<Vec<f64>> {
     refuse_errors(&load::run(server.address(), &fill(scale.keys, KEY_BYTES, &load.sizes))?)?;
     let mut client = server.client();
@@ -173,15 +166,18 @@ fn at_limit(server: &Server, scale: &Scale, load: &Load) -> io::Result<Vec<f64>>
     must(&mut client, &format!("CONFIG SET maxmemory {limit}"))?;
     must(&mut client, "CONFIG SET maxmemory-policy noeviction")?;
     // The first turn brings the server to its steady state: as many writes as there are keys.
-    let _ = cpu_us(server.address(), server.pid(), &Load { requests: scale.keys, ..load.clone() })?;
-    let mut figures = Vec::new();
+    refuse_errors(&load::run(server.address(), &Load { requests: scale.keys, ..load.clone() })?)?;
+    let (mut cpu, mut per_s) = (Vec::new(), Vec::new());
+    let plan = Traffic { connections: load.connections, pipeline: load.pipeline, requests: load.requests };
     for turn in 0..scale.turns {
         let load = Load { seed: 100 + turn as u64, ..load.clone() };
-        figures.push(cpu_us(server.address(), server.pid(), &load)?);
+        let pace = pace(server, plan, &mut *load::writer(load))?;
+        cpu.push(pace.cpu_us);
+        per_s.push(pace.per_s);
     }
-    let (median, memory) = (Value::of(figures.clone()), server.memory()?);
+    let (median, memory) = (Value::of(cpu.clone()), server.memory()?);
     say!("set at 80% of {} MB: {median:.3} us, peak resident {} MB", limit >> 20, memory.peak >> 20);
-    Ok(figures)
+    Ok([cpu, per_s].concat())
 }
 
 fn memory(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {

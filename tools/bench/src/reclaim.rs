@@ -40,7 +40,7 @@ const QUANTITIES: [(&str, &str); 4] = [
 /// When the server cannot be started or is lost.
 pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     let scale = match quick {
-        true => Scale { keys: 200_000, segment: "128kb", warm: 1.0, measured: 1.5 },
+        true => Scale { keys: 120_000, segment: "64kb", warm: 1.0, measured: 1.5 },
         false => Scale { keys: 5_000_000, segment: "8mb", warm: 2.0, measured: 4.0 },
     };
     let full = if quick { QUICK_FULL } else { FULL };

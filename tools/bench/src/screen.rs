@@ -132,11 +132,13 @@ impl Progress {
         }
     }
 
-    /// Shows that it has ended.
-    pub(crate) fn end(&mut self) {
+    /// Shows that it has ended; the seconds that it took, with those of its kept cases.
+    pub(crate) fn end(&mut self) -> f64 {
         let mut times = self.shown.times();
         let took = times.begun.elapsed().as_secs_f64();
+        let whole = times.before_s + took;
         times.end(took);
+        whole
     }
 }
 

@@ -2,9 +2,10 @@
 //! peer and the floor. Fields that expire need a peer that has them: `VARVE_PEER` names a valkey-server.
 
 use crate::contenders::{self, Contender};
+use crate::floor::Under;
 use crate::load::Traffic;
 use crate::report::{Findings, Role, Row, Target, figures};
-use crate::turns::{beside, cpu_us, must, push, random, resident, text};
+use crate::turns::{beside, cpu_us, must, pace, push, random, resident, text};
 use crate::{kept, say};
 use std::io;
 use std::time::Instant;
@@ -52,6 +53,17 @@ fn send(server: &Server, numbers: std::ops::Range<u64>, pipeline: usize, request
         request(out, n);
         n += 1;
     })
+}
+
+/// Sends the requests of these numbers, 16 at a time on one connection; the server's CPU per request, and requests a second.
+fn sent(server: &Server, numbers: std::ops::Range<u64>, request: Request) -> io::Result<Vec<f64>> {
+    let mut n = numbers.start;
+    let plan = Traffic { connections: 1, pipeline: 16, requests: numbers.end - numbers.start };
+    let pace = pace(server, plan, &mut |out| {
+        request(out, n);
+        n += 1;
+    })?;
+    Ok(vec![pace.cpu_us, pace.per_s])
 }
 
 /// A row of bytes, of the figures that [`contenders::one_by_one`] found under this number.
@@ -194,25 +206,40 @@ fn pending(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
             send(server, 0..entries, 100, entry)?;
             must(&mut server.client(), "XGROUP CREATE stream g 0")?;
             let start = resident(server)?;
-            let read = send(server, 0..entries / 100, 16, read_group)? / 100.0;
+            let read = sent(server, 0..entries / 100, read_group)?;
             let each = (resident(server)? - start) / entries as f64;
             let calls = if quick { 100 } else { 2_000 };
-            let idle = send(server, 0..calls, 16, |out, _| {
-                push(out, &[b"XAUTOCLAIM", b"stream", b"g", b"d", b"100000000", b"0", b"COUNT", b"100"]);
-            })?;
-            let acked = send(server, 0..entries / 2, 16, |out, n| push(out, &[b"XACK", b"stream", b"g", &id(2 * n)]))?;
-            Ok(vec![each, read, idle, acked])
+            let idle = sent(server, 0..calls, claim)?;
+            let acked = sent(server, 0..entries / 2, acknowledge)?;
+            Ok([vec![each], read, idle, acked].concat())
         })
     })?;
     rows.push(bytes("a pending entry", &all, 0, Target::AtMost(24.0)));
-    // A request can be sent once only, so that the floor has no turns here.
-    let names = ["XREADGROUP of 100, an entry", "XAUTOCLAIM of a million, none idle", "XACK"];
-    for (number, name) in names.into_iter().enumerate() {
-        let figures = contenders::column(&all, number + 1);
-        say!("{name}: {figures:.3?} us");
-        rows.push(Row::new(name, "us of CPU", figures).at_most(Target::Ratio(0.5)));
+    let requests: [(&str, Request); 3] =
+        [("XREADGROUP of 100", read_group), ("XAUTOCLAIM of a million, none idle", claim), ("XACK", acknowledge)];
+    for (number, (name, request)) in requests.into_iter().enumerate() {
+        let floor = kept::case(&format!("{name}, floor"), || {
+            let mut n = 0;
+            let under = Under::load(&mut |out| {
+                request(out, n);
+                n += 1;
+            })?;
+            Ok(under.pace(Traffic { connections: 1, pipeline: 16, requests: entries / 10 })?.cpu_us)
+        })?;
+        let [cpu, per_s] = [1, 2].map(|column| contenders::column(&all, 2 * number + column));
+        say!("{name}: {cpu:.3?} us, floor {floor:.3}");
+        let row = Row::new(name, "us of CPU", cpu).at_most(Target::Ratio(0.5));
+        rows.extend([row.with("floor", Role::Floor, floor), Row::new(name, "/s", per_s)]);
     }
     Ok(())
+}
+
+fn claim(out: &mut Vec<u8>, _: u64) {
+    push(out, &[b"XAUTOCLAIM", b"stream", b"g", b"d", b"100000000", b"0", b"COUNT", b"100"]);
+}
+
+fn acknowledge(out: &mut Vec<u8>, n: u64) {
+    push(out, &[b"XACK", b"stream", b"g", &id(2 * n)]);
 }
 
 fn field(n: u64) -> Vec<u8> {

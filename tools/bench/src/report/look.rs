@@ -5,7 +5,7 @@
 //!               \---------->  its console: nothing; the page's policy forbids every request, and one would be named there
 //!   a copy with a line of script that measures: light, dark, and in a frame that is as narrow as a telephone
 //!               \---------->  nothing sticks out at the side; light and dark differ
-//!   light.png, dark.png, phone.png beside the report, to be looked at
+//!   light.png, dark.png, phone.png beside the report, and the same of its first figure, to be looked at
 //! ```
 
 use std::collections::BTreeSet;
@@ -23,15 +23,16 @@ const MEASURE: &str = "<script>const root = document.documentElement; \
                        document.title = [root.scrollWidth - root.clientWidth, innerWidth, \
                        getComputedStyle(document.body).backgroundColor].join(' over '); \
                        parent.postMessage(document.title, '*')</script>";
-/// A page with the measured copy in a frame, since the browser makes no window that is as narrow.
-const PHONE: &str = "<!doctype html><title>none</title><style>body { margin: 0 } iframe { border: 0 }</style>\
+/// A page with the measured copy in a frame: the browser makes no window as narrow as a telephone, and its pictures do not follow
+/// an address to a place in the page.
+const FRAME: &str = "<!doctype html><title>none</title><style>body { margin: 0 } iframe { border: 0 }</style>\
                      <script>onmessage = told => document.title = told.data</script>\
-                     <iframe src=\"measured.html\" width=\"390\" height=\"1400\"></iframe>";
+                     <iframe src=\"measured.html#PLACE\" width=\"WIDTH\" height=\"1400\"></iframe>";
 const PHONE_WIDTH: &str = "390";
 /// Milliseconds that a page runs: it shows itself at once.
 const CLOCK_MS: u32 = 500;
 /// Files that are written beside the report and removed again.
-const COPIES: [&str; 2] = ["measured.html", "phone.html"];
+const COPIES: [&str; 2] = ["measured.html", "frame.html"];
 
 /// Looks at a report, and draws it beside its file.
 ///
@@ -39,7 +40,7 @@ const COPIES: [&str; 2] = ["measured.html", "phone.html"];
 /// Everything that is wrong with it, or a browser that does not start.
 pub(crate) fn look(report: &Path) -> Result<(), String> {
     let page = fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
-    let light = Window { height: 1600, ..Window::light(1200) };
+    let light = Window { height: 1400, ..Window::light(1200) };
     let dark = Window { dark: true, ..light };
     let mut faults = Vec::new();
     let shown = open(report, light)?;
@@ -50,18 +51,22 @@ pub(crate) fn look(report: &Path) -> Result<(), String> {
     }
     let measured = page.replace(POLICY, "").replace("</main>", &format!("</main>{MEASURE}"));
     let copies = COPIES.map(|name| report.with_file_name(name));
-    for (file, text) in copies.iter().zip([measured.as_str(), PHONE]) {
+    for (file, text) in copies.iter().zip([measured.as_str(), &framed("", PHONE_WIDTH)]) {
         fs::write(file, text).map_err(|error| error.to_string())?;
     }
     let phone = Window { height: 1400, ..Window::light(500) };
     let [in_light, in_dark, narrow] = [(&copies[0], light), (&copies[0], dark), (&copies[1], phone)]
         .map(|(file, window)| open(file, window).map(|shown| title(&shown.tree)));
     faults.extend(faults_of_measures(&in_light?, &in_dark?, &narrow?));
-    for (name, file, window) in [("light", report, light), ("dark", report, dark), ("phone", &copies[1], phone)] {
-        let picture = report.with_file_name(format!("{name}.png"));
-        let (address, folder) = place(file)?;
-        let drawn = browser::picture(window, &address, CLOCK_MS, &absolute(&picture)?, &folder);
-        faults.extend(drawn.err().map(|error| error.to_string()));
+    let figure = page.split("<figure id=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    for (at, to) in [("", ""), ("-figure", figure)] {
+        for (name, width, window) in [("light", "1200", light), ("dark", "1200", dark), ("phone", PHONE_WIDTH, phone)] {
+            fs::write(&copies[1], framed(to, width)).map_err(|error| error.to_string())?;
+            let picture = report.with_file_name(format!("{name}{at}.png"));
+            let (address, folder) = place(&copies[1])?;
+            let drawn = browser::picture(window, &address, CLOCK_MS, &absolute(&picture)?, &folder);
+            faults.extend(drawn.err().map(|error| error.to_string()));
+        }
     }
     copies.iter().for_each(|file| _ = fs::remove_file(file));
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
@@ -70,6 +75,11 @@ pub(crate) fn look(report: &Path) -> Result<(), String> {
 fn open(page: &Path, window: Window) -> Result<browser::Opened, String> {
     let (address, folder) = place(page)?;
     browser::open_in(window, &address, CLOCK_MS, &folder).map_err(|error| error.to_string())
+}
+
+/// The page with a frame of this width that shows this place of the report.
+fn framed(place: &str, width: &str) -> String {
+    FRAME.replace("PLACE", place).replace("WIDTH", width)
 }
 
 /// The address of a page, and a folder for the browser's files.

@@ -93,7 +93,9 @@ fn contents(all: &[Findings]) -> String {
 fn section(findings: &Findings) -> String {
     let (name, title) = (&findings.name, escaped(&findings.title));
     let mut text = format!("<section id=\"{name}\">\n<h2>{title}</h2>\n");
-    let command = format!("<p class=\"command\"><code>cargo xtask bench {name}</code></p>\n");
+    // A part of an experiment is called NAME-PART.
+    let words = name.replacen('-', " --part ", 1);
+    let command = format!("<p class=\"command\"><code>cargo xtask bench {words}</code></p>\n");
     text += &command;
     text += &findings.notes.iter().map(|note| format!("<p>{}</p>\n", escaped(note))).collect::<String>();
     for (number, figure) in findings.figures.iter().enumerate() {
@@ -175,6 +177,8 @@ mod tests {
         {
             assert!(page.contains(text), "{text}");
         }
+        assert!(page.contains("<code>cargo xtask bench point</code>"));
+        assert!(section(&Findings::new("lists-40b-piped", "")).contains("bench lists --part 40b-piped</code>"));
         assert_eq!(page.matches("<svg ").count(), 2);
         assert!(!page.contains("<script") && !page.contains("src="));
     }

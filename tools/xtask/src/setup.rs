@@ -55,6 +55,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("tc", "iproute2"),
 ];
 
+/// A library that is preloaded, and the package that brings it.
+const LIBRARIES: &[(&str, &str)] = &[("libtcmalloc_minimal.so.4", "libtcmalloc-minimal4")];
+
 /// Installs the packages that are missing.
 pub(crate) fn packages() -> Tally {
     step("packages", || Tally::one("packages", install()))
@@ -84,8 +87,16 @@ fn has(program: &str) -> bool {
     ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin"].iter().any(|dir| Path::new(dir).join(program).exists())
 }
 
+/// Whether a library is in one of the folders of the machine's kinds of programs.
+fn has_library(library: &str) -> bool {
+    std::fs::read_dir("/usr/lib")
+        .is_ok_and(|mut dirs| dirs.any(|dir| dir.is_ok_and(|dir| dir.path().join(library).exists())))
+}
+
 fn install() -> Result<(), String> {
-    let mut missing: Vec<&str> = PROGRAMS.iter().filter(|(program, _)| !has(program)).map(|(_, name)| *name).collect();
+    let programs = PROGRAMS.iter().filter(|(program, _)| !has(program));
+    let libraries = LIBRARIES.iter().filter(|(library, _)| !has_library(library));
+    let mut missing: Vec<&str> = programs.chain(libraries).map(|(_, name)| *name).collect();
     if run(command("python3", &["-c", "import ensurepip, venv"]).stderr(std::process::Stdio::null())).is_err() {
         missing.push("python3-venv");
     }

@@ -208,20 +208,29 @@ const LEADS: &str = "-ERR PSYNC FAILOVER can't be sent to a master.";
 /// The history that the stand-in goes on with.
 const OTHER_ID: &str = "abcdefabcdefabcdefabcdefabcdefabcdefabcd";
 
+fn port(listener: &TcpListener) -> u16 {
+    listener.local_addr().expect("an address").port()
+}
+
 /// A replica of the test's own that has all of a primary's stream, and where it is asked to take its place.
 struct StandIn(TcpListener);
 
 impl StandIn {
     fn of(primary: &Server) -> StandIn {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let mut stream = Replica::connect_from(primary.address(), port).expect("a replica");
+        let (stand_in, mut stream) = StandIn::silent(primary);
         // It acknowledges what it is asked, until the primary ends.
         std::thread::spawn(move || while stream.next(LIMIT).is_ok() {});
+        stand_in
+    }
+
+    /// One that acknowledges nothing behind its data set, and its stream.
+    fn silent(primary: &Server) -> (StandIn, Replica) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let stream = Replica::connect_from(primary.address(), port(&listener)).expect("a replica");
         wait("it is online", primary, || {
             field(&mut primary.client(), "replication", "slave0").contains("state=online")
         });
-        StandIn(listener)
+        (StandIn(listener), stream)
     }
 
     /// The primary's next link.
@@ -401,21 +410,115 @@ fn relay_that_loses_an_answer(listener: TcpListener, server: &Server) {
     });
 }
 
+/// A replica that is reached through such a relay, and the relay's port.
+fn follower_behind_a_relay(launch: Launch, primary: &Server) -> (Server, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = port(&listener);
+    let replica = launch.config(format!("replica-announce-port {port}")).start().expect("a server");
+    relay_that_loses_an_answer(listener, &replica);
+    follow(&replica, primary);
+    caught_up(&replica, primary);
+    (replica, port)
+}
+
 #[test]
 fn issue_17_a_target_whose_answer_is_lost_leads_alone() {
     for launch in [Launch::varve as fn() -> Launch, Launch::peer] {
-        let (old, listener) = (varve(), TcpListener::bind("127.0.0.1:0").expect("a port"));
-        let port = listener.local_addr().expect("an address").port();
-        let new = launch().config(format!("replica-announce-port {port}")).start().expect("a server");
-        relay_that_loses_an_answer(listener, &new);
-        follow(&new, &old);
-        caught_up(&new, &old);
+        let old = varve();
+        let (new, _) = follower_behind_a_relay(launch(), &old);
         let answered = count_through_failover(&old, "through a relay");
         assert_follows(&old);
         assert!(old.log().contains("The failover target leads since it was asked before"), "{}", old.log());
         assert_eq!(new.client().cmd("INCR count").integer(), Some(answered + 1));
         assert_equal(&old, &new);
         assert_eq!(field(&mut new.client(), "stats", "sync_full"), "0", "it goes on where it was");
+    }
+}
+
+/// FORCE gives up what the replica lacks, also where its answer is lost: the old primary takes the replica's data, and no write is
+/// answered meanwhile that goes with its own.
+#[test]
+fn issue_17_a_forced_target_whose_answer_is_lost_leads_alone() {
+    for launch in [Launch::varve as fn() -> Launch, Launch::peer] {
+        let old = varve();
+        let (new, port) = follower_behind_a_relay(launch(), &old);
+        let mut client = old.client();
+        assert_eq!(client.cmd("SET before 1").text(), "OK");
+        caught_up(&new, &old);
+        new.signal("STOP").expect("a signal");
+        // More than the sockets between them hold: the replica lacks some of it.
+        let long = vec![b'v'; 1 << 20];
+        for n in 0..40 {
+            assert_eq!(client.call(&[b"SET", format!("lost:{n}").as_bytes(), &long]).expect("a reply").text(), "OK");
+        }
+        assert_eq!(client.cmd(&format!("FAILOVER TO 127.0.0.1 {port} FORCE TIMEOUT 20")).text(), "OK");
+        wait("it is under way", &old, || state(&old) == "failover-in-progress");
+        let mut writer = old.client();
+        send(&mut writer, &["SET", "lost:39", "held"]);
+        assert_waits(&mut writer);
+        new.signal("CONT").expect("a signal");
+        assert_follows(&old);
+        assert!(writer.read().expect("a reply").text().starts_with("READONLY"), "{}", old.log());
+        let line = "The failover target leads since it was asked before: what it lacks is given up";
+        assert!(old.log().contains(line), "{}", old.log());
+        assert_eq!(new.client().cmd("SET behind 1").text(), "OK", "{}", new.log());
+        assert_equal(&old, &new);
+        assert_eq!(["before", "lost:39"].map(|key| client.cmd(&format!("EXISTS {key}")).integer()), [Some(1), Some(0)]);
+        assert_eq!(old.log().matches("Full resync from master").count(), 1, "{}", old.log());
+    }
+}
+
+/// A primary whose replica, a stand-in, has not all, and is to take its place nonetheless. A client waits with a write.
+fn handing_over_by_force() -> (Server, StandIn, Replica, Client) {
+    let primary = varve();
+    let (stand_in, stream) = StandIn::silent(&primary);
+    let mut client = primary.client();
+    assert_eq!(client.cmd("SET k v").text(), "OK");
+    let line = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 20", port(&stand_in.0));
+    assert_eq!(client.cmd(&line).text(), "OK");
+    send(&mut client, &["SET", "k", "held"]);
+    (primary, stand_in, stream, client)
+}
+
+/// Behind a lost answer, a target that leads with all of its own data is followed only if it shows that they are this server's, as far
+/// as it had acknowledged them: it may have started anew.
+#[test]
+fn issue_17_a_forced_target_is_followed_for_the_history_that_it_shows() {
+    let (primary, stand_in, _stream, mut writer) = handing_over_by_force();
+    let replica = field(&mut primary.client(), "replication", "slave0");
+    let acked = replica.split(',').find_map(|word| word.strip_prefix("offset=")).expect("an offset");
+    let acked: u64 = acked.parse().expect("a number");
+    break_behind(&stand_in, HANDSHAKE.len());
+    let id = field(&mut primary.client(), "replication", "master_replid");
+    let info = |id: &str, end: u64| {
+        let text = format!("# Replication\r\nrole:master\r\nmaster_replid2:{id}\r\nsecond_repl_offset:{end}\r\n");
+        format!("${}\r\n{text}", text.len())
+    };
+    for (shown, is_followed) in [
+        ("-NOPERM this user has no permissions".to_owned(), false),
+        ("$0\r\n".to_owned(), false),
+        (info(&"0".repeat(40), acked + 1), false),
+        (info(OTHER_ID, acked + 1), false),
+        (info(&id, acked), false),
+        (info(&id, acked + 1), true),
+    ] {
+        let mut link = stand_in.link();
+        let words = asked(&mut link);
+        assert_eq!(words.get(3).map(String::as_str), Some("FAILOVER"), "{words:?}");
+        reply(&mut link, LEADS);
+        assert_eq!(request(&mut link), ["INFO", "replication"]);
+        reply(&mut link, &shown);
+        assert_eq!(request(&mut link), words[..3]);
+        reply(&mut link, &format!("+FULLRESYNC {OTHER_ID} 1"));
+        if is_followed {
+            wait("the other one leads", &primary, || state(&primary) == "no-failover");
+            assert_eq!(field(&mut primary.client(), "replication", "role"), "slave");
+            assert!(writer.read().expect("a reply").text().starts_with("READONLY"), "{}", primary.log());
+        } else {
+            assert!(link.read().is_err(), "the link ends behind {shown}");
+            assert_undecided(&primary);
+            assert!(primary.log().contains("does not go on with this server's history"), "{}", primary.log());
+        }
     }
 }
 

@@ -148,13 +148,13 @@ fn drive(state: &Arc<ServerState>, number: u64, options: Options) {
         Wait::GivenUp => {}
         Wait::Reached(target) => {
             tracing::info!("Failover target {}:{} is synced, failing over.", target.host, target.port);
-            hand_over(state, number, &target);
+            hand_over(state, number, &target, None);
         }
         Wait::TimeUp => match options.target.filter(|_| options.forced) {
             None => abort(state, Some(number), "Replica never caught up before timeout"),
             Some(target) => {
                 tracing::info!("Failover to {}:{} time out exceeded, failing over.", target.host, target.port);
-                hand_over(state, number, &target);
+                hand_over(state, number, &target, acknowledged(state, &target));
             }
         },
     }
@@ -170,9 +170,17 @@ fn synced(state: &ServerState, wanted: Option<&Address>, end: u64) -> Option<Add
     Some(Address { host: found.address.clone(), port: found.port })
 }
 
-/// This server follows the replica from now on, which is asked to take its place.
-fn hand_over(state: &Arc<ServerState>, number: u64, target: &Address) {
-    let done = state.replication().failover().proceed(number, target, || replica::follow_noted(state, target.clone()));
+/// The offset that the replica at this address has acknowledged; None if it is not there any more.
+fn acknowledged(state: &ServerState, target: &Address) -> Option<u64> {
+    let all = state.replication().replicas().all();
+    all.iter().map(|replica| replica.now()).find(|now| now.is_at(target)).map(|now| now.acked)
+}
+
+/// This server follows the replica from now on, which is asked to take its place. If the replica may lack something, that is what lies
+/// behind this offset, and it is given up.
+fn hand_over(state: &Arc<ServerState>, number: u64, target: &Address, given_up_behind: Option<u64>) {
+    let follow = || replica::follow_noted(state, target.clone());
+    let done = state.replication().failover().proceed(number, target, given_up_behind, follow);
     if let Err(error) = done {
         abort(state, Some(number), &error_text(&error));
     }

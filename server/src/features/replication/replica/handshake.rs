@@ -9,7 +9,8 @@
 //!   Abilities   REPLCONF capa eof capa psync2                         next   next, and the log says so
 //!   then        PSYNC id offset [FAILOVER]      +FULLRESYNC id offset   +CONTINUE [id]   an error: the end
 //! ```
-//! An answer to PSYNC FAILOVER may be lost: the replica is asked again, and its error says what became of the first question.
+//! An answer to PSYNC FAILOVER may be lost: the replica is asked again, and its error says what became of the first question. Where it
+//! may lack something, INFO is asked first whose history it goes on with.
 //!
 //! Not here: receiving data (`sync.rs`) and the stream (`stream.rs`).
 
@@ -43,6 +44,8 @@ enum Step {
     Abilities,
 }
 
+/// The end of a line.
+const END: &str = "\r\n";
 const STEPS: [Step; 5] = [Step::Ping, Step::Auth, Step::Port, Step::Address, Step::Abilities];
 
 /// Begins the link.
@@ -132,10 +135,18 @@ fn hand_over(thread: &mut Thread, line: &mut Line, asked: Asked) -> Result<Start
     let start = match Answer::of(&reply, asked.was_asked) {
         Answer::Takes => parse(&reply)?,
         Answer::HasTaken => {
+            let may_lack = match asked.given_up_behind {
+                Some(offset) => goes_on_behind(thread, line, offset)?,
+                None => false,
+            };
             let reply = psync(thread, line, None)?;
             match parse(&reply)? {
                 start @ Start::Continue { .. } => {
                     tracing::info!("The failover target leads since it was asked before");
+                    start
+                }
+                start @ Start::Full { .. } if may_lack => {
+                    tracing::info!("The failover target leads since it was asked before: what it lacks is given up");
                     start
                 }
                 // It may have lost its data when it lost the question: this server's are not given up for those of another history.
@@ -154,6 +165,30 @@ fn hand_over(thread: &mut Thread, line: &mut Line, asked: Asked) -> Result<Start
     };
     handing::done(&thread.state, asked.number);
     Ok(start)
+}
+
+/// Whether the replica, which leads, took over from this server's history behind this offset or a later one: INFO has the second id
+/// of a server whose history goes on under another one. No, if it does not show that.
+fn goes_on_behind(thread: &mut Thread, line: &mut Line, offset: u64) -> Result<bool, End> {
+    line.send(thread, &[b"INFO", b"replication"], Instant::now() + thread.timeout())?;
+    let head = text(&line.line(thread)?);
+    let Some(bytes) = head.strip_prefix('$').and_then(|bytes| bytes.parse::<usize>().ok()) else { return Ok(false) };
+    // An end of a line stands behind each line, and behind the whole.
+    let (mut left, mut told) = (bytes + END.len(), String::new());
+    while left > 0 {
+        let next = text(&line.line(thread)?);
+        left = left.saturating_sub(next.len() + END.len());
+        told = told + &next + "\n";
+    }
+    let id = thread.state.replication().ids().history().id;
+    Ok(took_over(&told, &id, offset))
+}
+
+/// Whether these lines of INFO are those of a server whose history is the one of this id at least up to this offset.
+fn took_over(info: &str, id: &str, offset: u64) -> bool {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let end = field("second_repl_offset").and_then(|end| end.parse::<u64>().ok());
+    field("master_replid2") == Some(id) && end.is_some_and(|end| end > offset)
 }
 
 /// Whether the replica leads, by its reply to PSYNC FAILOVER.
@@ -258,6 +293,16 @@ mod tests {
         ] {
             assert_eq!([Answer::of(&reply, false), Answer::of(&reply, true)], [first, later], "{reply}");
         }
+    }
+
+    #[test]
+    fn issue_17_the_second_id_says_whose_place_was_taken() {
+        let info = |id: &str, end: i64| format!("# Replication\nmaster_replid2:{id}\nsecond_repl_offset:{end}\n");
+        let id = "0123456789abcdef0123456789abcdef01234567";
+        assert!(took_over(&info(id, 101), id, 100), "its first byte that is not ours is the one behind the 100th");
+        assert!(!took_over(&info(id, 100), id, 100), "it has less than it had acknowledged");
+        assert!(!took_over(&info(&"0".repeat(40), 101), id, 100) && !took_over(&info(id, -1), id, 0));
+        assert!(!took_over("", id, 0));
     }
 
     #[test]

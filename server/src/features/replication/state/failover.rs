@@ -7,7 +7,8 @@
 //!     +------------------+--------------------------------------------------+
 //! ```
 //! Once the replica has been asked, it may lead, although its answer never came: the link may have broken in between. It is asked
-//! again then, and this server leads no more until the replica has said that it does not.
+//! again then, and this server leads no more until the replica has said that it does not. With FORCE the replica may be one that has
+//! not all: what lies behind its last acknowledgement is given up.
 //!
 //! Each failover has a number, by which the thread that drives it finds out that it has ended. Not here: the commands and the
 //! thread (`primary/failover.rs`).
@@ -48,6 +49,8 @@ struct Inner {
     stage: Handing,
     /// The replica; None while any may be it.
     target: Option<Address>,
+    /// The offset that the replica had acknowledged, if it may take the place without having all.
+    given_up_behind: Option<u64>,
     /// The replica has been asked to take the place, and may have taken it.
     is_asked: bool,
     /// How many there have been.
@@ -61,6 +64,8 @@ pub(crate) struct Asked {
     pub(crate) number: u64,
     /// It was asked before, and no answer came.
     pub(crate) was_asked: bool,
+    /// The offset that it had acknowledged, if what lies behind that is given up.
+    pub(crate) given_up_behind: Option<u64>,
 }
 
 /// How a failover stood that has ended.
@@ -91,12 +96,13 @@ impl Failover {
         if now.stage != Handing::None {
             return None;
         }
-        *now = Inner { stage: Handing::Waits, target, is_asked: false, number: now.number + 1 };
+        *now = Inner { stage: Handing::Waits, target, number: now.number + 1, ..Inner::default() };
         hold();
         Some(now.number)
     }
 
-    /// The replica of the waiting failover of this number is known: `follow` has this server follow it, if it still waits.
+    /// The replica of the waiting failover of this number is known: `follow` has this server follow it, if it still waits. Where it has
+    /// not all, what lies behind the offset `given_up_behind` is given up.
     ///
     /// # Errors
     /// That of `follow`.
@@ -104,6 +110,7 @@ impl Failover {
         &self,
         number: u64,
         target: &Address,
+        given_up_behind: Option<u64>,
         follow: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
         let mut now = self.0.lock();
@@ -111,6 +118,7 @@ impl Failover {
             return Ok(());
         }
         (now.stage, now.target) = (Handing::UnderWay, Some(target.clone()));
+        now.given_up_behind = given_up_behind;
         follow()
     }
 
@@ -123,7 +131,7 @@ impl Failover {
             return None;
         }
         let was_asked = std::mem::replace(&mut now.is_asked, true);
-        Some(Asked { number: now.number, was_asked })
+        Some(Asked { number: now.number, was_asked, given_up_behind: now.given_up_behind })
     }
 
     /// Ends the one that lasts, if it has this number or none is given: `settle` is told how it stood.
@@ -155,20 +163,20 @@ mod tests {
         let second = failover.begin(None, || {}).expect("there is none");
         assert!(!failover.is(first) && failover.is(second));
         failover.end(Some(first), |_| panic!("the second lasts"));
-        failover.proceed(first, &target, || Err("the first has ended")).expect("nothing is done");
+        failover.proceed(first, &target, None, || Err("the first has ended")).expect("nothing is done");
         assert_eq!(failover.stage(), Handing::Waits);
-        failover.proceed(second, &target, || Ok::<_, ()>(())).expect("it goes on");
-        assert_eq!(failover.ask(|| true), Some(Asked { number: second, was_asked: false }));
-        assert_eq!(failover.ask(|| true), Some(Asked { number: second, was_asked: true }));
+        failover.proceed(second, &target, None, || Ok::<_, ()>(())).expect("it goes on");
+        assert_eq!(failover.ask(|| true), Some(Asked { number: second, was_asked: false, given_up_behind: None }));
+        assert_eq!(failover.ask(|| true), Some(Asked { number: second, was_asked: true, given_up_behind: None }));
         failover.end(Some(second), |ended| seen = Some(ended));
         assert_eq!(seen, Some(Ended { stage: Handing::UnderWay, target: Some(target.clone()), is_asked: true }));
         assert_eq!(failover.ask(|| true), None);
         let third = failover.begin(None, || {}).expect("there is none");
-        failover.proceed(third, &target, || Ok::<_, ()>(())).expect("it goes on");
+        failover.proceed(third, &target, Some(7), || Ok::<_, ()>(())).expect("it goes on");
         assert_eq!(failover.ask(|| false), None, "the link is still one to the replica of the second");
         assert_eq!(
             failover.ask(|| true),
-            Some(Asked { number: third, was_asked: false }),
+            Some(Asked { number: third, was_asked: false, given_up_behind: Some(7) }),
             "another failover, another question"
         );
     }

@@ -6,7 +6,8 @@
 //!               at least `repl-backlog-size` bytes, and all that some replica still needs
 //! ```
 //! Pieces are the journal's chunks, shared with the thread that writes them to a file. Small ones are copied behind each
-//! other: a chunk of a quiet server is a few bytes in 64 KB. A large value that everybody has is let go of at once, and the
+//! other: a chunk of a quiet server is a few bytes in 64 KB. Where the backlog is to be smaller than some chunks, they are copied in
+//! pieces of 16 KB, since only whole pieces are let go of. A large value that everybody has is let go of at once, and the
 //! backlog begins behind it: it is memory of the store, which the store counts and could not free.
 //!
 //! Not here: who needs what (`replicas.rs`), and what offsets are (`ids.rs`).
@@ -21,6 +22,8 @@ use varve_protocol::{Pinned, Reply, ReplyPart};
 
 /// Pieces shorter than this are copied behind each other, until they are as long together.
 const JOIN_BYTES: usize = 16 << 10;
+/// A backlog of fewer bytes has chunks cut into pieces of [`JOIN_BYTES`].
+const CUT_BELOW_BYTES: u64 = 4 * (64 << 10);
 
 /// See the module's picture.
 #[derive(Debug, Default)]
@@ -92,7 +95,8 @@ impl Backlog {
             let next = at + chunk.len() as u64;
             // Bytes that were appended before the backlog began may have been on their way. A mark is for files.
             if next > inner.first && next > at {
-                inner.add(at, chunk);
+                let is_cut = size < CUT_BELOW_BYTES && chunk.pinned_bytes() == 0 && chunk.len() > JOIN_BYTES;
+                if is_cut { inner.add_cut(at, chunk) } else { inner.add(at, chunk) }
             }
             at = next;
         }
@@ -180,6 +184,19 @@ impl Inner {
         self.pieces.push_back(Piece { at, chunk: Arc::new(copy) });
     }
 
+    /// Adds copies of the parts of a chunk without pins, as far as they lie behind the begin.
+    fn add_cut(&mut self, at: u64, chunk: &Chunk) {
+        let mut piece_at = at;
+        for bytes in chunk.bytes.chunks(JOIN_BYTES) {
+            let piece = Piece { at: piece_at, chunk: Arc::new(Chunk::new(bytes.to_vec(), None)) };
+            piece_at = piece.end();
+            if piece_at > self.first {
+                self.held_bytes += bytes.len();
+                self.pieces.push_back(piece);
+            }
+        }
+    }
+
     fn trim(&mut self, size: u64, needed: u64) {
         while let Some(front) = self.pieces.front()
             && front.end() <= needed
@@ -253,6 +270,27 @@ mod tests {
         assert_eq!(backlog.bounds().0, 5 * part, "somebody needs the rest");
         backlog.let_go(2 * part, || u64::MAX);
         assert_eq!((backlog.bounds().0, backlog.held_bytes()), (8 * part, 2 * JOIN_BYTES), "nobody does");
+    }
+
+    #[test]
+    fn issue_17_a_small_backlog_is_no_longer_than_it_has_to_be() {
+        let backlog = Backlog::default();
+        let (size, long) = (JOIN_BYTES as u64, 4 * JOIN_BYTES as u64);
+        backlog.begin(long / 2 + 7);
+        for n in 0..6 {
+            backlog.put(&[chunk(b'a' + n as u8, long as usize)], (n + 1) * long, size, || long + 1);
+            assert_eq!(read(&backlog, backlog.bounds().0).len() as u64, (n + 1) * long - backlog.bounds().0);
+        }
+        assert_eq!(backlog.bounds().0, long, "somebody needs the byte behind it");
+        assert_eq!(backlog.held_bytes() as u64, 5 * long);
+        backlog.let_go(size, || u64::MAX);
+        assert_eq!(backlog.bounds(), (6 * long - size, 6 * long));
+        assert_eq!(read(&backlog, 6 * long - size), vec![b'f'; JOIN_BYTES]);
+        backlog.put(&[chunk(b'x', 10)], 6 * long + 10, size, || u64::MAX);
+        assert_eq!(backlog.bounds().0, 6 * long - size, "the rest alone is too short");
+        let whole = chunk(b'z', long as usize);
+        backlog.put(std::slice::from_ref(&whole), 7 * long + 10, CUT_BELOW_BYTES, || u64::MAX);
+        assert_eq!(Arc::strong_count(&whole), 2, "where the backlog is longer, none is copied");
     }
 
     #[test]

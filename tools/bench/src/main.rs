@@ -25,6 +25,7 @@ mod longlist;
 mod machine;
 mod misses;
 mod mixes;
+mod own;
 mod pace;
 mod point;
 mod publish;

@@ -2,17 +2,19 @@
 //!
 //! | part | what is measured |
 //! |---|---|
-//! | save | BGSAVE of a server at rest: seconds, MB of the file a second; memory that it took beside the data |
+//! | save | BGSAVE, and BGREWRITEAOF, of a server at rest: seconds, MB of the file (of the base) a second; memory that it took beside the data |
 //! | load | the start with that file: seconds, MB of the file a second, with one worker and with two, and the CPU's seconds; the same of an append-only file of commands |
 //! | tails | GETs and as many SETs at a fixed rate: at rest, while one BGSAVE follows the other, a minute of `appendfsync everysec`, and while one rewrite follows the other |
+//! | holds | in the same scenes, Varve's own histograms ([`crate::own`]): how long commands held shards, and how long steps of the background took, and turns of such steps: a step holds a shard no longer |
 //! | always | SETs a second of 50 clients that wait for `appendfsync always`, and SETs a sync ([`crate::syncs`]) |
 //!
 //! The data set has 2 GB of values, and three collections of two million elements each; the quick form has 2 MB.
 //!
-//! Memory beside the data is what the server says of it (`rdb_last_cow_size`) and the growth of its resident bytes; the
+//! Memory beside the data is what the server says of it (`rdb_last_cow_size`, `aof_last_cow_size`) and the growth of its resident bytes; the
 //! peer's copied pages are its child's. A request counts from when it was due ([`crate::pace`]).
 
 use crate::load::{self, Load, Op, Order, Sizes, Traffic};
+use crate::own;
 use crate::pace::{self, Stream};
 use crate::point;
 use crate::report::{Better, Findings, Table};
@@ -20,6 +22,7 @@ use crate::syncs::Syncs;
 use crate::turns::{must, push};
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use varve_base::hist::Hist;
@@ -60,14 +63,16 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     let mut saves = Table::new(&["file MB", "seconds", "MB/s", "beside MB", "grown MB"]);
     let mut loads = Table::new(&["file MB", "seconds", "MB/s", "CPU s", "MB/CPU s"]);
     let mut tails = Table::new(&["p50 us", "p99 us", "p99.9 us", "max us", "saves"]);
+    let mut holds = Table::new(&["count", "p99.9 us", "max us"]);
     let mut synced = Table::new(&["SETs/s", "SETs/sync"]);
     for (name, launch) in [("varve", Launch::varve as fn() -> Launch), ("peer", Launch::peer)] {
         let server = launch().config("io-threads 2").start()?;
         fill(&server, &scale)?;
-        saves.add(format!("BGSAVE, {name}"), save(&server)?);
+        saves.add(format!("BGSAVE, {name}"), save(&server, Form::Rdb)?);
         load_all(name, &server, launch, Form::Rdb, &mut loads)?;
         for (scene, saving) in [("at rest", None), ("BGSAVE", Some("BGSAVE"))] {
             wait(&server, &scale, scale.time, saving, &format!("{scene}, {name}"), &mut tails)?;
+            own_holds(name, &server, scene, &mut holds)?;
         }
         drop(server);
         let launch_appending = || launch().config("appendonly yes").config("auto-aof-rewrite-percentage 0");
@@ -75,17 +80,20 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
         let server = appending("everysec").start()?;
         fill(&server, &scale)?;
         load_all(name, &server, launch, Form::Commands, &mut loads)?;
+        saves.add(format!("BGREWRITEAOF, {name}"), save(&server, Form::Commands)?);
         let scenes =
             [("everysec", scale.minute, None), ("everysec and BGREWRITEAOF", scale.time, Some("BGREWRITEAOF"))];
         for (scene, time, saving) in scenes {
             wait(&server, &scale, time, saving, &format!("{scene}, {name}"), &mut tails)?;
+            own_holds(name, &server, scene, &mut holds)?;
         }
         drop(server);
         let syncs = Syncs::new()?;
         let server = syncs.under(appending("always")).start()?;
         synced.add(format!("appendfsync always, {name}"), always(&server, &scale, &syncs)?);
     }
-    let tables = [("Saving", saves), ("Loading", loads), ("Waiting", tails), ("Synced writes", synced)];
+    let tables =
+        [("Saving", saves), ("Loading", loads), ("Waiting", tails), ("Holds", holds), ("Synced writes", synced)];
     let figures = tables.iter().flat_map(|(title, table)| table.apart(title, better));
     Ok(Findings::new("save", "Saving and loading").with(figures))
 }
@@ -93,7 +101,7 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
 /// The better direction of a column: rates are to be high, all else low.
 fn better(column: &str) -> Better {
     match column {
-        "file MB" | "saves" => Better::Neither,
+        "file MB" | "saves" | "count" => Better::Neither,
         _ if column.contains('/') => Better::More,
         _ => Better::Less,
     }
@@ -146,14 +154,28 @@ fn write_file(server: &Server, client: &mut Client, command: &str) -> io::Result
     if is_ok { Ok(most) } else { Err(io::Error::other(format!("{command} failed"))) }
 }
 
-fn save(server: &Server) -> io::Result<Vec<f64>> {
+/// Has a server at rest write its data into a file of this kind.
+fn save(server: &Server, form: Form) -> io::Result<Vec<f64>> {
     let mut client = server.client();
+    let (command, beside) = match form {
+        Form::Rdb => ("BGSAVE", "rdb_last_cow_size"),
+        Form::Commands => ("BGREWRITEAOF", "aof_last_cow_size"),
+    };
     let (before, start) = (server.memory()?.resident, Instant::now());
-    let most = write_file(server, &mut client, "BGSAVE")?;
+    let most = write_file(server, &mut client, command)?;
     let seconds = start.elapsed().as_secs_f64();
-    let megabytes = fs::metadata(server.dir().join("dump.rdb"))?.len() as f64 / MB;
-    let beside = field(&mut client, "rdb_last_cow_size")? / MB;
+    let file = if form == Form::Rdb { server.dir().join("dump.rdb") } else { base_of(server)? };
+    let megabytes = fs::metadata(file)?.len() as f64 / MB;
+    let beside = field(&mut client, beside)? / MB;
     Ok(vec![megabytes, seconds, megabytes / seconds, beside, most.saturating_sub(before) as f64 / MB])
+}
+
+/// The base of a server's append-only file, as the manifest names it: files that it names no more may still be there.
+fn base_of(server: &Server) -> io::Result<PathBuf> {
+    let folder = server.dir().join(APPEND_FOLDER);
+    let manifest = fs::read_to_string(folder.join("appendonly.aof.manifest"))?;
+    let base = manifest.lines().find(|line| line.ends_with("type b")).and_then(|line| line.split(' ').nth(1));
+    base.map(|name| folder.join(name)).ok_or_else(|| io::Error::other(format!("no base is named: {manifest}")))
 }
 
 /// A kind of files that a server loads.
@@ -254,6 +276,8 @@ fn wait(
         }
         _ => push(out, &[b"SET", &key(&mut other), &value]),
     };
+    // The server's own histograms are to have this scene alone.
+    must(&mut server.client(), "CONFIG RESETSTAT")?;
     let requests = (scale.rate * time.as_secs_f64()) as u64;
     let stream =
         |write, times| Stream { connections: CLIENTS, rate: scale.rate, first: Duration::ZERO, requests, write, times };
@@ -275,6 +299,18 @@ fn wait(
     for (what, times) in [("GET", gets.read()), ("SET", sets.read())] {
         let percents = [50.0, 99.0, 99.9].map(|percent| times.percentile_ns(percent) as f64 / 1000.0);
         to.add(format!("{name}: {what}"), [&percents[..], &[times.max_ns() as f64 / 1000.0, saves]].concat());
+    }
+    Ok(())
+}
+
+/// Adds what Varve's own histograms have of a scene, which has begun with them empty.
+fn own_holds(name: &str, server: &Server, scene: &str, holds: &mut Table) -> io::Result<()> {
+    if name == "varve" {
+        let info = must(&mut server.client(), "INFO background")?.text();
+        for times in ["lock_holds", "background_slices", "background_rounds"] {
+            let figures = own::figures(&info, times, &["count", "p99.9_us", "max_us"])?;
+            holds.add(format!("{scene}, {name}: {times}"), figures);
+        }
     }
     Ok(())
 }

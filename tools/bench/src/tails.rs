@@ -16,6 +16,7 @@
 
 use crate::floor::Floor;
 use crate::load::{self, Op, Order, Sizes, Traffic};
+use crate::own;
 use crate::pace::{self, Stream};
 use crate::point;
 use crate::report::{Better, Figure, Findings, Role, Table};
@@ -36,6 +37,7 @@ const SET_STEP: u64 = 100;
 const OTHERS_RATE: f64 = 10_000.0;
 /// The server's own histograms and what their p99.99 may be at most, microseconds.
 const OWN: [&str; 2] = ["background_slices", "lock_holds"];
+const OWN_FIGURES: [&str; 5] = ["count", "p50_us", "p99_us", "p99.99_us", "max_us"];
 const OWN_US_MAX: f64 = 500.0;
 /// The server's CPU in a scene, a GET: that of what happens meanwhile is in it.
 const CPU_COLUMN: &str = "server CPU";
@@ -140,7 +142,9 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
 /// The server's own histograms of a scene, in the order of [`OWN`].
 fn own_of(server: &Server) -> io::Result<Vec<Vec<f64>>> {
     let info = must(&mut server.client(), "INFO background")?.text();
-    OWN.into_iter().map(|field| own_figures(&info, field)).collect()
+    OWN.into_iter()
+        .map(|field| Ok([&own::figures(&info, field, &OWN_FIGURES)?[..], &[OWN_US_MAX]].concat()))
+        .collect()
 }
 
 /// The line of the same GETs at a server that parses nothing: the part of the clients, the kernel and the machine.
@@ -309,25 +313,9 @@ fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64)
 }
 
-/// `field:count=1,p50_us=2,p99_us=3,p99.99_us=4,max_us=5` of INFO background, and the target.
-fn own_figures(info: &str, field: &str) -> io::Result<Vec<f64>> {
-    let line = info.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
-    let pairs = line.ok_or_else(|| io::Error::other(format!("INFO background has no {field}")))?.split(',');
-    let figures = pairs.filter_map(|pair| pair.split_once('=')?.1.parse().ok());
-    let figures: Vec<f64> = figures.chain([OWN_US_MAX]).collect();
-    if figures.len() == 6 { Ok(figures) } else { Err(io::Error::other(format!("{field}: {figures:?}"))) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn figures_of_the_server_are_read() {
-        let info = "# Background\r\nlock_holds:count=10,p50_us=0.500,p99_us=1.5,p99.99_us=20.25,max_us=21.000\r\n";
-        assert_eq!(own_figures(info, "lock_holds").unwrap(), [10.0, 0.5, 1.5, 20.25, 21.0, 500.0]);
-        assert!(own_figures(info, "background_slices").is_err());
-    }
 
     #[test]
     fn keys_of_several_kinds_differ() {

@@ -390,10 +390,9 @@ pub(super) fn background(facts: &Facts, out: &mut Lines) {
     let waits = WaitsOn::ALL.iter().zip(&background.waits).map(|((_, word), counts)| (format!("wait_{word}"), counts));
     for (name, counts) in times.into_iter().map(|(name, counts)| (name.to_owned(), counts)).chain(waits) {
         let us = |ns: u64| ns as f64 / 1000.0;
-        let [p50, p99, p9999] = [50.0, 99.0, 99.99].map(|percent| us(counts.percentile_ns(percent)));
-        let (count, max) = (counts.count(), us(counts.max_ns()));
-        let text = format!("count={count},p50_us={p50:.3},p99_us={p99:.3},p99.99_us={p9999:.3},max_us={max:.3}");
-        out.put(&name, text);
+        let percents = [50.0, 99.0, 99.9, 99.99];
+        let text = percents.map(|percent| format!("p{percent}_us={:.3}", us(counts.percentile_ns(percent)))).join(",");
+        out.put(&name, format!("count={},{text},max_us={:.3}", counts.count(), us(counts.max_ns())));
     }
     let (log, cost) = (&background.log, &background.cost);
     let states = [

@@ -124,9 +124,8 @@ impl PlainGroups {
 
     /// The stream's groups are those of the model.
     pub fn compare(&self, reader: &StreamReader<'_>) {
-        let none = BTreeMap::new();
-        let groups = reader.groups().map_or(&none, |groups| &**groups);
-        assert!(groups.keys().map(|name| &**name).eq(self.0.keys().map(Vec::as_slice)));
+        let groups = reader.groups().cloned().unwrap_or_default();
+        assert!(groups.iter().map(|(name, _)| &**name).eq(self.0.keys().map(Vec::as_slice)));
         for ((name, group), plain) in groups.iter().zip(self.0.values()) {
             let mut shown = PlainGroup { last: group.last(), ..PlainGroup::default() };
             group.scan(StreamId::MIN, PendingFilter::ALL, |entry| {

@@ -59,7 +59,7 @@ impl fmt::Display for TooOld {
 impl std::error::Error for TooOld {}
 
 /// The name of a field that stands before a stream whose messages have names (XADD with IDMP): Varve's own. redis-server passes
-/// over fields that it does not know. The value's bytes:
+/// over fields that it does not know. Many names stand in several such fields, one behind the other. The value's bytes:
 ///
 /// ```text
 ///   1 | duration, s (4) | most names (4) | added (8) | duplicates (8) | message ..        numbers: low byte first

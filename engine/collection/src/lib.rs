@@ -18,6 +18,7 @@
 //! | [`stream`] | streams: nodes of entries in the order of their IDs |
 //! | `counted_tree` | the counted B+ tree that lists, sorted sets and streams share |
 //! | `handed` | what is kept for readers: leaves as they were |
+//! | `shared_map` | an ordered map whose copies share what they have in common |
 //! | `sequence_readers` | readers of leaves that have an order of their own |
 //!
 //! Not here: keys, databases, shards, locks, the clock. The caller holds whatever lock guards the collection, and lends the
@@ -31,6 +32,7 @@ mod kinds;
 pub mod leaf_table;
 pub mod list;
 mod sequence_readers;
+mod shared_map;
 pub mod stream;
 pub mod zset;
 
@@ -46,6 +48,7 @@ use varve_segment::{Access, Appender, Log, ObjectHead, Owner, SegmentClass};
 pub use handed::{KeptBytes, ReaderBytes};
 use leaf_table::LeafTable;
 use list::Quicklist;
+pub use shared_map::{SharedMap, SharedMapIter};
 use stream::Stream;
 use zset::SortedSet;
 

@@ -42,6 +42,7 @@ pub use state::lazyfree::{Lazyfree, Removal};
 pub use state::listing::{KeyListing, KeyNames, WantsName};
 pub use state::meter::Defragged;
 pub use state::observe::{Author, Observer};
+pub use state::outline::StreamOutline;
 pub use state::pending::Freeing;
 pub use state::policy::{Eviction, Policy};
 pub use state::process::ProcessMemory;
@@ -54,16 +55,16 @@ pub use state::survey::{KeyShare, LargeKey, Surveyed};
 pub use state::types::{PerType, SmallLimits, Type, WrongType};
 pub use state::victims::{Defrag, Formula, ReclaimCost};
 pub use state::waiters::{Freeze, NextWaiter, ReadyKey, Waiter, Waiting, Wants};
-pub use state::walker::{Before, PartSink, StreamOutline, ValuePart, Walker};
+pub use state::walker::{Before, PartSink, ValuePart, Walker};
 pub use state::watch::{self, NamePattern, NameWatch, Watcher};
 pub use state::wheel;
 pub use varve_collection::KeptBytes;
 pub use varve_collection::leaf_table::FIELD_EXPIRY_MS_MAX;
 pub use varve_collection::list::{End as ListEnd, RemovalPart, RemovedPart};
 pub use varve_collection::stream::{
-    Consumer, Groups, Idempotence, IdempotenceFigures, IdempotenceLimits, NamedMessage, NodeLimits, PendingEntry,
-    PendingFilter, StreamEntry, StreamFacts, StreamFields, StreamGroup, StreamId, StreamNeed, StreamNode, StreamPart,
-    StreamReader, StreamState, Trim,
+    Consumer, Groups, Idempotence, IdempotenceCounts, IdempotenceFigures, IdempotenceLimits, NamePlace, NamedMessage,
+    NodeLimits, PendingEntry, PendingFilter, StreamEntry, StreamFacts, StreamFields, StreamGroup, StreamId, StreamNeed,
+    StreamNode, StreamPart, StreamReader, StreamState, Trim,
 };
 pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;

@@ -55,7 +55,7 @@ pub(crate) struct Judge {
     databases: u64,
     now_ms: i64,
     /// The names of the messages of the stream that comes next.
-    message_names: Option<Vec<u8>>,
+    message_names: Vec<Vec<u8>>,
     kind: Kind,
     unfreed_bytes: u64,
 }
@@ -76,7 +76,7 @@ impl Judge {
             keys: HashSet::new(),
             databases,
             now_ms,
-            message_names: None,
+            message_names: Vec::new(),
             kind: Kind::String,
             unfreed_bytes: 0,
         })
@@ -95,9 +95,9 @@ impl Judge {
         Err(Refusal::Said("the file has data of a module".to_owned()))
     }
 
-    /// The names of messages, which stand in front of their stream.
+    /// Names of messages, which stand in front of their stream, in one field or several.
     pub(crate) fn message_names(&mut self, names: &[u8]) {
-        self.message_names = Some(names.to_vec());
+        self.message_names.push(names.to_vec());
     }
 
     /// A key, whose value follows.
@@ -128,11 +128,13 @@ impl Judge {
 
     /// The value of this number of bytes is complete. False if it has no elements: a start passes over it then.
     pub(crate) fn end(&mut self, bytes: u64) -> Result<bool, Refusal> {
-        if let Some(names) = self.message_names.take() {
+        let names = std::mem::take(&mut self.message_names);
+        if !names.is_empty() {
             if self.kind != Kind::Stream {
                 return Err(Refusal::Said("names of messages stand before a value that is no stream".to_owned()));
             }
-            idempotence_of(&names).ok_or_else(|| Refusal::Said("the names of its messages are damaged".to_owned()))?;
+            idempotence_of(names.iter().map(Vec::as_slice))
+                .ok_or_else(|| Refusal::Said("the names of its messages are damaged".to_owned()))?;
         }
         let Judge { worker, insertion, .. } = self;
         let parts = worker.inside(0, |tx| {

@@ -1,26 +1,28 @@
-//! The names of a stream's messages, as a field of an RDB file that stands before the stream's entry.
+//! The names of a stream's messages, as fields of an RDB file that stand before the stream's entry.
 //!
 //! ```text
 //!   1 | duration, s (4) | most names (4) | added (8) | duplicates (8) | message ..        numbers: low byte first
 //!   message   length (4) | producer | length (4) | name | ID: ms (8), number (8) | time, ms of Unix time (8)
 //! ```
+//! Many names stand in several fields, each with the numbers in front: what is written of a stream in steps has one a step.
+//!
 //! The formats of RDB that we write have no place for them, and redis-server passes over a field that it does not know. DUMP's
 //! payload has no fields: what it makes elsewhere has no names.
 
-use varve_store::{Idempotence, IdempotenceLimits, NamedMessage, StreamId};
+use varve_store::{Idempotence, IdempotenceCounts, IdempotenceLimits, NamePlace, NamedMessage, StreamId};
 
 /// The first byte.
 const FORM: u8 = 1;
 
-/// The field's value.
-pub(super) fn bytes_of(kept: &Idempotence) -> Vec<u8> {
-    let figures = kept.figures(i64::MIN);
+/// The value of a field with at most `count` names from a place on; and the place of the name behind these, None if those were
+/// the last ones.
+pub(super) fn bytes_of(kept: &Idempotence, from: Option<&NamePlace>, count: usize) -> (Vec<u8>, Option<NamePlace>) {
     let mut to = vec![FORM];
-    to.extend_from_slice(&figures.limits.duration_s.to_le_bytes());
-    to.extend_from_slice(&figures.limits.names_max.to_le_bytes());
-    to.extend_from_slice(&figures.added.to_le_bytes());
-    to.extend_from_slice(&figures.duplicates.to_le_bytes());
-    kept.for_each(|NamedMessage { producer, name, id, time_ms }| {
+    to.extend_from_slice(&kept.limits().duration_s.to_le_bytes());
+    to.extend_from_slice(&kept.limits().names_max.to_le_bytes());
+    to.extend_from_slice(&kept.counts().added.to_le_bytes());
+    to.extend_from_slice(&kept.counts().duplicates.to_le_bytes());
+    let next = kept.for_some(from, count, &mut |NamedMessage { producer, name, id, time_ms }| {
         for text in [producer, name] {
             to.extend_from_slice(&(text.len() as u32).to_le_bytes());
             to.extend_from_slice(text);
@@ -29,17 +31,26 @@ pub(super) fn bytes_of(kept: &Idempotence) -> Vec<u8> {
         to.extend_from_slice(&id.seq.to_le_bytes());
         to.extend_from_slice(&time_ms.to_le_bytes());
     });
-    to
+    (to, next)
 }
 
-/// The names in a field's value; `None` if it is damaged.
-pub fn idempotence_of(bytes: &[u8]) -> Option<Idempotence> {
+/// The names in the values of the fields of one stream, in their order; `None` if one is damaged, or if there is none.
+pub fn idempotence_of<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Option<Idempotence> {
+    fields.into_iter().try_fold(None, |kept, bytes| add_names(kept, bytes).map(Some)).flatten()
+}
+
+/// The names of a field beside those that were there before.
+fn add_names(kept: Option<Idempotence>, bytes: &[u8]) -> Option<Idempotence> {
     let mut from = bytes.strip_prefix(&[FORM])?;
     let (duration_s, names_max) = (u32::from_le_bytes(array(&mut from)?), u32::from_le_bytes(array(&mut from)?));
     if !(1..=86_400).contains(&duration_s) || !(1..=10_000).contains(&names_max) {
         return None;
     }
-    let mut kept = Idempotence::new(IdempotenceLimits { duration_s, names_max });
+    let limits = IdempotenceLimits { duration_s, names_max };
+    let mut kept = kept.unwrap_or_else(|| Idempotence::new(limits));
+    if kept.limits() != limits {
+        return None;
+    }
     let (added, duplicates) = (u64::from_le_bytes(array(&mut from)?), u64::from_le_bytes(array(&mut from)?));
     while !from.is_empty() {
         let (producer, name) = (text(&mut from)?, text(&mut from)?);
@@ -51,7 +62,7 @@ pub fn idempotence_of(bytes: &[u8]) -> Option<Idempotence> {
         }
         kept.add(NamedMessage { producer, name, id, time_ms }, i64::MIN);
     }
-    kept.set_counts(added, duplicates);
+    kept.set_counts(IdempotenceCounts { added, duplicates });
     Some(kept)
 }
 
@@ -78,17 +89,48 @@ mod tests {
         for (n, name) in [b"a", b"b", b"c"].into_iter().enumerate() {
             kept.add(NamedMessage { producer: b"p", name, id: StreamId::new(7, n as u64), time_ms: 9 }, 9);
         }
-        kept.set_counts(8, 4);
-        let bytes = bytes_of(&kept);
-        let read = idempotence_of(&bytes).expect("as it was written");
-        assert_eq!((bytes_of(&read), read.figures(9)), (bytes.clone(), kept.figures(9)));
+        kept.set_counts(IdempotenceCounts { added: 8, duplicates: 4 });
+        let whole = |kept: &Idempotence| bytes_of(kept, None, usize::MAX).0;
+        let (bytes, read_one) = (whole(&kept), |bytes: &[u8]| idempotence_of([bytes]));
+        let read = read_one(&bytes).expect("as it was written");
+        assert_eq!((whole(&read), read.figures(9)), (bytes.clone(), kept.figures(9)));
         assert_eq!(read.find(b"p", b"c", 9), Some(StreamId::new(7, 2)));
         for cut in (0..bytes.len()).filter(|cut| *cut != 25 && *cut != 25 + 34) {
-            assert!(idempotence_of(&bytes[..cut]).is_none(), "{cut} bytes");
+            assert!(read_one(&bytes[..cut]).is_none(), "{cut} bytes");
         }
         let twice = [&bytes[..], &bytes[25..25 + 34]].concat();
-        assert!(idempotence_of(&twice).is_none(), "a name comes twice");
+        assert!(read_one(&twice).is_none(), "a name comes twice");
         let other = [&[2], &bytes[1..]].concat();
-        assert!(idempotence_of(&other).is_none(), "another form");
+        assert!(read_one(&other).is_none(), "another form");
+    }
+    #[test]
+    fn many_names_are_written_in_several_fields_and_are_read_as_one() {
+        let mut kept = Idempotence::new(IdempotenceLimits { duration_s: 5, names_max: 100 });
+        for n in 0..1000_u64 {
+            let (producer, name) = (format!("producer {}", n % 7), n.to_string());
+            let (producer, name, id) = (producer.as_bytes(), name.as_bytes(), StreamId::new(n, 0));
+            kept.add(NamedMessage { producer, name, id, time_ms: 9 }, 9);
+        }
+        // The first numbers of a producer are free, and one in the middle.
+        kept.forget(b"producer 3", b"990");
+        for count in [1, 30, 699, 700, 1000] {
+            let (mut fields, mut from) = (Vec::new(), None);
+            loop {
+                let (bytes, next) = bytes_of(&kept, from.as_ref(), count);
+                fields.push(bytes);
+                from = next;
+                if from.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(fields.len(), 699_usize.div_ceil(count), "fields of {count} names");
+            let read = idempotence_of(fields.iter().map(Vec::as_slice)).expect("as they were written");
+            assert_eq!(bytes_of(&read, None, usize::MAX).0, bytes_of(&kept, None, usize::MAX).0);
+            if fields.len() > 1 {
+                let twice = fields.iter().chain(&fields[..1]).map(Vec::as_slice);
+                assert!(idempotence_of(twice).is_none(), "a name comes twice");
+            }
+        }
+        assert!(idempotence_of([]).is_none(), "no field");
     }
 }

@@ -284,5 +284,5 @@ pub(super) fn check(part: &Part<'_>) -> Result<(), ReadFault> {
 }
 
 fn names_of(names: &[u8]) -> Result<Idempotence, ReadFault> {
-    idempotence_of(names).ok_or(ReadFault::Odd("the names of a stream's messages are damaged"))
+    idempotence_of([names]).ok_or(ReadFault::Odd("the names of a stream's messages are damaged"))
 }

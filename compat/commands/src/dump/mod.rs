@@ -19,7 +19,7 @@ pub(crate) use encoding::{LongDump, whole};
 pub use idempotence::idempotence_of;
 pub use insertion::Insertion;
 pub use outline::OutlineEncoder;
-pub use value::{begin_entry, kind_of, put_count, put_part, put_value};
+pub use value::{begin_entry, begin_long_entry, kind_of, put_count, put_part, put_value};
 
 use varve_exec::FileRows;
 

@@ -4,16 +4,21 @@
 //!   facts | group | pending entries, in order of IDs .. | consumer | its IDs .. | consumer | its IDs .. | group | ..
 //!                     each ID is noted under its consumer ----------^--------------------^
 //! ```
-//! The nodes of pending entries are shared with the stream, which copies those that it changes: no shard is held meanwhile, and
+//! In a file the names of its messages stand in front of the entry, part by part too.
+//!
+//! The nodes of pending entries, of groups, of consumers and of names are shared with the stream, which copies those that it changes: no shard is held meanwhile, and
 //! what is encoded is of the instant at which the outline was taken. When all is encoded, nodes that nobody else has are given
 //! back part by part as well. Not here: entries (`value.rs`).
 
 use std::collections::VecDeque;
 
+use varve_rdb::format::MESSAGE_NAMES;
 use varve_rdb::{RdbBuffer, StreamTail};
-use varve_store::{PendingEntry, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamOutline};
+use varve_store::{NamePlace, PendingEntry, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamOutline};
 
-/// Groups, pending entries, consumers and IDs of one part, about: some 100 us.
+use super::idempotence;
+
+/// Groups, pending entries, consumers, IDs and names of one part, about: some 100 us.
 const PART: usize = 2048;
 /// IDs of a consumer that lie together: those are not moved when more come.
 const CHUNK: usize = 1024;
@@ -29,12 +34,38 @@ pub struct OutlineEncoder {
     last: Option<Box<[u8]>>,
     open: Option<GroupEncoder>,
     is_whole: bool,
+    names: Names,
+}
+
+/// How far the names of messages are encoded.
+#[derive(Debug)]
+enum Names {
+    /// Nothing is.
+    Unbegun,
+    /// Those before this one are.
+    From(NamePlace),
+    Done,
 }
 
 impl OutlineEncoder {
     /// Nothing is encoded yet.
     pub fn new(outline: StreamOutline) -> OutlineEncoder {
-        OutlineEncoder { outline, has_facts: false, last: None, open: None, is_whole: false }
+        OutlineEncoder { outline, has_facts: false, last: None, open: None, is_whole: false, names: Names::Unbegun }
+    }
+
+    /// Appends a field with the next names of messages, which stand before the entry; false, and nothing is done, when none is
+    /// left.
+    pub fn put_names(&mut self, to: &mut RdbBuffer) -> bool {
+        let from = match &self.names {
+            Names::Unbegun => None,
+            Names::From(place) => Some(place),
+            Names::Done => return false,
+        };
+        let Some(kept) = self.outline.idempotence() else { return false };
+        let (bytes, next) = idempotence::bytes_of(kept, from, PART);
+        to.aux(MESSAGE_NAMES, &bytes);
+        self.names = next.map_or(Names::Done, Names::From);
+        true
     }
 
     /// Appends the next part, of bounded length, or gives memory back behind the last one; false when nothing is left to do.
@@ -183,7 +214,7 @@ impl GroupEncoder {
             true
         });
         if let Next::Consumers(..) = next {
-            to.count(group.consumers().len() as u64);
+            to.count(group.consumer_count() as u64);
         }
     }
 }

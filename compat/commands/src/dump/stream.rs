@@ -125,7 +125,7 @@ impl GroupMaker {
         if group.pending() != pending.len() as u64 {
             return Err(ReadFault::Odd("a pending entry has no consumer"));
         }
-        match self.groups.insert(name, group) {
+        match self.groups.insert(name.into(), group) {
             None => Ok(()),
             Some(_) => Err(ReadFault::Odd("a stream has a group twice")),
         }

@@ -22,8 +22,14 @@ pub fn kind_of(ty: Type) -> Kind {
 /// Begins the entry of a key: the names of a stream's messages, its expiry, its last use, the type of its value, its name.
 pub fn begin_entry(value: &Before<'_>, last_use: Option<LastUse>, to: &mut RdbBuffer) {
     if let Some(kept) = value.stream().as_ref().and_then(|stream| stream.idempotence()) {
-        to.aux(MESSAGE_NAMES, &idempotence::bytes_of(kept));
+        to.aux(MESSAGE_NAMES, &idempotence::bytes_of(kept, None, usize::MAX).0);
     }
+    begin_long_entry(value, last_use, to);
+}
+
+/// Begins the entry of a key but for the names of a stream's messages: these stand before it
+/// ([`OutlineEncoder::put_names`](super::OutlineEncoder::put_names)).
+pub fn begin_long_entry(value: &Before<'_>, last_use: Option<LastUse>, to: &mut RdbBuffer) {
     match value.fields_due_ms() {
         Some(_) => to.begin_dated_hash(value.key(), value.expiry_ms(), last_use),
         None => to.begin(kind_of(value.ty()), value.key(), value.expiry_ms(), last_use),

@@ -186,7 +186,7 @@ fn behind_entries(out: &mut Reply, stream: StreamReader<'_>, count: u64) {
             out.integer(entry.count as i64);
         });
         out.bulk(b"consumers");
-        out.array(group.consumers().len());
+        out.array(group.consumer_count());
         group.consumers().for_each(|(name, consumer)| full_consumer(out, (group, name, consumer), count));
     }
 }
@@ -237,7 +237,7 @@ fn xinfo_groups(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             out.bulk(b"name");
             out.bulk(name);
             out.bulk(b"consumers");
-            out.integer(group.consumers().len() as i64);
+            out.integer(group.consumer_count() as i64);
             out.bulk(b"pending");
             out.integer(group.pending() as i64);
             given(out, group, &facts);
@@ -263,7 +263,7 @@ fn xinfo_consumers(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let Ctx { tx, out, .. } = ctx;
     let found = tx.stream(&key, |stream| {
         let group = stream.group(name)?;
-        out.array(group.consumers().len());
+        out.array(group.consumer_count());
         for (name, consumer) in group.consumers() {
             out.map(3);
             out.bulk(b"name");

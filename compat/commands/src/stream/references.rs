@@ -54,7 +54,7 @@ pub(super) fn drop_references(stream: &mut StreamWriter<'_, '_>, ids: &[StreamId
             false
         });
         if has_any {
-            names.push(name.clone());
+            names.push(Box::from(&**name));
         }
     }
     let mut dropped = Vec::with_capacity(names.len());

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //!   Groups   name --> StreamGroup   last ID given | entries read, if known
-//!                             consumers: name --> number, when seen, entries pending      number --> name
+//!                             consumers: name --> number, when seen, entries pending      number --> name      free numbers
 //!                             pending entries: ID --> delivered when, how often, consumer's number   (`pending`)
 //! ```
-//! All of it is ordinary memory. It is shared with those that write it to a file or copy it, and copied before it changes, so
-//! that they need not hold the shard: of a group that changes meanwhile only the nodes that do.
+//! All of it is ordinary memory. It is shared with those that write it to a file or copy it, so that they need not hold the
+//! shard. Of what changes meanwhile the nodes that lead to it are copied before: of the map of groups, of a group's consumers,
+//! of its pending entries ([`SharedMap`], `pending`).
 //!
 //! Not here: the entries.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use super::pending::{self, PendingEntry, PendingFilter, PendingTree};
 use super::{StreamFacts, StreamId};
+use crate::shared_map::{SharedMap, SharedMapIter};
 
 /// Pending entries of a consumer that are taken out as it is removed; the others are in steps.
 const SWEEP_AT_ONCE: usize = 64;
@@ -23,7 +23,7 @@ const SWEEP_AT_ONCE: usize = 64;
 const MAP_BYTES: usize = 24;
 
 /// The groups of a stream, by name.
-pub type Groups = BTreeMap<Box<[u8]>, StreamGroup>;
+pub type Groups = SharedMap<Arc<[u8]>, StreamGroup>;
 
 /// A group of consumers.
 #[derive(Clone, Debug)]
@@ -31,11 +31,9 @@ pub struct StreamGroup {
     last: StreamId,
     read: Option<u64>,
     pending: PendingTree,
-    consumers: Arc<Consumers>,
+    consumers: Consumers,
     /// Bytes of the consumers.
     consumer_bytes: usize,
-    /// Bytes of consumers that another copy of the group has too and this one has no more, ever.
-    consumers_left: u64,
 }
 
 /// Bytes of a group.
@@ -50,10 +48,37 @@ pub(super) struct GroupSize {
 /// The consumers of a group.
 #[derive(Clone, Debug, Default)]
 struct Consumers {
-    by_name: BTreeMap<Arc<[u8]>, Consumer>,
-    /// By number; none of one that is free.
-    names: Vec<Option<Arc<[u8]>>>,
-    free: Vec<u32>,
+    by_name: SharedMap<Arc<[u8]>, Consumer>,
+    /// By number.
+    names: SharedMap<u32, Arc<[u8]>>,
+    /// Numbers that were a consumer's, and may be another one's.
+    free: SharedMap<u32, ()>,
+    /// The least number that was never a consumer's.
+    next: u32,
+}
+
+impl Consumers {
+    /// Bytes of nodes that were shared with copies until these changed, all that there ever were.
+    fn left(&self) -> u64 {
+        self.by_name.left() + self.names.left() + self.free.left()
+    }
+
+    /// A number that is no consumer's.
+    fn take_number(&mut self) -> u32 {
+        let free = self.free.iter().next().map(|(number, ())| *number);
+        match free {
+            Some(number) => _ = self.free.remove(&number),
+            None => self.next += 1,
+        }
+        let number = free.unwrap_or(self.next - 1);
+        debug_assert!(!self.names.contains_key(&number), "the number was free");
+        number
+    }
+
+    /// Gives a leaf of these maps back; false when nothing is left.
+    fn free_leaf(&mut self) -> bool {
+        self.by_name.pop_leaf().is_some() || self.names.pop_leaf().is_some() || self.free.pop_leaf().is_some()
+    }
 }
 
 /// A consumer of a group.
@@ -76,8 +101,8 @@ impl Consumer {
 impl StreamGroup {
     /// A group that has been given the entries up to this one, `read` of them if that is known.
     pub fn new(last: StreamId, read: Option<u64>) -> StreamGroup {
-        let (pending, consumers) = (PendingTree::new(), Arc::default());
-        StreamGroup { last, read, pending, consumers, consumer_bytes: 0, consumers_left: 0 }
+        let (pending, consumers) = (PendingTree::new(), Consumers::default());
+        StreamGroup { last, read, pending, consumers, consumer_bytes: 0 }
     }
 
     /// The greatest ID that was given to a consumer.
@@ -102,15 +127,7 @@ impl StreamGroup {
 
     /// The group's size, and what it has left to its copies so far.
     pub(super) fn size(&self) -> GroupSize {
-        GroupSize { bytes: self.bytes(), left: self.pending.left() + self.consumers_left }
-    }
-
-    fn consumers_mut(&mut self) -> &mut Consumers {
-        if Arc::strong_count(&self.consumers) > 1 {
-            self.consumers_left += self.consumer_bytes as u64;
-        }
-        debug_assert!(self.consumer_bytes >= self.consumers.by_name.len(), "a consumer has bytes");
-        Arc::make_mut(&mut self.consumers)
+        GroupSize { bytes: self.bytes(), left: self.pending.left() + self.consumers.left() }
     }
 
     /// Number of pending entries.
@@ -145,38 +162,38 @@ impl StreamGroup {
     }
 
     /// The consumers in the order of their names.
-    pub fn consumers(&self) -> impl ExactSizeIterator<Item = (&[u8], Consumer)> {
-        self.consumers.by_name.iter().map(|(name, consumer)| (&**name, *consumer))
+    pub fn consumers(&self) -> impl Iterator<Item = (&[u8], Consumer)> {
+        named(self.consumers.by_name.iter())
+    }
+
+    /// Number of consumers.
+    pub fn consumer_count(&self) -> usize {
+        self.consumers.by_name.len()
     }
 
     /// The consumers behind a name, all of them without one, in the order of their names.
     pub fn consumers_behind(&self, name: Option<&[u8]>) -> impl Iterator<Item = (&[u8], Consumer)> {
-        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = self.consumers.by_name.range::<[u8], _>((from, Bound::Unbounded));
-        behind.map(|(name, consumer)| (&**name, *consumer))
+        let by_name = &self.consumers.by_name;
+        named(name.map_or_else(|| by_name.iter(), |name| by_name.behind(name)))
     }
 
     /// The name of the consumer with a number.
     pub fn name(&self, number: u32) -> &[u8] {
-        self.consumers.names[number as usize].as_deref().expect("a consumer of the group")
+        self.consumers.names.get(&number).expect("a consumer of the group")
     }
 
     /// Adds a consumer, or notes that it was heard of if `hears` and it is there; true if it is new.
     pub fn meet(&mut self, name: &[u8], now_ms: i64, hears: bool) -> bool {
-        let consumers = self.consumers_mut();
-        if let Some(consumer) = consumers.by_name.get_mut(name) {
-            if hears {
+        let consumers = &mut self.consumers;
+        if consumers.by_name.contains_key(name) {
+            if hears && let Some(consumer) = consumers.by_name.get_mut(name) {
                 consumer.seen_ms = now_ms;
             }
             return false;
         }
-        let shared: Arc<[u8]> = name.into();
-        let number = consumers.free.pop().unwrap_or_else(|| {
-            consumers.names.push(None);
-            consumers.names.len() as u32 - 1
-        });
-        debug_assert!(consumers.names[number as usize].is_none(), "the number was free");
-        consumers.names[number as usize] = Some(Arc::clone(&shared));
+        let (shared, number) = (Arc::<[u8]>::from(name), consumers.take_number());
+        let before = consumers.names.insert(number, Arc::clone(&shared));
+        debug_assert!(before.is_none(), "the number was free");
         consumers.by_name.insert(shared, Consumer { number, seen_ms: now_ms, pending: 0 });
         self.pending.meet(number);
         self.consumer_bytes += consumer_bytes(name);
@@ -187,11 +204,11 @@ impl StreamGroup {
     /// ([`StreamGroup::sweep`]).
     pub fn remove_consumer(&mut self, name: &[u8]) -> Option<u64> {
         let consumer = self.consumer(name)?;
-        let consumers = self.consumers_mut();
+        let consumers = &mut self.consumers;
         consumers.by_name.remove(name);
-        consumers.names[consumer.number as usize] = None;
+        consumers.names.remove(&consumer.number);
         if consumer.pending == 0 {
-            consumers.free.push(consumer.number);
+            consumers.free.insert(consumer.number, ());
         } else {
             let others = consumers.by_name.values().fold(0, |bits, other| bits | pending::bit(other.number));
             self.pending.retire(consumer.number, consumer.pending, others);
@@ -211,9 +228,7 @@ impl StreamGroup {
     /// Takes out at most `entries` pending entries of consumers that were removed.
     pub(super) fn sweep(&mut self, entries: usize) {
         let free = self.pending.sweep(entries);
-        if !free.is_empty() {
-            self.consumers_mut().free.extend(free);
-        }
+        free.into_iter().for_each(|number| _ = self.consumers.free.insert(number, ()));
     }
 
     /// Shows at most `count` entries that the filter takes.
@@ -230,7 +245,7 @@ impl StreamGroup {
 
     /// Makes an entry pending, in the place of what is pending of its ID. Its consumer is one of the group's.
     pub fn set_pending(&mut self, entry: PendingEntry) {
-        debug_assert!((entry.consumer as usize) < self.consumers.names.len(), "a consumer of the group");
+        debug_assert!(self.consumers.names.contains_key(&entry.consumer), "a consumer of the group");
         let before = self.pending.change(entry.id, |_| Some(entry));
         if before.is_some_and(|before| before.consumer == entry.consumer) {
             return;
@@ -249,8 +264,8 @@ impl StreamGroup {
     }
 
     fn add_to(&mut self, number: u32, delta: i64) {
-        let Consumers { by_name, names, .. } = self.consumers_mut();
-        let name = names[number as usize].as_ref().expect("a consumer of the group");
+        let Consumers { by_name, names, .. } = &mut self.consumers;
+        let name = names.get(&number).expect("a consumer of the group");
         let consumer = by_name.get_mut(name).expect("a consumer of the group");
         consumer.pending = consumer.pending.checked_add_signed(delta).expect("the pending entries of a consumer");
     }
@@ -284,13 +299,18 @@ impl StreamGroup {
     /// Gives back some of a group that nobody uses any more; true when all is, or when what is left is another copy's too.
     pub fn free_step(&mut self, leaves: usize) -> bool {
         assert!(leaves > 0, "a step that gives nothing back has no end");
-        self.pending.free_step(leaves)
+        self.pending.free_step(leaves) && !(0..leaves).all(|_| self.consumers.free_leaf())
     }
 
     /// Panics if anything is inconsistent. O(N).
     pub(super) fn verify(&self) {
         self.pending.verify();
-        let mut counts = vec![0; self.consumers.names.len()];
+        let Consumers { by_name, names, free, next } = &self.consumers;
+        by_name.verify();
+        names.verify();
+        free.verify();
+        assert!(free.iter().all(|(number, ())| !names.contains_key(number)), "a free number is nobody's");
+        let mut counts = vec![0; *next as usize];
         self.scan(StreamId::MIN, PendingFilter::ALL, |entry| {
             counts[entry.consumer as usize] += 1;
             true
@@ -304,6 +324,13 @@ impl StreamGroup {
         assert_eq!(counts.iter().sum::<u64>(), self.pending(), "every pending entry has a consumer");
         assert_eq!(bytes, self.consumer_bytes, "bytes of the consumers");
     }
+}
+
+/// Consumers with their names as bytes.
+fn named<'a>(
+    consumers: SharedMapIter<'a, Arc<[u8]>, Consumer>,
+) -> impl Iterator<Item = (&'a [u8], Consumer)> + use<'a> {
+    consumers.map(|(name, consumer)| (&**name, *consumer))
 }
 
 /// Bytes of a consumer of this name.

@@ -1,18 +1,19 @@
 //! Messages that producers name, so that one which is sent again is not added twice.
 //!
 //! ```text
-//!   Idempotence   settings | counts     producer's name --> Producer   message's name --> ID of its entry
-//!                                                                      names from the oldest to the newest, each with its time
+//!   Idempotence   settings | counts     producer's name --> Producer   message's name --> ID of its entry, number
+//!                                                                      number, ascending from the oldest name --> name, its time
 //! ```
 //! A producer's oldest names are forgotten when there are more than the settings allow, and each name some seconds after its
-//! message came. A name stays when its entry is removed from the stream. Producers are shared with copies until they change.
+//! message came. A name stays when its entry is removed from the stream. All of it is shared with copies ([`SharedMap`]); of what
+//! changes the nodes that lead to it are copied before.
 //!
 //! Not here: the clock, and what a name is made of.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::StreamId;
+use crate::shared_map::SharedMap;
 
 /// About the bytes of a node of a map for each of its entries, beside these.
 const MAP_BYTES: usize = 24;
@@ -26,6 +27,15 @@ pub struct IdempotenceLimits {
     pub duration_s: u32,
     /// Most names of one producer; from 1 to 10 000.
     pub names_max: u32,
+}
+
+/// How often messages with names came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdempotenceCounts {
+    /// Messages with names that were ever added.
+    pub added: u64,
+    /// Messages that came again, and were not added.
+    pub duplicates: u64,
 }
 
 /// The numbers of [`Idempotence`] that clients are shown.
@@ -49,7 +59,13 @@ pub struct Idempotence {
     limits: IdempotenceLimits,
     added: u64,
     duplicates: u64,
-    producers: BTreeMap<Arc<[u8]>, Arc<Producer>>,
+    producers: SharedMap<Arc<[u8]>, Producer>,
+    /// Names of all producers.
+    names: u64,
+    /// Bytes of producers that were shared with copies until these changed, all that there ever were.
+    left: u64,
+    /// Producers whose memory is given back in steps; none unless nobody uses the names any more.
+    gone: Vec<Producer>,
     /// The producer that was looked at last for names that are due.
     looked_at: Option<Arc<[u8]>>,
     /// Bytes of the producers.
@@ -59,9 +75,20 @@ pub struct Idempotence {
 /// The messages of one producer.
 #[derive(Clone, Debug, Default)]
 struct Producer {
-    ids: BTreeMap<Arc<[u8]>, StreamId>,
-    /// The names in the order in which they came, and when that was, in milliseconds of Unix time.
-    order: VecDeque<(Arc<[u8]>, i64)>,
+    /// The ID of each name, and its number.
+    ids: SharedMap<Arc<[u8]>, (StreamId, u64)>,
+    /// The names by number, in the order in which they came, and when that was, in milliseconds of Unix time.
+    order: SharedMap<u64, (Arc<[u8]>, i64)>,
+    /// The number of the next name.
+    next: u64,
+}
+
+/// The place of a name among all names.
+#[derive(Clone, Debug)]
+pub struct NamePlace {
+    producer: Arc<[u8]>,
+    /// The number of the name among those of its producer.
+    number: u64,
 }
 
 /// A message that a producer has named.
@@ -80,25 +107,37 @@ pub struct NamedMessage<'a> {
 impl Producer {
     /// Number of names, from the oldest on, that are due.
     fn due(&self, limits: IdempotenceLimits, now_ms: i64) -> usize {
-        let until = now_ms.saturating_sub(i64::from(limits.duration_s) * 1000);
-        self.order.iter().take_while(|(_, time_ms)| *time_ms <= until).count()
+        self.order.values().take_while(|(_, time_ms)| is_due(*time_ms, limits, now_ms)).count()
     }
 
     /// Forgets the oldest names; the bytes that this gives back.
     fn forget(&mut self, count: usize) -> usize {
         let mut bytes = 0;
-        for (name, _) in self.order.drain(..count) {
+        for _ in 0..count {
+            let number = *self.order.iter().next().expect("as many names as are forgotten").0;
+            let (name, _) = self.order.remove(&number).expect("the name of this number");
             self.ids.remove(&name).expect("each name has its ID");
             bytes += name_bytes(&name);
         }
         bytes
     }
+
+    /// Bytes that were shared with copies until these names changed.
+    fn left(&self) -> u64 {
+        self.ids.left() + self.order.left()
+    }
+}
+
+/// Whether a name of this time is forgotten by now.
+fn is_due(time_ms: i64, limits: IdempotenceLimits, now_ms: i64) -> bool {
+    time_ms <= now_ms.saturating_sub(i64::from(limits.duration_s) * 1000)
 }
 
 impl Idempotence {
     /// No names, under these settings.
     pub fn new(limits: IdempotenceLimits) -> Idempotence {
-        Idempotence { limits, added: 0, duplicates: 0, producers: BTreeMap::new(), looked_at: None, bytes: 0 }
+        let (producers, looked_at, gone) = (SharedMap::default(), None, Vec::new());
+        Idempotence { limits, added: 0, duplicates: 0, producers, names: 0, left: 0, gone, looked_at, bytes: 0 }
     }
 
     /// The settings.
@@ -109,24 +148,28 @@ impl Idempotence {
     /// Changes the settings. All names are forgotten if that makes a difference.
     pub fn set_limits(&mut self, limits: IdempotenceLimits) {
         if limits != self.limits {
-            (self.limits, self.bytes) = (limits, 0);
-            self.producers.clear();
+            (self.limits, self.bytes, self.names) = (limits, 0, 0);
+            self.producers = SharedMap::default();
             self.looked_at = None;
         }
     }
 
     /// Sets how many messages were ever added, and how many came again: what a file says.
-    pub fn set_counts(&mut self, added: u64, duplicates: u64) {
-        (self.added, self.duplicates) = (added, duplicates);
+    pub fn set_counts(&mut self, counts: IdempotenceCounts) {
+        (self.added, self.duplicates) = (counts.added, counts.duplicates);
+    }
+
+    /// How many messages were ever added, and how many came again. O(1).
+    pub fn counts(&self) -> IdempotenceCounts {
+        IdempotenceCounts { added: self.added, duplicates: self.duplicates }
     }
 
     /// The ID that a message has got, unless its name is forgotten.
     pub fn find(&self, producer: &[u8], name: &[u8], now_ms: i64) -> Option<StreamId> {
         let producer = self.producers.get(producer)?;
-        let id = *producer.ids.get(name)?;
-        let due = producer.due(self.limits, now_ms);
-        let is_due = producer.order.iter().take(due).any(|(due, _)| **due == *name);
-        (!is_due).then_some(id)
+        let (id, number) = *producer.ids.get(name)?;
+        let (_, time_ms) = producer.order.get(&number).expect("the name of this number");
+        (!is_due(*time_ms, self.limits, now_ms)).then_some(id)
     }
 
     /// A message came that was added before.
@@ -134,19 +177,34 @@ impl Idempotence {
         self.duplicates += 1;
     }
 
-    /// Forgets the name of a message, if it is kept. O(N) in the names of its producer.
-    pub fn forget(&mut self, producer: &[u8], name: &[u8]) {
-        let Some(known) = self.producers.get_mut(producer).filter(|known| known.ids.contains_key(name)) else { return };
-        let known = Arc::make_mut(known);
-        known.ids.remove(name);
-        known.order.retain(|(other, _)| **other != *name);
+    /// Changes the names of a producer that has some; forgets the producer if none is left.
+    fn change<R>(&mut self, producer: &[u8], change: impl FnOnce(&mut Producer) -> R) -> Option<R> {
+        let known = self.producers.get_mut(producer)?;
+        let (had, left) = (known.ids.len() as u64, known.left());
+        let done = change(known);
         debug_assert_eq!(known.order.len(), known.ids.len(), "each name has its ID");
-        debug_assert!(self.bytes >= name_bytes(name), "the bytes of all producers");
-        self.bytes -= name_bytes(name);
+        debug_assert!(self.names >= had, "the names of all producers");
+        self.names = self.names - had + known.ids.len() as u64;
+        self.left += known.left() - left;
         if known.order.is_empty() {
             self.producers.remove(producer);
+            debug_assert!(self.bytes >= producer_bytes(producer), "the bytes of all producers");
             self.bytes -= producer_bytes(producer);
         }
+        Some(done)
+    }
+
+    /// Forgets the name of a message, if it is kept. O(log n) in the names of its producer.
+    pub fn forget(&mut self, producer: &[u8], name: &[u8]) {
+        if self.producers.get(producer).is_none_or(|known| !known.ids.contains_key(name)) {
+            return;
+        }
+        debug_assert!(self.bytes >= name_bytes(name), "the bytes of all producers");
+        self.bytes -= name_bytes(name);
+        self.change(producer, |known| {
+            let (_, number) = known.ids.remove(name).expect("the name is kept");
+            known.order.remove(&number).expect("the name of this number");
+        });
     }
 
     /// Notes the ID of a message, which is none of those that are kept, and forgets what is due.
@@ -155,24 +213,24 @@ impl Idempotence {
         debug_assert!(self.find(producer, name, now_ms).is_none(), "a message is added once");
         self.forget_due(producer, now_ms);
         let limits = self.limits;
-        let known = self.producers.get_mut(producer);
-        let known = match known {
-            Some(known) => known,
-            None => {
-                self.bytes += producer_bytes(producer);
-                self.producers.entry(producer.into()).or_default()
-            }
-        };
-        let known = Arc::make_mut(known);
-        let many = (known.order.len() + 1).saturating_sub(limits.names_max as usize);
-        let given_back = known.forget(many);
-        let name: Arc<[u8]> = name.into();
-        self.bytes = self.bytes + name_bytes(&name) - given_back;
-        // A clock that was set back makes no name older than the one before it.
-        let time_ms = known.order.back().map_or(time_ms, |(_, before)| time_ms.max(*before));
-        known.ids.insert(Arc::clone(&name), id);
-        known.order.push_back((name, time_ms));
-        debug_assert!(known.order.len() <= limits.names_max as usize, "no more names than the settings allow");
+        if !self.producers.contains_key(producer) {
+            self.bytes += producer_bytes(producer);
+            self.producers.insert(producer.into(), Producer::default());
+        }
+        self.bytes += name_bytes(name);
+        let given_back = self.change(producer, |known| {
+            let many = (known.order.len() + 1).saturating_sub(limits.names_max as usize);
+            let given_back = known.forget(many);
+            let (name, number) = (Arc::<[u8]>::from(name), known.next);
+            // A clock that was set back makes no name older than the one before it.
+            let time_ms = known.order.last().map_or(time_ms, |(_, (_, newest_ms))| time_ms.max(*newest_ms));
+            known.ids.insert(Arc::clone(&name), (id, number));
+            known.order.insert(number, (name, time_ms));
+            known.next += 1;
+            debug_assert!(known.order.len() <= limits.names_max as usize, "no more names than the settings allow");
+            given_back
+        });
+        self.bytes -= given_back.expect("the producer is there");
         self.added += 1;
         self.look_at_others(now_ms);
     }
@@ -181,10 +239,7 @@ impl Idempotence {
     fn look_at_others(&mut self, now_ms: i64) {
         for _ in 0..OTHERS_LOOKED_AT {
             let next = match &self.looked_at {
-                Some(last) => {
-                    let behind = (std::ops::Bound::Excluded(Arc::clone(last)), std::ops::Bound::Unbounded);
-                    self.producers.range(behind).next()
-                }
+                Some(last) => self.producers.behind(&**last).next(),
                 None => self.producers.iter().next(),
             };
             let next = next.map(|(name, _)| Arc::clone(name));
@@ -197,18 +252,11 @@ impl Idempotence {
 
     /// Forgets the names of a producer that are due, and the producer if these are all.
     fn forget_due(&mut self, name: &[u8], now_ms: i64) {
-        let Some(producer) = self.producers.get_mut(name) else { return };
-        let due = producer.due(self.limits, now_ms);
-        if due == 0 {
-            return;
-        }
-        let producer = Arc::make_mut(producer);
-        let given_back = producer.forget(due);
-        debug_assert!(self.bytes >= given_back, "the bytes of all producers");
-        self.bytes -= given_back;
-        if producer.order.is_empty() {
-            self.producers.remove(name);
-            self.bytes -= producer_bytes(name);
+        let due = self.producers.get(name).map_or(0, |known| known.due(self.limits, now_ms));
+        if due > 0 {
+            let given_back = self.change(name, |known| known.forget(due)).expect("the producer is there");
+            debug_assert!(self.bytes >= given_back, "the bytes of all producers");
+            self.bytes -= given_back;
         }
     }
 
@@ -225,12 +273,72 @@ impl Idempotence {
 
     /// Shows all names, of each producer from the oldest on.
     pub fn for_each(&self, mut show: impl FnMut(NamedMessage<'_>)) {
-        for (producer, messages) in &self.producers {
-            for (name, time_ms) in &messages.order {
-                let id = messages.ids[name];
+        self.for_some(None, usize::MAX, &mut show);
+    }
+
+    /// Shows `count` names at most from a place on, from the first one on without a place; the place of the next one, None when
+    /// all were shown.
+    pub fn for_some(
+        &self,
+        from: Option<&NamePlace>,
+        count: usize,
+        show: &mut dyn FnMut(NamedMessage<'_>),
+    ) -> Option<NamePlace> {
+        debug_assert!(count > 0, "a part without names has no end");
+        let mut left = count;
+        let mut show_of = |producer: &Arc<[u8]>, messages: &Producer, first: u64| {
+            let order = &messages.order;
+            let names = first.checked_sub(1).map_or_else(|| order.iter(), |before| order.behind(&before));
+            for (number, (name, time_ms)) in names {
+                if left == 0 {
+                    return Some(NamePlace { producer: Arc::clone(producer), number: *number });
+                }
+                left -= 1;
+                let (id, _) = *messages.ids.get(name).expect("each name has its ID");
                 show(NamedMessage { producer, name, id, time_ms: *time_ms });
             }
+            None
+        };
+        let begun = from.and_then(|place| Some((place, self.producers.get(&place.producer)?)));
+        if let Some((place, messages)) = begun
+            && let Some(next) = show_of(&place.producer, messages, place.number)
+        {
+            return Some(next);
         }
+        let mut others = from.map_or_else(|| self.producers.iter(), |place| self.producers.behind(&place.producer));
+        others.find_map(|(producer, messages)| show_of(producer, messages, 0))
+    }
+
+    /// Names of all producers, those that are due included. O(1).
+    pub fn names(&self) -> u64 {
+        self.names
+    }
+
+    /// Bytes that were shared with copies until these names changed, all that there ever were. O(1).
+    pub(super) fn left(&self) -> u64 {
+        self.producers.left() + self.left
+    }
+
+    /// Whether another copy has all of these names.
+    pub fn is_shared(&self) -> bool {
+        self.gone.is_empty() && self.producers.is_shared()
+    }
+
+    /// Gives back some `leaves` of names that nobody uses any more; true when nothing is left, or what is left is another
+    /// copy's too.
+    pub fn free_step(&mut self, leaves: usize) -> bool {
+        assert!(leaves > 0, "a step that gives nothing back has no end");
+        for _ in 0..leaves {
+            if let Some(last) = self.gone.last_mut() {
+                if last.ids.pop_leaf().is_none() && last.order.pop_leaf().is_none() {
+                    self.gone.pop();
+                }
+                continue;
+            }
+            let Some(producers) = self.producers.pop_leaf() else { return true };
+            self.gone.extend(producers.into_iter().map(|(_, producer)| producer));
+        }
+        false
     }
 
     /// Bytes of memory. O(1).
@@ -240,16 +348,22 @@ impl Idempotence {
 
     /// Panics if anything is inconsistent. O(N).
     pub(super) fn verify(&self) {
-        let mut bytes = 0;
-        for (name, producer) in &self.producers {
+        let (mut bytes, mut names) = (0, 0);
+        self.producers.verify();
+        for (name, producer) in self.producers.iter() {
+            producer.ids.verify();
+            producer.order.verify();
+            names += producer.ids.len() as u64;
             assert!(!producer.order.is_empty(), "a producer without names is forgotten");
             assert_eq!(producer.order.len(), producer.ids.len(), "each name has its ID");
-            assert!(
-                producer.order.iter().is_sorted_by_key(|(_, time_ms)| *time_ms),
-                "names in the order of their times"
-            );
-            bytes += producer_bytes(name) + producer.order.iter().map(|(name, _)| name_bytes(name)).sum::<usize>();
+            let times = producer.order.values().map(|(_, time_ms)| *time_ms);
+            assert!(times.is_sorted(), "names in the order of their times");
+            for (number, (name, _)) in producer.order.iter() {
+                assert!(producer.ids.get(name).is_some_and(|(_, known)| known == number), "a name knows its number");
+            }
+            bytes += producer_bytes(name) + producer.order.values().map(|(name, _)| name_bytes(name)).sum::<usize>();
         }
+        assert_eq!(names, self.names, "names of all producers");
         assert_eq!(bytes, self.bytes, "bytes of the producers");
     }
 }
@@ -257,7 +371,7 @@ impl Idempotence {
 /// Bytes of a name of a message, in both tables.
 fn name_bytes(name: &[u8]) -> usize {
     let shared = name.len() + 2 * size_of::<usize>();
-    shared + 2 * size_of::<Arc<[u8]>>() + size_of::<StreamId>() + size_of::<i64>() + MAP_BYTES
+    shared + 2 * size_of::<Arc<[u8]>>() + size_of::<StreamId>() + size_of::<i64>() + 2 * size_of::<u64>() + MAP_BYTES
 }
 
 /// Bytes of a producer without names.

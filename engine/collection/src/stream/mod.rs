@@ -51,7 +51,7 @@ use crate::{CollectionId, ReadCtx, WriteCtx};
 use groups::GroupSize;
 pub use groups::{Consumer, Groups, StreamGroup};
 pub use id::StreamId;
-pub use idempotence::{Idempotence, IdempotenceFigures, IdempotenceLimits, NamedMessage};
+pub use idempotence::{Idempotence, IdempotenceCounts, IdempotenceFigures, IdempotenceLimits, NamePlace, NamedMessage};
 use node::Encoded;
 pub use node::{StreamEntry, StreamFields, StreamNode};
 pub use pending::{PendingEntry, PendingFilter};
@@ -119,16 +119,16 @@ pub struct Stream {
     object_bytes: u64,
     state: StreamState,
     /// None without any.
-    groups: Option<Arc<Groups>>,
+    groups: Option<Groups>,
     /// Bytes of the groups.
     group_bytes: usize,
     /// Names of messages that are added once; none nearly always.
-    idempotence: Option<Arc<Idempotence>>,
+    idempotence: Option<Box<Idempotence>>,
     /// Groups that were destroyed, whose memory is given back in steps.
     gone: Vec<StreamGroup>,
-    /// A group may have entries of consumers that were removed.
-    wants_sweep: bool,
-    /// Bytes of the groups that readers share; none nearly always.
+    /// Groups that may have entries of consumers that were removed; none nearly always.
+    sweeping: Vec<Arc<[u8]>>,
+    /// Bytes of the groups and names that readers share; none nearly always.
     lent: Vec<LentBytes>,
     /// Those that are shown the entries as they were; none nearly always.
     readers: sequence_readers::Readers,
@@ -166,7 +166,7 @@ impl Stream {
             group_bytes: 0,
             idempotence: None,
             gone: Vec::new(),
-            wants_sweep: false,
+            sweeping: Vec::new(),
             lent: Vec::new(),
             readers: None,
         }
@@ -462,13 +462,13 @@ impl Stream {
     }
 
     /// The groups; none while there are none.
-    pub fn groups(&self) -> Option<&Arc<Groups>> {
+    pub fn groups(&self) -> Option<&Groups> {
         self.groups.as_ref()
     }
 
-    /// Number of groups, of their pending entries and of their consumers, counted as far as `most`.
-    pub fn group_parts(&self, most: u64) -> u64 {
-        let mut parts = 0;
+    /// Number of names of messages, of groups, of their pending entries and of their consumers, counted as far as `most`.
+    pub fn parts_behind(&self, most: u64) -> u64 {
+        let mut parts = self.idempotence.as_ref().map_or(0, |kept| kept.names());
         let mut groups = self.groups.iter().flat_map(|groups| groups.values());
         while parts < most
             && let Some(group) = groups.next()
@@ -489,23 +489,25 @@ impl Stream {
             return false;
         }
         self.group_bytes += group.bytes() + name.len();
-        own(self.groups.get_or_insert_default(), &mut self.lent).insert(name.into(), group);
+        let before =
+            copying(self.groups.get_or_insert_default(), &mut self.lent, |groups| groups.insert(name.into(), group));
+        debug_assert!(before.is_none(), "the name is new");
         true
     }
 
     /// Gives a stream without groups these.
     pub fn set_groups(&mut self, groups: Groups) {
         debug_assert!(self.groups.is_none() && !groups.is_empty(), "groups for a stream that has none");
-        self.wants_sweep = groups.values().any(StreamGroup::wants_sweep);
-        self.groups = Some(Arc::new(groups));
+        let sweeping = groups.iter().filter(|(_, group)| group.wants_sweep()).map(|(name, _)| Arc::clone(name));
+        self.sweeping = sweeping.collect();
+        self.groups = Some(groups);
         self.group_bytes += self.bytes_of_groups();
     }
 
     /// Removes a group; false if there is none of this name.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
-        let Some(groups) = self.groups.as_mut().filter(|groups| groups.contains_key(name)) else { return false };
-        let groups = own(groups, &mut self.lent);
-        let group = groups.remove(name).expect("it was there");
+        let Some(groups) = &mut self.groups else { return false };
+        let Some(group) = copying(groups, &mut self.lent, |groups| groups.remove(name)) else { return false };
         leave(&mut self.lent, group.bytes());
         if groups.is_empty() {
             self.groups = None;
@@ -518,8 +520,8 @@ impl Stream {
     }
 
     /// The names of messages that are added once, if the stream was ever asked to keep such.
-    pub fn idempotence(&self) -> Option<&Arc<Idempotence>> {
-        self.idempotence.as_ref()
+    pub fn idempotence(&self) -> Option<&Idempotence> {
+        self.idempotence.as_deref()
     }
 
     /// Changes these names, which `begin` makes if there are none.
@@ -528,17 +530,25 @@ impl Stream {
         begin: impl FnOnce() -> Idempotence,
         change: impl FnOnce(&mut Idempotence) -> R,
     ) -> R {
-        change(Arc::make_mut(self.idempotence.get_or_insert_with(|| Arc::new(begin()))))
+        let kept = self.idempotence.get_or_insert_with(|| Box::new(begin()));
+        let before = kept.left();
+        let done = change(kept);
+        leave(&mut self.lent, (kept.left() - before) as usize);
+        done
     }
 
     /// Changes the group of this name; None if there is none.
     pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup) -> R) -> Option<R> {
-        let groups = self.groups.as_mut().filter(|groups| groups.contains_key(name))?;
-        let group = own(groups, &mut self.lent).get_mut(name).expect("it is there");
-        let had = group.size();
-        let done = change(group);
-        self.wants_sweep |= group.wants_sweep();
-        let has = group.size();
+        let Stream { groups, lent, sweeping, .. } = self;
+        let (done, had, has) = copying(groups.as_mut()?, lent, |groups| {
+            let group = groups.get_mut(name)?;
+            let (had, was_sweeping) = (group.size(), group.wants_sweep());
+            let done = change(group);
+            if group.wants_sweep() && !was_sweeping {
+                sweeping.push(name.into());
+            }
+            Some((done, had, group.size()))
+        })?;
         self.resize(had, has);
         Some(done)
     }
@@ -553,15 +563,19 @@ impl Stream {
 
     /// Takes out some pending entries of consumers that were removed.
     fn sweep(&mut self, entries: usize) {
-        let Some(groups) = self.groups.as_mut().filter(|_| self.wants_sweep) else { return };
-        match own(groups, &mut self.lent).values_mut().find(|group| group.wants_sweep()) {
-            Some(group) => {
-                let had = group.size();
-                group.sweep(entries);
-                let has = group.size();
-                self.resize(had, has);
-            }
-            None => self.wants_sweep = false,
+        let Stream { groups, lent, sweeping, .. } = self;
+        let (Some(groups), Some(name)) = (groups, sweeping.last()) else { return sweeping.clear() };
+        let swept = copying(groups, lent, |groups| {
+            // It may have been destroyed meanwhile, and be there again.
+            groups.get(name).filter(|group| group.wants_sweep())?;
+            let group = groups.get_mut(name)?;
+            let had = group.size();
+            group.sweep(entries);
+            Some((had, group.size()))
+        });
+        match swept {
+            Some((had, has)) => self.resize(had, has),
+            None => _ = self.sweeping.pop(),
         }
     }
 
@@ -576,7 +590,8 @@ impl Stream {
         mut show: impl FnMut(StreamEntry<'_>),
     ) {
         let Some(mut groups) = self.groups.take() else { return };
-        if let Some(group) = own(&mut groups, &mut self.lent).get_mut(name) {
+        let before = groups.left();
+        if let Some(group) = groups.get_mut(name) {
             let had = group.size();
             let reader = StreamReader::Big(self, ctx);
             let (facts, mut left) = (reader.facts(), count);
@@ -594,6 +609,7 @@ impl Stream {
             let has = group.size();
             self.resize(had, has);
         }
+        leave(&mut self.lent, (groups.left() - before) as usize);
         self.groups = Some(groups);
     }
 
@@ -611,7 +627,7 @@ impl Stream {
 
     /// Whether nodes that were cut off are left, and nobody may read them, or groups or consumers that are gone.
     pub fn wants_step(&self) -> bool {
-        self.tree.has_detached() && !self.is_read() || !self.gone.is_empty() || self.wants_sweep
+        self.tree.has_detached() && !self.is_read() || !self.gone.is_empty() || !self.sweeping.is_empty()
     }
 
     /// Kills at most `nodes` of the nodes that were cut off, and gives back memory of groups that are gone. While somebody reads
@@ -652,25 +668,32 @@ impl Stream {
         self.tree.leaves() == 0
     }
 
-    /// Gives back some of the groups, then of the tree; true when nothing is left of them.
+    /// Gives back some of the groups, then of the names of messages, then of the tree; true when nothing is left of them. What
+    /// somebody else has too stays with it.
     pub fn shrink_step(&mut self) -> bool {
-        if let Some(groups) = self.groups.take() {
-            // Those that somebody else has too stay with it.
-            self.gone.extend(Arc::into_inner(groups).into_iter().flatten().map(|(_, group)| group));
-            self.group_bytes = self.gone.iter().map(StreamGroup::bytes).sum();
-            self.lent.clear();
+        self.lent.clear();
+        // Groups that are left in the map are counted no more.
+        self.group_bytes = self.gone.iter().map(StreamGroup::bytes).sum();
+        for _ in 0..CUT_AT_ONCE {
+            if !self.gone.is_empty() {
+                self.free_gone(1);
+            } else if let Some(groups) = self.groups.as_mut().and_then(Groups::pop_leaf) {
+                self.gone.extend(groups.into_iter().map(|(_, group)| group));
+                self.group_bytes = self.gone.iter().map(StreamGroup::bytes).sum();
+            } else if self.idempotence.as_mut().is_none_or(|kept| kept.free_step(1)) {
+                (self.groups, self.idempotence) = (None, None);
+                return self.tree.shrink_step();
+            }
         }
-        self.free_gone(CUT_AT_ONCE);
-        self.gone.is_empty() && self.tree.shrink_step()
+        false
     }
 
     /// Copies the entries into nodes of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Stream {
         let groups = self.groups.clone();
-        let group_bytes = self.bytes_of_groups();
-        let wants_sweep = self.wants_sweep;
-        let idempotence = self.idempotence.clone();
-        let mut copy = Stream { state: self.state, groups, group_bytes, wants_sweep, idempotence, ..Stream::empty() };
+        let group_bytes = self.group_bytes - self.gone.iter().map(StreamGroup::bytes).sum::<usize>();
+        let (sweeping, idempotence) = (self.sweeping.clone(), self.idempotence.clone());
+        let mut copy = Stream { state: self.state, groups, group_bytes, sweeping, idempotence, ..Stream::empty() };
         let mut next = self.tree.first();
         while let Some(leaf) = next {
             let value = self.value(from, leaf);
@@ -691,6 +714,7 @@ impl Stream {
 
     /// Checks everything and adds every live object's Ref. O(N).
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
+        self.groups.iter().for_each(Groups::verify);
         self.groups.iter().flat_map(|groups| groups.values()).for_each(StreamGroup::verify);
         self.idempotence.iter().for_each(|kept| kept.verify());
         let gone = self.gone.iter().map(StreamGroup::bytes).sum::<usize>();
@@ -738,12 +762,12 @@ fn node_object<'a>(id: CollectionId, number: &'a [u8], value: &'a [u8]) -> NewOb
     NewObject { value: NewValue::Bytes(value), room: value.len(), ..NewObject::new(kinds::NODE, owner, number, &[]) }
 }
 
-/// The groups, to change them: a copy of the map where somebody else has it too.
-fn own<'a>(groups: &'a mut Arc<Groups>, lent: &mut Vec<LentBytes>) -> &'a mut Groups {
-    if Arc::strong_count(groups) > 1 {
-        leave(lent, groups.len() * size_of::<StreamGroup>());
-    }
-    Arc::make_mut(groups)
+/// Changes the map of groups, of which nodes are copied that somebody else has too.
+fn copying<R>(groups: &mut Groups, lent: &mut Vec<LentBytes>, change: impl FnOnce(&mut Groups) -> R) -> R {
+    let before = groups.left();
+    let done = change(groups);
+    leave(lent, (groups.left() - before) as usize);
+    done
 }
 
 /// The stream does not have these bytes of its groups any more.

@@ -1,7 +1,6 @@
 //! Reading a stream: ranges of IDs in both directions, positions, single entries.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use super::{
     Groups, Idempotence, SmallStream, Stream, StreamEntry, StreamFacts, StreamGroup, StreamId, StreamNode, StreamState,
@@ -45,7 +44,7 @@ impl<'a> StreamReader<'a> {
     }
 
     /// The groups; none while there are none.
-    pub fn groups(&self) -> Option<&'a Arc<Groups>> {
+    pub fn groups(&self) -> Option<&'a Groups> {
         match self {
             StreamReader::Big(stream, _) => stream.groups(),
             StreamReader::Small(_) => None,
@@ -53,7 +52,7 @@ impl<'a> StreamReader<'a> {
     }
 
     /// The names of messages that are added once, if the stream was ever asked to keep such.
-    pub fn idempotence(&self) -> Option<&'a Arc<Idempotence>> {
+    pub fn idempotence(&self) -> Option<&'a Idempotence> {
         match self {
             StreamReader::Big(stream, _) => stream.idempotence(),
             StreamReader::Small(_) => None,

@@ -48,13 +48,14 @@ impl Stream {
         self.readers.get_or_insert_default().begin(&self.tree, reader, (first, count), rev);
     }
 
-    /// A reader shares the groups as they are: bytes of what is changed of them are counted in its own, as long as it lives.
+    /// A reader shares the groups, and the names of messages, as they are: bytes of what is changed of them are counted in its own, as long as it lives.
     pub fn lend_groups(&mut self, bytes: &ReaderBytes) {
         // Those that are gone are forgotten.
         self.lent.retain_mut(|lent| lent.leave(0));
         debug_assert!(self.lent.len() < 8, "{} walks have not let go of the groups", self.lent.len());
-        if self.groups.is_some() {
-            self.lent.push(LentBytes::new(bytes, self.group_bytes));
+        let names_bytes = self.idempotence.as_ref().map_or(0, |kept| kept.bytes());
+        if self.groups.is_some() || names_bytes > 0 {
+            self.lent.push(LentBytes::new(bytes, self.group_bytes + names_bytes));
         }
     }
 

@@ -114,7 +114,7 @@ impl Shard {
         let log = ground.log();
         let collection = self.link_of(log, r).map(|link| &self.roots.get(link.place).body);
         let ctx = ReadCtx { log, access: &self.access, seed: ground.seed() };
-        Before::new(r, collection, ctx)
+        Before::new(r, collection, ctx, ground.pending().outlines())
     }
 
     /// True if an object that is new at the place of this hash is born marked: a walk has not come to the place, and what

@@ -4,8 +4,8 @@
 //!   shard held: reader begins --> Walk::long: [ being shown | waits | waits ]       walk in hand: some elements a step
 //! ```
 //! The first is shown to its end before the next one and before the walk goes on: the file of a snapshot has the elements
-//! of an entry in a row, and what changes meanwhile is kept twice. What a receiver has behind the elements (the groups of a
-//! stream) it makes in steps too. Whatever becomes of the key, the root stays until its
+//! of an entry in a row, and what changes meanwhile is kept twice. What a receiver has in front of the elements (the names of a
+//! stream's messages) and behind them (its groups) it makes in steps too. Whatever becomes of the key, the root stays until its
 //! reader has ended. Not here: how elements are kept as they were (`varve_collection`).
 
 use std::sync::Arc;
@@ -61,16 +61,21 @@ impl Shard {
                 stream.begin_reading((number, bytes), 0, stream.len(), false);
             }
         });
-        walk.add_long(LongValue { reader, sink, scratch: Default::default() });
+        walk.add_long(LongValue { reader, sink, has_begun: false, scratch: Default::default() });
     }
 }
 
 impl Store {
-    /// Shows some more elements of the long collection that comes first, or has its receiver go on behind them; false if none
+    /// Shows some more elements of the long collection that comes first, or has its receiver go on before or behind them; false if none
     /// waits. A shard that is in other
     /// hands is left for the next step.
     pub(super) fn long_step(&self, worker: &mut WorkerState, walk: &Walk) -> bool {
         let Some(mut long) = walk.take_long() else { return false };
+        long.has_begun = long.has_begun || !long.sink.begin();
+        if !long.has_begun {
+            walk.put_long(long);
+            return true;
+        }
         if !long.reader.has_ended() && self.show_elements(worker, &mut long) {
             long.sink.hold_ended();
             walk.put_long(long);

@@ -74,7 +74,7 @@ pub(super) fn is_long(collection: &Collection, bounds: ReadBounds) -> bool {
         Collection::Hash(elements) | Collection::Set(elements) => (elements.len() as u64, elements.object_bytes()),
         Collection::List(list) => (list.len(), list.object_bytes()),
         Collection::Zset(set) => (set.len() as u64, set.object_bytes()),
-        Collection::Stream(stream) => (stream.len() + stream.group_parts(bounds.long_elements), stream.object_bytes()),
+        Collection::Stream(stream) => (stream.len() + stream.parts_behind(bounds.long_elements), stream.object_bytes()),
     };
     len >= bounds.long_elements || bytes >= LONG_BYTES
 }

@@ -11,6 +11,7 @@
 //! | `watch`, `waiters`, `events`, `effects` | watched keys, clients that wait, queued events, effects of commands |
 //! | `lazyfree` | which removals effects write as UNLINK |
 //! | `observe`, `walker` | the observer of reads and changes, the walker that sees objects before they change |
+//! | `outline` | a stream without its entries, for those who go on without its shard |
 //! | `candidates`, `victims`, `reclaim`, `background` | what eviction, reclaim and a worker's background remember |
 //! | `buffers` | buffers that a worker keeps from one use to the next |
 //! | `link`, `roots`, `collections` | a collection's encoding and link, the roots of a shard, where each root is |
@@ -34,6 +35,7 @@ pub(crate) mod link;
 pub(crate) mod listing;
 pub(crate) mod meter;
 pub(crate) mod observe;
+pub(crate) mod outline;
 pub(crate) mod owed;
 pub(crate) mod own_dates;
 pub(crate) mod pending;

@@ -2,12 +2,14 @@
 //! without objects.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use varve_base::rank::{Rank, RankedMutex};
 use varve_base::shared::SharedUsize;
 use varve_collection::{Collection, CollectionId};
 
+use super::outline::LeftOutlines;
 use super::roots::Roots;
 
 /// Roots that one step looks at which have no more to shed than it takes to drop them.
@@ -22,6 +24,8 @@ pub(crate) struct PendingWork {
     pub(crate) owed: SharedUsize,
     /// Collections that were freed so far.
     freed: SharedUsize,
+    /// Memory that outlines of streams have left, which counts in none of these.
+    outlines: Arc<LeftOutlines>,
 }
 
 /// Collections that the background frees in steps.
@@ -50,6 +54,7 @@ impl PendingWork {
             dropped: RankedMutex::new(Rank::Leaf, Dropped::default()),
             owed: SharedUsize::new(0),
             freed: SharedUsize::new(0),
+            outlines: LeftOutlines::new(),
         }
     }
 
@@ -58,12 +63,17 @@ impl PendingWork {
         let dying = self.dying.lock().len();
         let dropped = self.dropped.lock();
         // Of a store that was emptied at once, the collections of a shard count as one.
-        let pending = dying + dropped.bodies.len() + dropped.roots.len();
+        let pending = dying + dropped.bodies.len() + dropped.roots.len() + self.outlines.count();
         Freeing { pending: pending as u64, freed: self.freed.load(Relaxed) as u64 }
     }
 
     pub(crate) fn any(&self) -> bool {
-        self.owed.load(Relaxed) > 0
+        self.owed.load(Relaxed) > 0 || self.outlines.count() > 0
+    }
+
+    /// Memory that outlines of streams have left.
+    pub(crate) fn outlines(&self) -> &Arc<LeftOutlines> {
+        &self.outlines
     }
 
     pub(crate) fn mark_dying(&self, id: CollectionId) {

@@ -19,20 +19,20 @@
 //! Not here: the calls (`keyspace/door.rs`), the steps of a walk (`keyspace/walking.rs`, `keyspace/long_values.rs`).
 
 use std::collections::VecDeque;
-use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use varve_base::Ref;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_collection::list::{CompressScratch, End, QuicklistReader};
-use varve_collection::stream::{Groups, Idempotence, StreamFacts, StreamGroup, StreamNode, StreamReader};
+use varve_collection::stream::{Groups, StreamFacts, StreamNode, StreamReader};
 use varve_collection::{Collection, KeptBytes, ReadCtx, ReaderBytes};
 use varve_packed::leaf::pair;
 use varve_segment::{Object, Pin};
 
 use super::clock::{KeyUse, UseMeter};
 use super::key::{Place, database_of};
+use super::outline::{LeftOutlines, StreamOutline};
 use super::readers::{CollectionReader, ReadBounds};
 use super::small::{Small, SmallSet, due_of, here, pairs_of};
 use super::types::{SmallForm, Type};
@@ -79,6 +79,12 @@ pub trait Walker: Send + Sync {
 /// Receives the elements of a long collection as they were when the walk began. Dropped before its end, it receives no
 /// more: the walk was abandoned.
 pub trait PartSink: Send {
+    /// No element has been given, and no shard is held: goes on with what the receiver puts in front of the elements, some
+    /// hundred microseconds. Is called again, in later steps of the walk, until it gives false: nothing was left to do.
+    fn begin(&mut self) -> bool {
+        false
+    }
+
     /// An element. The collection's shard is held.
     fn part(&mut self, part: ValuePart<'_>);
 
@@ -99,6 +105,8 @@ pub trait PartSink: Send {
 pub(crate) struct LongValue {
     pub(crate) reader: CollectionReader,
     pub(crate) sink: Box<dyn PartSink>,
+    /// All that stands in front of the elements is done.
+    pub(crate) has_begun: bool,
     pub(crate) scratch: CompressScratch,
 }
 
@@ -249,62 +257,12 @@ pub enum ValuePart<'a> {
     Groups(&'a Groups),
 }
 
-/// A stream as it was at one instant, but for its entries.
-#[derive(Clone, Debug)]
-pub struct StreamOutline {
-    /// Number of nodes of entries.
-    pub nodes: usize,
-    /// The facts, which go behind the entries.
-    pub facts: StreamFacts,
-    groups: Option<Arc<Groups>>,
-    idempotence: Option<Arc<Idempotence>>,
-    /// Counts what the stream has changed of its groups since, while this lives; None if nobody asks.
-    bytes: Option<ReaderBytes>,
-    /// Groups that nobody has any more, whose memory is given back in steps.
-    gone: Vec<StreamGroup>,
-}
-
 impl StreamOutline {
-    /// The names of messages that are added once, if the stream was ever asked to keep such.
-    pub fn idempotence(&self) -> Option<&Idempotence> {
-        self.idempotence.as_deref()
-    }
-
-    /// Bytes that are kept for the reader of the stream, its entries and its groups, as they were before changes; 0 if nobody
-    /// counts them.
-    pub fn kept_bytes(&self) -> usize {
-        self.bytes.as_ref().map_or(0, ReaderBytes::get)
-    }
-
-    /// The groups, if there are any: a copy of what they are now.
-    pub fn groups(&self) -> Option<Groups> {
-        self.groups.as_deref().cloned()
-    }
-
-    /// The first group behind a name, of all groups without one.
-    pub fn group_behind(&self, name: Option<&[u8]>) -> Option<(&[u8], &StreamGroup)> {
-        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
-        let (name, group) = self.groups.as_ref()?.range::<[u8], _>((from, Bound::Unbounded)).next()?;
-        Some((name, group))
-    }
-
-    /// Lets some of the groups go, which are not asked for any more: `leaves` nodes of pending entries that nobody else has,
-    /// at most. False when nothing is left.
-    pub fn let_go_some(&mut self, leaves: usize) -> bool {
-        if let Some(groups) = self.groups.take() {
-            self.gone.extend(Arc::into_inner(groups).into_iter().flatten().map(|(_, group)| group));
-        }
-        if self.gone.last_mut().is_some_and(|group| group.free_step(leaves)) {
-            self.gone.pop();
-        }
-        !self.gone.is_empty()
-    }
-
     /// Shows the parts that go behind the entries.
     pub fn for_each(&self, mut show: impl FnMut(ValuePart<'_>)) {
         show(ValuePart::Facts(self.facts));
-        if let Some(groups) = &self.groups {
-            show(ValuePart::Groups(groups));
+        if let Some(groups) = self.groups() {
+            show(ValuePart::Groups(&groups));
         }
     }
 }
@@ -316,6 +274,7 @@ pub struct Before<'a> {
     collection: Option<&'a Collection>,
     ctx: ReadCtx<'a>,
     bytes: Option<ReaderBytes>,
+    left: &'a Arc<LeftOutlines>,
 }
 
 impl std::fmt::Debug for Before<'_> {
@@ -325,9 +284,14 @@ impl std::fmt::Debug for Before<'_> {
 }
 
 impl<'a> Before<'a> {
-    /// The object at `r`, with its elements if they are a big collection.
-    pub(crate) fn new(r: Ref, collection: Option<&'a Collection>, ctx: ReadCtx<'a>) -> Before<'a> {
-        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx, bytes: None }
+    /// The object at `r`, with its elements if they are a big collection. What an outline of it leaves behind goes to `left`.
+    pub(crate) fn new(
+        r: Ref,
+        collection: Option<&'a Collection>,
+        ctx: ReadCtx<'a>,
+        left: &'a Arc<LeftOutlines>,
+    ) -> Before<'a> {
+        Before { r, object: ctx.access.open(ctx.log, r), collection, ctx, bytes: None, left }
     }
 
     /// The object with an account for what is kept of it while it is shown.
@@ -387,9 +351,7 @@ impl<'a> Before<'a> {
             (_, Some(Small::Stream(stream, _))) => StreamReader::Small(stream),
             _ => return None,
         };
-        let (groups, idempotence) = (stream.groups().cloned(), stream.idempotence().cloned());
-        let (nodes, facts, bytes) = (stream.nodes(), stream.facts(), self.bytes.clone());
-        Some(StreamOutline { nodes, facts, groups, idempotence, bytes, gone: Vec::new() })
+        Some(StreamOutline::new(stream, self.bytes.clone(), self.left))
     }
 
     /// False: there is no key without a value.
@@ -404,7 +366,7 @@ impl<'a> Before<'a> {
             Some(Collection::Hash(table) | Collection::Set(table)) => (table.len() as u64, table.object_bytes()),
             Some(Collection::Zset(set)) => (set.len() as u64, set.object_bytes()),
             Some(Collection::Stream(stream)) => {
-                (stream.len() + stream.group_parts(WHOLE_ELEMENTS + 1), stream.object_bytes())
+                (stream.len() + stream.parts_behind(WHOLE_ELEMENTS + 1), stream.object_bytes())
             }
             None => return false,
         };

@@ -127,6 +127,7 @@ fn collections_step(store: &Store, worker: &mut WorkerState) -> Step {
         free::step(store, worker),
         free::rehash_step(store, worker),
         Step::more(store.pending().shrink_step()),
+        Step::more(store.pending().outlines().free_step()),
     ];
     Step::more(steps.into_iter().any(Step::is_left))
 }

@@ -152,7 +152,7 @@ impl Plain {
                         assert!(stream.entries.insert(entry.id, fields).is_none(), "an entry twice");
                         true
                     });
-                    stream.groups = view.groups().map_or_else(PlainGroups::default, |groups| PlainGroups::of(groups));
+                    stream.groups = view.groups().map_or_else(PlainGroups::default, PlainGroups::of);
                     view.facts()
                 });
                 let facts = facts.expect("a stream").expect("it is there");

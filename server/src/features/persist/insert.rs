@@ -167,8 +167,9 @@ pub(super) fn complete(tx: &mut Tx<'_>, entry: &Entry, k: &Key<'_>, fate: Fate) 
         tracing::warn!("Loading: skipping empty key: {}", k.bytes.escape_ascii());
         return Ok(fate);
     }
-    if let Some(names) = &entry.message_names {
-        let kept = idempotence_of(names).ok_or_else(|| "the names of its messages are damaged".to_owned())?;
+    if !entry.message_names.is_empty() {
+        let fields = entry.message_names.iter().map(Vec::as_slice);
+        let kept = idempotence_of(fields).ok_or_else(|| "the names of its messages are damaged".to_owned())?;
         let change = |stream: &mut StreamWriter<'_, '_>| stream.change_idempotence(|| kept, |_| ());
         let done = tx.stream_mut_for(k, StreamNeed::Everything, change);
         done.map_err(|WrongType| "names of messages stand before a value that is no stream".to_owned())?;

@@ -295,7 +295,7 @@ struct Reading<'s> {
     /// The database that the stream behind the file has selected.
     stream_db: Option<u32>,
     /// The names of the messages of the stream that comes next.
-    message_names: Option<Vec<u8>>,
+    message_names: Vec<Vec<u8>>,
     /// Keys of all databases, as far as the file has said their number.
     expected: u64,
     progress: Progress,
@@ -313,7 +313,7 @@ impl<'s> Reading<'s> {
             batch: None,
             db: 0,
             stream_db: None,
-            message_names: None,
+            message_names: Vec::new(),
             expected: 0,
             progress: Progress::new(&state.persist().loading),
         }
@@ -365,7 +365,7 @@ impl<'s> Reading<'s> {
                     let bytes = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
                     state.persist().loading.used_bytes.store(bytes.unwrap_or(0), Relaxed);
                 }
-                Event::Aux { name: MESSAGE_NAMES, value } => *message_names = Some(value.to_vec()),
+                Event::Aux { name: MESSAGE_NAMES, value } => message_names.push(value.to_vec()),
                 Event::Aux { .. } | Event::Slot => {}
                 Event::Function(text) => {
                     let scripts = state.scripts();
@@ -393,7 +393,7 @@ impl<'s> Reading<'s> {
                         Some(length) => Value::Large(large_string(state.store(), reader, length)?),
                     };
                     let (key, offset) = (start..middle, reader.offset());
-                    let (db, message_names) = (*db, message_names.take());
+                    let (db, message_names) = (*db, std::mem::take(message_names));
                     let entry = Entry { db, key, value, message_names, type_number, expiry_ms, last_use, offset };
                     batch.entries.push(entry);
                     return Ok(Some(batch.entries.len()));

@@ -48,7 +48,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "engine/collection",
         &[
             &["lib", "kinds"],
-            &["counted_tree", "handed"],
+            &["counted_tree", "handed", "shared_map"],
             &["sequence_readers"],
             &["leaf_table"],
             &["list", "stream", "zset"],

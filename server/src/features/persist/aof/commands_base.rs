@@ -26,7 +26,7 @@ const BYTES_MAX: usize = 1 << 20;
 pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<()> {
     let mut reader = Reader::new(from);
     let mut open: Option<Open> = None;
-    let (mut bytes, mut selected, mut message_names) = (Vec::new(), None, None::<Vec<u8>>);
+    let (mut bytes, mut selected, mut message_names) = (Vec::new(), None, Vec::<Vec<u8>>::new());
     loop {
         match reader.next_event().map_err(damaged)? {
             Event::SelectDb(db) if selected == Some(db) => {}
@@ -49,12 +49,13 @@ pub(super) fn write_commands(from: impl Read, to: &mut dyn Write) -> io::Result<
             }
             Event::ValueEnd => {
                 let open = open.take().expect("a value has a key");
-                if let Some(names) = message_names.take() {
-                    put_message_names(&open.key, &names, &mut bytes)?;
+                let names = std::mem::take(&mut message_names);
+                if !names.is_empty() {
+                    put_message_names(&open.key, names.iter().map(Vec::as_slice), &mut bytes)?;
                 }
                 open.end(&mut bytes);
             }
-            Event::Aux { name: MESSAGE_NAMES, value } => message_names = Some(value.to_vec()),
+            Event::Aux { name: MESSAGE_NAMES, value } => message_names.push(value.to_vec()),
             Event::Aux { .. } | Event::ResizeDb { .. } | Event::Slot => {}
             Event::Function(text) => put_request(&mut bytes, [&b"FUNCTION"[..], b"LOAD", text].into_iter()),
             Event::ModuleAux(_) => unreachable!("this server writes none"),
@@ -95,8 +96,8 @@ fn write_string<R: Read>(
 }
 
 /// Appends the commands that give the messages of a stream their names. A message whose entry is gone keeps its name.
-fn put_message_names(key: &[u8], names: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
-    let kept = idempotence_of(names).ok_or_else(|| io::Error::other("the names of messages are damaged"))?;
+fn put_message_names<'a>(key: &[u8], fields: impl IntoIterator<Item = &'a [u8]>, to: &mut Vec<u8>) -> io::Result<()> {
+    let kept = idempotence_of(fields).ok_or_else(|| io::Error::other("the names of messages are damaged"))?;
     let (seconds, most) = (kept.limits().duration_s.to_string(), kept.limits().names_max.to_string());
     let words: [&[u8]; 6] = [b"XCFGSET", key, b"IDMP-DURATION", seconds.as_bytes(), b"IDMP-MAXSIZE", most.as_bytes()];
     put_request(to, words.into_iter());
@@ -179,7 +180,7 @@ impl Open {
                 put_request(to, words.into_iter());
             }
             Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => self.group(part, to)?,
-            Part::Names(names) => put_message_names(&self.key, names, to)?,
+            Part::Names(names) => put_message_names(&self.key, [names], to)?,
         }
         // An entry of a stream is one command, whatever it has.
         let is_stream = self.command == b"XADD";

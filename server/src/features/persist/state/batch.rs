@@ -36,8 +36,8 @@ pub(crate) struct Entry {
     /// Where the key is in the batch's bytes.
     pub(crate) key: Range<usize>,
     pub(crate) value: Value,
-    /// The names of a stream's messages, as the field before the entry has them.
-    pub(crate) message_names: Option<Vec<u8>>,
+    /// The names of a stream's messages, as the fields before the entry have them.
+    pub(crate) message_names: Vec<Vec<u8>>,
     pub(crate) type_number: u8,
     /// Milliseconds of Unix time.
     pub(crate) expiry_ms: Option<i64>,

@@ -37,7 +37,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::{Condvar, Mutex};
 use varve_base::rank::{self, Rank};
-use varve_commands::dump::{OutlineEncoder, begin_entry, put_count, put_part, put_value};
+use varve_commands::dump::{OutlineEncoder, begin_entry, begin_long_entry, put_count, put_part, put_value};
 use varve_rdb::{LastUse, RdbBuffer};
 use varve_store::{Before, KeptBytes, KeptForPins, KeyUse, PartSink, Pin, Store, UseMeter, ValuePart, Walker};
 
@@ -94,8 +94,8 @@ struct OpenPiece {
 }
 
 impl OpenPiece {
-    /// Appends what stands in front of a value.
-    fn head(&mut self, db: u32, old: &Before<'_>, uses: UseMeter) {
+    /// Appends what stands in front of a value, but for the names of messages of a long stream.
+    fn head(&mut self, db: u32, old: &Before<'_>, uses: UseMeter, is_long: bool) {
         if self.db != Some(db) {
             self.encoded.select_db(u64::from(db));
             self.db = Some(db);
@@ -105,7 +105,8 @@ impl OpenPiece {
             KeyUse::Idle(seconds) => LastUse::Idle(seconds),
             KeyUse::Count(counter) => LastUse::Freq(counter),
         });
-        begin_entry(old, last_use, &mut self.encoded);
+        let begin = if is_long { begin_long_entry } else { begin_entry };
+        begin(old, last_use, &mut self.encoded);
     }
 }
 
@@ -414,12 +415,12 @@ impl Walker for Snapshot {
         let Some(db) = self.database_of(old) else { return };
         let Some(bytes) = old.pin() else {
             let mut piece = self.take_open();
-            piece.head(db, old, self.uses);
+            piece.head(db, old, self.uses, false);
             put_value(old, &mut piece.encoded);
             return self.put_open(piece);
         };
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
-        piece.head(db, old, self.uses);
+        piece.head(db, old, self.uses, false);
         let counted = PinnedBytes::new(&self.queued_bytes, bytes.len());
         let bytes = bytes.counted_in(&self.queued_bytes.old);
         self.send(Piece::Large { head: piece.encoded, bytes, counted });
@@ -428,7 +429,7 @@ impl Walker for Snapshot {
     fn before_long(self: Arc<Self>, old: &Before<'_>) -> Option<Box<dyn PartSink>> {
         let db = self.database_of(old)?;
         let mut piece = OpenPiece { encoded: self.take_buffer(), keys: 0, db: None };
-        piece.head(db, old, self.uses);
+        piece.head(db, old, self.uses, true);
         put_count(old, &mut piece.encoded);
         let (outline, least_ms) = (old.stream().map(OutlineEncoder::new), old.fields_due_ms());
         Some(Box::new(LongEntry { encoded: piece.encoded, outline, least_ms, snapshot: self }))
@@ -468,6 +469,17 @@ struct LongEntry {
 }
 
 impl PartSink for LongEntry {
+    fn begin(&mut self) -> bool {
+        let Some(outline) = &mut self.outline else { return false };
+        let mut encoded = self.snapshot.take_buffer();
+        if outline.put_names(&mut encoded) {
+            self.snapshot.send(Piece::Part { encoded, goes_on: true });
+            return true;
+        }
+        self.snapshot.give_back(encoded);
+        false
+    }
+
     fn part(&mut self, part: ValuePart<'_>) {
         put_part(part, self.least_ms, &mut self.encoded);
     }
@@ -498,7 +510,13 @@ fn now_ms() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use varve_store::{Key, Options, PendingEntry, StreamGroup, StreamId, StreamNeed, StreamWriter, Tx};
+    use varve_commands::dump::idempotence_of;
+    use varve_rdb::format::MESSAGE_NAMES;
+    use varve_rdb::{Event, Reader};
+    use varve_store::{
+        Idempotence, IdempotenceLimits, Key, NamedMessage, Options, PendingEntry, StreamGroup, StreamId, StreamNeed,
+        StreamWriter, Tx,
+    };
 
     use super::*;
 
@@ -740,5 +758,78 @@ mod tests {
             assert!(file.ends_with(&whole.bytes()[whole.bytes().len() - encoded_groups(GROUPS, EACH).len() - 20..]));
             store.verify();
         }
+    }
+    /// Gives the stream at a key names of messages with these numbers.
+    fn add_names(worker: &mut varve_store::StoreWorker, numbers: std::ops::Range<u64>) {
+        const LIMITS: IdempotenceLimits = IdempotenceLimits { duration_s: 100, names_max: 10_000 };
+        worker.inside(0, |tx| {
+            let k = tx.key(b"stream");
+            tx.hold(&[tx.shard_of(k.hash)]);
+            let add = |stream: &mut StreamWriter<'_, '_>| {
+                for n in numbers {
+                    let (producer, name, id) = (format!("p{}", n % 7), n.to_string(), StreamId::new(1, n));
+                    let message = NamedMessage { producer: producer.as_bytes(), name: name.as_bytes(), id, time_ms: 9 };
+                    stream.change_idempotence(|| Idempotence::new(LIMITS), |kept| kept.add(message, 9));
+                }
+            };
+            tx.stream_mut_for(&k, StreamNeed::Everything, add).expect("a stream").expect("it is there");
+        });
+    }
+
+    /// The names of a stream's messages stand in front of its entry, and are encoded in steps of bounded length while others
+    /// come; the file has those that were there.
+    #[test]
+    fn issue_13_names_of_messages_are_saved_part_by_part_as_they_were() {
+        const NAMES: u64 = 30_000;
+        const FIELD_NAMES: u64 = 2048;
+        let store = Store::new(&Options { shards: 1, ..Options::default() }).expect("an address range");
+        let mut worker = store.worker(0);
+        worker.inside(0, |tx| {
+            let k = tx.key(b"stream");
+            tx.hold(&[tx.shard_of(k.hash)]);
+            tx.make_stream(&k, StreamNeed::Everything, |stream| {
+                stream.add(StreamId::new(1, 1), [(&b"f"[..], &b"v"[..])].into_iter());
+            });
+        });
+        add_names(&mut worker, 0..NAMES);
+        let snapshot = Arc::new(Snapshot::new(&store, false, false, &Arc::default()));
+        assert!(store.begin_walk(snapshot.clone()));
+        let (mut file, mut steps) = (b"REDIS0010".to_vec(), 0);
+        loop {
+            let goes_on = worker.walk_step(1);
+            while let Some(piece) = snapshot.queue.lock().full.pop_front() {
+                let (Piece::Part { encoded, .. } | Piece::Entries { encoded, .. }) = &piece else {
+                    panic!("no string")
+                };
+                file.extend_from_slice(encoded.bytes());
+            }
+            if !goes_on {
+                break;
+            }
+            steps += 1;
+            add_names(&mut worker, NAMES + steps..NAMES + steps + 1);
+        }
+        file.extend([&[0xff][..], &[0; 8]].concat());
+        let (mut reader, mut fields, mut has_key) = (Reader::new(&file[..]), Vec::new(), false);
+        loop {
+            match reader.next_event().expect("a file that can be read") {
+                Event::Aux { name: MESSAGE_NAMES, value } => {
+                    assert!(!has_key, "names stand in front of their stream");
+                    let names = idempotence_of([value]).expect("names").names();
+                    assert!(names <= FIELD_NAMES, "{names} names in one step");
+                    fields.push(value.to_vec());
+                }
+                Event::Key(head) => has_key = head.key == b"stream",
+                Event::End => break,
+                _ => {}
+            }
+        }
+        assert!(has_key && fields.len() as u64 == NAMES.div_ceil(FIELD_NAMES), "{} fields", fields.len());
+        assert!(steps > fields.len() as u64, "{steps} steps for {} fields", fields.len());
+        let mut numbers = std::collections::BTreeSet::new();
+        let kept = idempotence_of(fields.iter().map(Vec::as_slice)).expect("names");
+        kept.for_each(|message| _ = numbers.insert(message.id.seq));
+        assert!(numbers.into_iter().eq(0..NAMES), "the names of the instant");
+        store.verify();
     }
 }

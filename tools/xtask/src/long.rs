@@ -25,6 +25,11 @@ const RUNS: &[Long] = &[
         run: scripts,
     },
     Long { name: "trips", about: "200 data sets through the files of both servers", run: trips },
+    Long {
+        name: "collections",
+        about: "walks over collections of ten million elements that change meanwhile",
+        run: collections,
+    },
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
     Long {
         name: "chains",
@@ -125,6 +130,11 @@ fn page() -> Tally {
 
 fn bullmq() -> Tally {
     end_to_end("bullmq", "VARVE_BULLMQ_WHOLE", "1")
+}
+
+fn collections() -> Tally {
+    let mut tests = cargo(&["test", "--release", "-p", "varve-store", "--test", "all_types_model", "walker::large"]);
+    cargo_test("walker::large", tests.env("VARVE_ELEMENTS", "10000000"))
 }
 
 fn kills() -> Tally {

@@ -4,6 +4,7 @@
 //! `VARVE_SEED` sets the first seed, `VARVE_WORLDS` how many of them.
 
 mod groups;
+mod large;
 mod long;
 
 use std::collections::{BTreeMap, BTreeSet};

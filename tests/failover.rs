@@ -398,7 +398,9 @@ fn relay_that_loses_an_answer(listener: TcpListener, server: &Server) {
             std::thread::spawn(move || {
                 let mut bytes = [0; 1 << 10];
                 while let Ok(count @ 1..) = source.read(&mut bytes) {
-                    let is_answer = bytes.starts_with(b"+CONTINUE") || bytes.starts_with(b"+FULLRESYNC");
+                    // Empty lines keep the link alive until there is one.
+                    let line = bytes[..count].trim_ascii_start();
+                    let is_answer = line.starts_with(b"+CONTINUE") || line.starts_with(b"+FULLRESYNC");
                     let is_lost = is_answer && !has_lost.swap(true, Relaxed);
                     if is_lost || back.write_all(&bytes[..count]).is_err() {
                         break;
@@ -414,7 +416,8 @@ fn relay_that_loses_an_answer(listener: TcpListener, server: &Server) {
 fn follower_behind_a_relay(launch: Launch, primary: &Server) -> (Server, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = port(&listener);
-    let replica = launch.config(format!("replica-announce-port {port}")).start().expect("a server");
+    let launch = launch.config(format!("replica-announce-port {port}")).config("repl-diskless-sync-delay 0");
+    let replica = launch.start().expect("a server");
     relay_that_loses_an_answer(listener, &replica);
     follow(&replica, primary);
     caught_up(&replica, primary);

@@ -675,6 +675,40 @@ fn issue_17_a_slow_replica_has_its_stream_spooled() {
     assert_eq!(figure(&mut client, "sync_full"), 2);
 }
 
+/// Bytes that wait for a slow replica are shown as those of replicas; they are no part of `used_memory`, and nothing is evicted for
+/// them.
+#[test]
+fn issue_17_bytes_that_wait_for_a_replica_are_shown_and_evict_nothing() {
+    const KEYS: u64 = 100;
+    const WRITES: usize = 20_000;
+    let lines =
+        ["repl-backlog-size 10kb", "maxmemory-policy allkeys-random", "client-output-buffer-limit replica 0 0 0"];
+    let (primary, replica) = (primary(&lines), peer());
+    let mut client = primary.client();
+    (0..KEYS).for_each(|n| assert!(!client.cmd(&format!("SETRANGE key:{n} 100000 asdf")).is_error()));
+    follow(&replica, &primary);
+    assert_equal(&replica, &primary);
+    assert_eq!(figure(&mut client, "mem_clients_slaves"), 0);
+    let limit = figure(&mut client, "used_memory") + (32 << 10);
+    assert_eq!(client.cmd(&format!("CONFIG SET maxmemory {limit}")).text(), "OK");
+    replica.signal("STOP").expect("a signal");
+    let text = "A".repeat(1000);
+    for _ in 0..WRITES / 100 {
+        (0..100).for_each(|_| client.queue(&["SETRANGE", "key:0", "0", &text]));
+        client.flush().expect("sent");
+        (0..100).for_each(|_| assert!(!client.read().expect("a reply").is_error()));
+    }
+    let waits = figure(&mut client, "mem_clients_slaves");
+    assert!(waits > 2 << 20, "20 MB were written, and sockets take a few: {waits}");
+    assert!(figure(&mut client, "used_memory") <= limit);
+    assert_eq!((figure(&mut client, "evicted_keys"), client.cmd("DBSIZE").integer()), (0, Some(KEYS as i64)));
+    assert_eq!(client.cmd("CLIENT KILL TYPE replica").integer(), Some(1));
+    until("nothing waits", || figure(&mut client, "mem_clients_slaves") == 0);
+    replica.signal("CONT").expect("a signal");
+    assert_equal(&replica, &primary);
+    assert_eq!(figure(&mut client, "evicted_keys"), 0);
+}
+
 /// A spool has a bound: a replica that would need more is disconnected, and nothing is kept for it.
 #[test]
 fn issue_17_a_replica_that_is_too_slow_for_the_spool_is_disconnected() {

@@ -85,10 +85,13 @@ pub(super) fn memory(facts: &Facts, out: &mut Lines) {
     out.put("mem_fragmentation_bytes", memory.resident_bytes as i64 - memory.used_bytes as i64);
     let held_bytes = facts.replication.backlog_held_bytes;
     let backlog_bytes = held_bytes.min(facts.config.replication.backlog_bytes);
-    out.put("mem_not_counted_for_evict", held_bytes - backlog_bytes);
+    // This would be a part of `used_memory`, which has nothing of what lies beyond the backlog's size.
+    out.put("mem_not_counted_for_evict", 0);
     out.put("mem_replication_backlog", backlog_bytes);
     out.put("mem_total_replication_buffers", held_bytes);
-    out.put("mem_clients_slaves", 0);
+    // All replicas share the stream: what they hold is what lies beyond the backlog's size.
+    let is_followed = !facts.replication.replicas.is_empty();
+    out.put("mem_clients_slaves", if is_followed { held_bytes - backlog_bytes } else { 0 });
     out.put("mem_clients_normal", memory.client_bytes);
     out.zeros(&["mem_cluster_links"]);
     out.put("mem_aof_buffer", facts.persistence.aof.buffer_bytes);

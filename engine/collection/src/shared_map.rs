@@ -207,12 +207,10 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     /// Takes a leaf out of a map that is used no more, to give its memory back in steps: its entries, none if another map has
     /// them too. None when nothing is left.
     pub fn pop_leaf(&mut self) -> Option<Vec<(K, V)>> {
-        let (entries, is_empty) = pop_leaf(self.root.as_mut()?);
-        debug_assert!(entries.len() <= NODE_MAX, "{} entries in a leaf", entries.len());
-        self.len = self.len.saturating_sub(entries.len());
-        if is_empty {
-            (self.root, self.len) = (None, 0);
-        }
+        let (entries, rest) = pop_leaf(self.root.take()?);
+        debug_assert!(entries.len() <= NODE_MAX, "{} entries of one leaf", entries.len());
+        self.len = if rest.is_some() { self.len.saturating_sub(entries.len()) } else { 0 };
+        self.root = rest;
         Some(entries)
     }
 
@@ -370,18 +368,18 @@ fn tidy<K: Clone, V: Clone>(children: &mut Vec<Child<K, V>>, at: usize, left: &m
     debug_assert!(children[first].node.len() <= NODE_MAX, "two that fit in one");
 }
 
-/// Takes the last leaf below a node away: its entries, and whether nothing of this map is left below.
-fn pop_leaf<K, V>(node: &mut Arc<Node<K, V>>) -> (Vec<(K, V)>, bool) {
-    match Arc::get_mut(node) {
-        None => (Vec::new(), true),
-        Some(Node::Leaf(entries)) => (std::mem::take(entries), true),
-        Some(Node::Inner(children)) => {
-            let last = children.last_mut().expect("an inner node has children");
-            let (entries, is_empty) = pop_leaf(&mut last.node);
-            if is_empty {
-                children.pop();
-            }
-            (entries, children.is_empty())
+/// Takes the last leaf below a node away: its entries, and the node if something of it is left. Of two who let go of one node at once
+/// exactly one has it then: neither drops all that is below.
+fn pop_leaf<K, V>(node: Arc<Node<K, V>>) -> (Vec<(K, V)>, Option<Arc<Node<K, V>>>) {
+    match Arc::into_inner(node) {
+        None => (Vec::new(), None),
+        Some(Node::Leaf(entries)) => (entries, None),
+        Some(Node::Inner(mut children)) => {
+            let last = children.pop().expect("an inner node has children");
+            let (entries, rest) = pop_leaf(last.node);
+            children.extend(rest.map(|node| Child { least: last.least, node }));
+            let rest = (!children.is_empty()).then(|| Arc::new(Node::Inner(children)));
+            (entries, rest)
         }
     }
 }

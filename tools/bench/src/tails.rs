@@ -142,9 +142,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
 /// The server's own histograms of a scene, in the order of [`OWN`].
 fn own_of(server: &Server) -> io::Result<Vec<Vec<f64>>> {
     let info = must(&mut server.client(), "INFO background")?.text();
-    OWN.into_iter()
-        .map(|field| Ok([&own::figures(&info, field, &OWN_FIGURES)?[..], &[OWN_US_MAX]].concat()))
-        .collect()
+    OWN.into_iter().map(|field| Ok([&own::figures(&info, field, &OWN_FIGURES)?[..], &[OWN_US_MAX]].concat())).collect()
 }
 
 /// The line of the same GETs at a server that parses nothing: the part of the clients, the kernel and the machine.

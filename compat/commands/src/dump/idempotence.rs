@@ -14,15 +14,15 @@ use varve_store::{Idempotence, IdempotenceCounts, IdempotenceLimits, NamePlace, 
 /// The first byte.
 const FORM: u8 = 1;
 
-/// The value of a field with at most `count` names from a place on; and the place of the name behind these, None if those were
-/// the last ones.
-pub(super) fn bytes_of(kept: &Idempotence, from: Option<&NamePlace>, count: usize) -> (Vec<u8>, Option<NamePlace>) {
+/// The value of a field with names from a place on, until they take `bytes`; and the place of the name behind these, None if those
+/// were the last ones.
+pub(super) fn bytes_of(kept: &Idempotence, from: Option<&NamePlace>, bytes: usize) -> (Vec<u8>, Option<NamePlace>) {
     let mut to = vec![FORM];
     to.extend_from_slice(&kept.limits().duration_s.to_le_bytes());
     to.extend_from_slice(&kept.limits().names_max.to_le_bytes());
     to.extend_from_slice(&kept.counts().added.to_le_bytes());
     to.extend_from_slice(&kept.counts().duplicates.to_le_bytes());
-    let next = kept.for_some(from, count, &mut |NamedMessage { producer, name, id, time_ms }| {
+    let next = kept.for_some(from, &mut |NamedMessage { producer, name, id, time_ms }| {
         for text in [producer, name] {
             to.extend_from_slice(&(text.len() as u32).to_le_bytes());
             to.extend_from_slice(text);
@@ -30,6 +30,7 @@ pub(super) fn bytes_of(kept: &Idempotence, from: Option<&NamePlace>, count: usiz
         to.extend_from_slice(&id.ms.to_le_bytes());
         to.extend_from_slice(&id.seq.to_le_bytes());
         to.extend_from_slice(&time_ms.to_le_bytes());
+        to.len() < bytes
     });
     (to, next)
 }
@@ -103,6 +104,7 @@ mod tests {
         let other = [&[2], &bytes[1..]].concat();
         assert!(read_one(&other).is_none(), "another form");
     }
+
     #[test]
     fn many_names_are_written_in_several_fields_and_are_read_as_one() {
         let mut kept = Idempotence::new(IdempotenceLimits { duration_s: 5, names_max: 100 });
@@ -113,17 +115,23 @@ mod tests {
         }
         // The first numbers of a producer are free, and one in the middle.
         kept.forget(b"producer 3", b"990");
-        for count in [1, 30, 699, 700, 1000] {
+        for least in [1, 1000, 10_000, usize::MAX] {
             let (mut fields, mut from) = (Vec::new(), None);
             loop {
-                let (bytes, next) = bytes_of(&kept, from.as_ref(), count);
+                let (bytes, next) = bytes_of(&kept, from.as_ref(), least);
                 fields.push(bytes);
                 from = next;
                 if from.is_none() {
                     break;
                 }
             }
-            assert_eq!(fields.len(), 699_usize.div_ceil(count), "fields of {count} names");
+            let (last, others) = fields.split_last().expect("there are names");
+            assert!(
+                others.iter().all(|field| (least..least + 100).contains(&field.len()))
+                    && last.len() < least.saturating_add(100)
+            );
+            assert_eq!(least == 1, fields.len() == 699, "a field for each name");
+            assert_eq!(least == usize::MAX, fields.len() == 1);
             let read = idempotence_of(fields.iter().map(Vec::as_slice)).expect("as they were written");
             assert_eq!(bytes_of(&read, None, usize::MAX).0, bytes_of(&kept, None, usize::MAX).0);
             if fields.len() > 1 {

@@ -18,12 +18,14 @@ use varve_store::{NamePlace, PendingEntry, PendingFilter, StreamFacts, StreamGro
 
 use super::idempotence;
 
-/// Groups, pending entries, consumers, IDs and names of one part, about: some 100 us.
+/// Groups, pending entries, consumers and IDs of one part, about: some 100 us.
 const PART: usize = 2048;
 /// IDs of a consumer that lie together: those are not moved when more come.
 const CHUNK: usize = 1024;
-/// Nodes of pending entries that are given back in one part.
-const NODES: usize = 512;
+/// Bytes of names of one part, about.
+const NAME_BYTES: usize = 64 << 10;
+/// Nodes of pending entries, and leaves of groups, consumers and names, that are given back in one part.
+const NODES: usize = 64;
 
 /// A stream without its entries, on its way into a buffer.
 #[derive(Debug)]
@@ -62,7 +64,7 @@ impl OutlineEncoder {
             Names::Done => return false,
         };
         let Some(kept) = self.outline.idempotence() else { return false };
-        let (bytes, next) = idempotence::bytes_of(kept, from, PART);
+        let (bytes, next) = idempotence::bytes_of(kept, from, NAME_BYTES);
         to.aux(MESSAGE_NAMES, &bytes);
         self.names = next.map_or(Names::Done, Names::From);
         true

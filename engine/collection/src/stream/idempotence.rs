@@ -19,6 +19,10 @@ use crate::shared_map::SharedMap;
 const MAP_BYTES: usize = 24;
 /// Other producers that a new message looks at, in turn: those that send nothing any more are forgotten by this.
 const OTHERS_LOOKED_AT: usize = 2;
+/// Names of a producer that are forgotten at once since they are due; the others are by later messages.
+const FORGOTTEN_AT_ONCE: usize = 64;
+/// Leaves of names that other settings have forgotten, which a message gives back.
+const FREED_AT_ONCE: usize = 4;
 
 /// For how long, and how many, names of messages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +68,10 @@ pub struct Idempotence {
     names: u64,
     /// Bytes of producers that were shared with copies until these changed, all that there ever were.
     left: u64,
-    /// Producers whose memory is given back in steps; none unless nobody uses the names any more.
+    /// The names that were kept under other settings, and their bytes: their memory is given back in steps.
+    old: Vec<SharedMap<Arc<[u8]>, Producer>>,
+    old_bytes: usize,
+    /// Producers of those, or of all when nobody uses the names any more.
     gone: Vec<Producer>,
     /// The producer that was looked at last for names that are due.
     looked_at: Option<Arc<[u8]>>,
@@ -105,9 +112,9 @@ pub struct NamedMessage<'a> {
 }
 
 impl Producer {
-    /// Number of names, from the oldest on, that are due.
-    fn due(&self, limits: IdempotenceLimits, now_ms: i64) -> usize {
-        self.order.values().take_while(|(_, time_ms)| is_due(*time_ms, limits, now_ms)).count()
+    /// Number of names, from the oldest on, that are due; at most so many.
+    fn due(&self, limits: IdempotenceLimits, now_ms: i64, most: usize) -> usize {
+        self.order.values().take(most).take_while(|(_, time_ms)| is_due(*time_ms, limits, now_ms)).count()
     }
 
     /// Forgets the oldest names; the bytes that this gives back.
@@ -136,8 +143,19 @@ fn is_due(time_ms: i64, limits: IdempotenceLimits, now_ms: i64) -> bool {
 impl Idempotence {
     /// No names, under these settings.
     pub fn new(limits: IdempotenceLimits) -> Idempotence {
-        let (producers, looked_at, gone) = (SharedMap::default(), None, Vec::new());
-        Idempotence { limits, added: 0, duplicates: 0, producers, names: 0, left: 0, gone, looked_at, bytes: 0 }
+        Idempotence {
+            limits,
+            added: 0,
+            duplicates: 0,
+            producers: SharedMap::default(),
+            names: 0,
+            left: 0,
+            old: Vec::new(),
+            old_bytes: 0,
+            gone: Vec::new(),
+            looked_at: None,
+            bytes: 0,
+        }
     }
 
     /// The settings.
@@ -145,12 +163,13 @@ impl Idempotence {
         self.limits
     }
 
-    /// Changes the settings. All names are forgotten if that makes a difference.
+    /// Changes the settings. All names are forgotten if that makes a difference; later messages give their memory back. O(1).
     pub fn set_limits(&mut self, limits: IdempotenceLimits) {
         if limits != self.limits {
-            (self.limits, self.bytes, self.names) = (limits, 0, 0);
-            self.producers = SharedMap::default();
-            self.looked_at = None;
+            self.left += self.producers.left();
+            self.old_bytes += std::mem::take(&mut self.bytes);
+            self.old.push(std::mem::take(&mut self.producers));
+            (self.limits, self.names, self.looked_at) = (limits, 0, None);
         }
     }
 
@@ -212,6 +231,9 @@ impl Idempotence {
         let NamedMessage { producer, name, id, time_ms } = message;
         debug_assert!(self.find(producer, name, now_ms).is_none(), "a message is added once");
         self.forget_due(producer, now_ms);
+        // One that is due and was not forgotten yet comes again.
+        self.forget(producer, name);
+        self.free_old(FREED_AT_ONCE);
         let limits = self.limits;
         if !self.producers.contains_key(producer) {
             self.bytes += producer_bytes(producer);
@@ -250,9 +272,9 @@ impl Idempotence {
         }
     }
 
-    /// Forgets the names of a producer that are due, and the producer if these are all.
+    /// Forgets some names of a producer that are due, and the producer if these are all.
     fn forget_due(&mut self, name: &[u8], now_ms: i64) {
-        let due = self.producers.get(name).map_or(0, |known| known.due(self.limits, now_ms));
+        let due = self.producers.get(name).map_or(0, |known| known.due(self.limits, now_ms, FORGOTTEN_AT_ONCE));
         if due > 0 {
             let given_back = self.change(name, |known| known.forget(due)).expect("the producer is there");
             debug_assert!(self.bytes >= given_back, "the bytes of all producers");
@@ -264,7 +286,7 @@ impl Idempotence {
     pub fn figures(&self, now_ms: i64) -> IdempotenceFigures {
         let (mut producers, mut names) = (0, 0);
         for producer in self.producers.values() {
-            let kept = (producer.order.len() - producer.due(self.limits, now_ms)) as u64;
+            let kept = (producer.order.len() - producer.due(self.limits, now_ms, usize::MAX)) as u64;
             (producers, names) = (producers + u64::from(kept > 0), names + kept);
         }
         let Idempotence { limits, added, duplicates, .. } = *self;
@@ -273,29 +295,29 @@ impl Idempotence {
 
     /// Shows all names, of each producer from the oldest on.
     pub fn for_each(&self, mut show: impl FnMut(NamedMessage<'_>)) {
-        self.for_some(None, usize::MAX, &mut show);
+        self.for_some(None, &mut |message| {
+            show(message);
+            true
+        });
     }
 
-    /// Shows `count` names at most from a place on, from the first one on without a place; the place of the next one, None when
-    /// all were shown.
+    /// Shows names from a place on, from the first one on without a place, until `show` says that it has enough; the place of the
+    /// next one, None when all were shown. One is shown at least.
     pub fn for_some(
         &self,
         from: Option<&NamePlace>,
-        count: usize,
-        show: &mut dyn FnMut(NamedMessage<'_>),
+        show: &mut dyn FnMut(NamedMessage<'_>) -> bool,
     ) -> Option<NamePlace> {
-        debug_assert!(count > 0, "a part without names has no end");
-        let mut left = count;
+        let mut goes_on = true;
         let mut show_of = |producer: &Arc<[u8]>, messages: &Producer, first: u64| {
             let order = &messages.order;
             let names = first.checked_sub(1).map_or_else(|| order.iter(), |before| order.behind(&before));
             for (number, (name, time_ms)) in names {
-                if left == 0 {
+                if !goes_on {
                     return Some(NamePlace { producer: Arc::clone(producer), number: *number });
                 }
-                left -= 1;
                 let (id, _) = *messages.ids.get(name).expect("each name has its ID");
-                show(NamedMessage { producer, name, id, time_ms: *time_ms });
+                goes_on = show(NamedMessage { producer, name, id, time_ms: *time_ms });
             }
             None
         };
@@ -321,29 +343,40 @@ impl Idempotence {
 
     /// Whether another copy has all of these names.
     pub fn is_shared(&self) -> bool {
-        self.gone.is_empty() && self.producers.is_shared()
+        self.gone.is_empty() && self.old.is_empty() && self.producers.is_shared()
     }
 
     /// Gives back some `leaves` of names that nobody uses any more; true when nothing is left, or what is left is another
     /// copy's too.
     pub fn free_step(&mut self, leaves: usize) -> bool {
         assert!(leaves > 0, "a step that gives nothing back has no end");
+        self.old.push(std::mem::take(&mut self.producers));
+        self.free_old(leaves)
+    }
+
+    /// Gives back some leaves of names that were kept under other settings; true when nothing is left of them.
+    fn free_old(&mut self, leaves: usize) -> bool {
         for _ in 0..leaves {
             if let Some(last) = self.gone.last_mut() {
                 if last.ids.pop_leaf().is_none() && last.order.pop_leaf().is_none() {
                     self.gone.pop();
                 }
-                continue;
+            } else if let Some(old) = self.old.last_mut() {
+                match old.pop_leaf() {
+                    Some(producers) => self.gone.extend(producers.into_iter().map(|(_, producer)| producer)),
+                    None => _ = self.old.pop(),
+                }
+            } else {
+                self.old_bytes = 0;
+                return true;
             }
-            let Some(producers) = self.producers.pop_leaf() else { return true };
-            self.gone.extend(producers.into_iter().map(|(_, producer)| producer));
         }
         false
     }
 
     /// Bytes of memory. O(1).
     pub fn bytes(&self) -> usize {
-        size_of::<Idempotence>() + self.bytes
+        size_of::<Idempotence>() + self.bytes + self.old_bytes
     }
 
     /// Panics if anything is inconsistent. O(N).
@@ -442,6 +475,43 @@ mod tests {
         kept.set_limits(IdempotenceLimits { duration_s: 3, ..LIMITS });
         kept.verify();
         assert_eq!((names(&kept), kept.figures(1).added), (String::new(), 1));
+    }
+
+    /// The bytes left to copies only grow, whatever is forgotten. Names that other settings forget are given back by later messages.
+    #[test]
+    fn issue_13_other_settings_leave_the_names_to_copies_and_to_later_messages() {
+        let limits = |duration_s| IdempotenceLimits { duration_s, names_max: 10_000 };
+        let mut kept = Idempotence::new(limits(2));
+        let fill = |kept: &mut Idempotence, from: u64| {
+            (from..from + 3000).for_each(|n| {
+                let (name, id) = (n.to_string(), StreamId::new(n, 0));
+                kept.add(NamedMessage { producer: b"p", name: name.as_bytes(), id, time_ms: 1 }, 1);
+            });
+        };
+        fill(&mut kept, 0);
+        let copy = kept.clone();
+        add(&mut kept, "p", "new", 1);
+        let (left, had) = (kept.left(), kept.bytes());
+        assert!(left > 0, "the copy has nodes of its own");
+        kept.set_limits(limits(3));
+        kept.verify();
+        assert!(kept.left() >= left && kept.bytes() >= had, "the memory is still there");
+        drop(copy);
+        fill(&mut kept, 3000);
+        assert!(kept.old.is_empty() && kept.gone.is_empty() && kept.bytes() < had + 1000, "it is given back");
+        assert!(kept.left() >= left);
+        kept.verify();
+    }
+
+    /// A message forgets a bounded number of names, and one that is due may come again before it is forgotten.
+    #[test]
+    fn issue_13_many_names_that_are_due_are_forgotten_in_parts() {
+        let mut kept = Idempotence::new(IdempotenceLimits { duration_s: 2, names_max: 10_000 });
+        (0..1000).for_each(|n| add(&mut kept, "p", &n.to_string(), 1));
+        add(&mut kept, "p", "999", 9000);
+        assert_eq!(kept.names(), 1000 - FORGOTTEN_AT_ONCE as u64 * 2, "by its own producer, and in its turn");
+        assert_eq!(kept.find(b"p", b"999", 9000), Some(StreamId::new(9000, 0)));
+        assert_eq!((kept.find(b"p", b"998", 9000), kept.figures(9000).names), (None, 1));
     }
 
     #[test]

@@ -531,9 +531,10 @@ impl Stream {
         change: impl FnOnce(&mut Idempotence) -> R,
     ) -> R {
         let kept = self.idempotence.get_or_insert_with(|| Box::new(begin()));
-        let before = kept.left();
+        let (left, bytes) = (kept.left(), kept.bytes());
         let done = change(kept);
-        leave(&mut self.lent, (kept.left() - before) as usize);
+        debug_assert!(kept.left() >= left, "{} bytes are left to copies, and {left} were", kept.left());
+        leave(&mut self.lent, (kept.left() - left) as usize + bytes.saturating_sub(kept.bytes()));
         done
     }
 
@@ -558,7 +559,8 @@ impl Stream {
         debug_assert!(self.group_bytes >= had.bytes, "the bytes of all groups");
         debug_assert!(has.left >= had.left, "{} bytes are left to copies, and {} were", has.left, had.left);
         self.group_bytes = self.group_bytes - had.bytes + has.bytes;
-        leave(&mut self.lent, (has.left - had.left) as usize);
+        // A reader may have alone what the group has no more: names of consumers among it.
+        leave(&mut self.lent, (has.left - had.left) as usize + had.bytes.saturating_sub(has.bytes));
     }
 
     /// Takes out some pending entries of consumers that were removed.

@@ -35,6 +35,9 @@ enum Node<K, V> {
     Inner(Vec<Child<K, V>>),
 }
 
+/// A node, if anything is left of it.
+type Rest<K, V> = Option<Arc<Node<K, V>>>;
+
 #[derive(Clone, Debug)]
 struct Child<K, V> {
     /// No key below is less, and none in front is as great; of a first child it says nothing.
@@ -370,7 +373,7 @@ fn tidy<K: Clone, V: Clone>(children: &mut Vec<Child<K, V>>, at: usize, left: &m
 
 /// Takes the last leaf below a node away: its entries, and the node if something of it is left. Of two who let go of one node at once
 /// exactly one has it then: neither drops all that is below.
-fn pop_leaf<K, V>(node: Arc<Node<K, V>>) -> (Vec<(K, V)>, Option<Arc<Node<K, V>>>) {
+fn pop_leaf<K, V>(node: Arc<Node<K, V>>) -> (Vec<(K, V)>, Rest<K, V>) {
     match Arc::into_inner(node) {
         None => (Vec::new(), None),
         Some(Node::Leaf(entries)) => (entries, None),

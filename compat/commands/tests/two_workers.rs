@@ -1,7 +1,7 @@
 //! Transactions of two workers on one store: busy shards and watched keys whose time comes stepped by hand, and transfers
 //! that nobody sees half done.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -483,6 +483,9 @@ fn a_key_that_had_ended_when_it_was_watched_is_absent() {
 
 const ACCOUNTS: u64 = 12;
 const START_SUM: i64 = 100 * ACCOUNTS as i64;
+/// How long transfers are made, and for how long at most where few are done: the machine may be busy.
+const ENOUGH: Duration = Duration::from_millis(700);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Two workers move amounts between accounts, one under EXEC alone, one with WATCH; a third looks at all of them. Transactions
 /// have a `wide` command in them, if any, for which the gate is held alone, or all shards.
@@ -495,16 +498,14 @@ fn transfers(wide: &str) {
     for n in 0..ACCOUNTS {
         first.run(&format!("SET account:{n} 100\n"));
     }
-    let (mut blind, mut careful) = (0u64, 0u64);
+    let (mut blind, careful) = (0u64, AtomicU64::new(0));
     thread::scope(|scope| {
         let second = scope.spawn(|| {
             let mut client = Client::new(&store, 1);
             let mut rng = Rng::seeded(seed + 1);
-            let mut done = 0;
             while !stop.load(Relaxed) {
-                done += u64::from(careful_transfer(&mut client, &mut rng));
+                careful.fetch_add(u64::from(careful_transfer(&mut client, &mut rng)), Relaxed);
             }
-            done
         });
         let reader = scope.spawn(|| {
             let mut client = Client::new(&store, 2);
@@ -519,17 +520,19 @@ fn transfers(wide: &str) {
             }
         });
         let mut rng = Rng::seeded(seed);
-        let until = Instant::now() + Duration::from_millis(700);
-        while Instant::now() < until {
+        let start = Instant::now();
+        let is_enough = |blind| blind > 100 && careful.load(Relaxed) > 10 && start.elapsed() > ENOUGH;
+        while !is_enough(blind) && start.elapsed() < LIMIT {
             let (from, to, amount) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS), rng.below(9));
             let transfer = format!("DECRBY account:{from} {amount}\n{wide}INCRBY account:{to} {amount}\n");
             first.run(&format!("MULTI\n{transfer}EXEC\n"));
             blind += 1;
         }
         stop.store(true, Relaxed);
-        careful = second.join().unwrap();
+        second.join().unwrap();
         reader.join().unwrap();
     });
+    let careful = careful.into_inner();
     assert!(blind > 100 && careful > 10, "{blind} and {careful} transfers");
     assert_eq!(store.watched_keys(), 0);
     store.verify();

@@ -350,7 +350,9 @@ impl Idempotence {
     /// copy's too.
     pub fn free_step(&mut self, leaves: usize) -> bool {
         assert!(leaves > 0, "a step that gives nothing back has no end");
-        self.old.push(std::mem::take(&mut self.producers));
+        if !self.producers.is_empty() {
+            self.old.push(std::mem::take(&mut self.producers));
+        }
         self.free_old(leaves)
     }
 
@@ -501,6 +503,12 @@ mod tests {
         assert!(kept.old.is_empty() && kept.gone.is_empty() && kept.bytes() < had + 1000, "it is given back");
         assert!(kept.left() >= left);
         kept.verify();
+        let mut steps = 0;
+        while !kept.free_step(1) {
+            steps += 1;
+            assert!(steps < 1000, "a step gives a leaf back");
+        }
+        assert!(steps > 100 && kept.producers.is_empty(), "{steps} steps");
     }
 
     /// A message forgets a bounded number of names, and one that is due may come again before it is forgotten.

@@ -24,11 +24,9 @@ const LINE_BYTES_MAX: usize = 32;
 const NOTE_BYTES_MAX: usize = 1024;
 /// Longest argument.
 const ARGUMENT_BYTES_MAX: i64 = 1 << 32;
-/// A page that a file system has not written is full of zeros.
-const PAGE_BYTES: u64 = 4096;
-/// Zeros up to the end of a page that are taken for a page which was never written: fewer may be a damaged byte.
-const ZEROS_MIN: u64 = 8;
-/// A page of zeros this close to the end counts as one that was not written. A writer keeps no more than this unsynced.
+/// A block that a file system has not written is full of zeros. No disk has smaller ones, and pages end where blocks do.
+const BLOCK_BYTES: u64 = 512;
+/// A block of zeros this close to the end counts as one that was not written. A writer keeps no more than this unsynced.
 const UNSYNCED_BYTES_MAX: u64 = 128 << 20;
 
 /// A part of a file.
@@ -194,10 +192,10 @@ impl<R: Read> CommandReader<R> {
     }
 
     /// The bytes at `at` of the buffer fit in no command: if zeros are there up to the end, or up to the end of a
-    /// page near the end, the file is torn.
+    /// block near the end, the file is torn. They may be few: what was synced can end just before a block does.
     fn torn_or_damaged(&mut self, at: usize, reason: &'static str) -> FileFault {
         let offset = self.place + at as u64;
-        let page_left = PAGE_BYTES - offset % PAGE_BYTES;
+        let block_left = BLOCK_BYTES - offset % BLOCK_BYTES;
         let (mut zeros, mut left, mut all_zeros) = (0, 0, true);
         let mut chunk = self.buffer.split_off(at);
         loop {
@@ -212,7 +210,7 @@ impl<R: Read> CommandReader<R> {
                 Err(error) => return FileFault::Io(error),
             }
         }
-        let torn = left > 0 && all_zeros || zeros >= page_left.max(ZEROS_MIN) && left <= UNSYNCED_BYTES_MAX;
+        let torn = left > 0 && all_zeros || zeros >= block_left && left <= UNSYNCED_BYTES_MAX;
         let valid = self.transaction.unwrap_or(self.place);
         match torn {
             true => FileFault::Truncated { valid },
@@ -396,34 +394,30 @@ mod tests {
     fn a_missing_page_near_the_end_is_a_torn_end() {
         let set = request(&[b"SET", b"k", &[b'x'; 100]]);
         let mut file = set.repeat(200);
-        let page = PAGE_BYTES as usize;
+        let page = 4096;
         file[page..2 * page].fill(0);
         assert_eq!(valid(&file), (page / set.len() * set.len()) as u64);
     }
 
-    /// Zeros up to the end of a page may also be some damaged bytes: eight of them are taken for a page's.
+    /// The last block of what was synced had room for a few bytes more, and was not written again; the next one was.
     #[test]
-    fn a_few_zeros_before_the_end_of_a_page_are_damage() {
+    fn zeros_up_to_the_end_of_a_block_are_a_torn_end_however_few() {
         let set = request(&[b"SET", b"k", &[b'x'; 100]]);
-        let page = PAGE_BYTES as usize;
-        for (zeros, is_torn) in [(1, false), (7, false), (8, true), (50, true)] {
-            // The zeros stand at the end of a command, and whole ones on the next page.
-            let begin = page - zeros;
-            let whole = begin / set.len() - 1;
-            let filler = request(&[
-                b"SET",
-                b"k",
-                &vec![b'y'; begin - whole * set.len() - request(&[b"SET", b"k", b""]).len() - 2],
-            ]);
-            let mut file = [set.repeat(whole), filler].concat();
-            assert!(file.len() <= begin + 2, "{} bytes, of {begin}", file.len());
-            file.truncate(begin);
-            file.resize(page, 0);
-            file.extend_from_slice(&set.repeat(3));
-            match read(&file, 100).2 {
-                Err(FileFault::Truncated { .. }) => assert!(is_torn, "{zeros} zeros"),
-                Err(FileFault::Damaged { .. }) => assert!(!is_torn, "{zeros} zeros"),
-                other => panic!("{zeros} zeros: {other:?}"),
+        let shortest = request(&[b"SET", b"k", b""]).len() + 2;
+        for block in [BLOCK_BYTES as usize, 4096, 12_288] {
+            for zeros in [1, 2, 4, 7, 8, 50] {
+                // What is synced ends with a whole command.
+                let begin = block - zeros;
+                let whole = begin / set.len() - 1;
+                let filler = request(&[b"SET", b"k", &vec![b'y'; begin - whole * set.len() - shortest]]);
+                let good = [set.repeat(whole), filler].concat();
+                assert_eq!(good.len(), begin);
+                let file = [&good[..], &vec![0; zeros], &set.repeat(3)].concat();
+                assert_eq!(valid(&file), begin as u64, "{zeros} zeros before {block}");
+                // The same number of zeros that do not reach the end of a block are damage.
+                let early = [&set.repeat(whole)[..], &vec![0; zeros], &[b'z'; 200][..]].concat();
+                let end = read(&early, 100).2;
+                assert!(matches!(end, Err(FileFault::Damaged { .. })), "{zeros} zeros before {block}: {end:?}");
             }
         }
     }

@@ -17,6 +17,9 @@ use varve_protocol::words::{quote, words};
 /// Bytes of a line at most, its end included.
 const LINE_BYTES_MAX: usize = 1024;
 
+/// The end of an increment's name.
+const INCREMENT_END: &str = ".incr.aof";
+
 /// A file of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
@@ -94,13 +97,13 @@ impl Names<'_> {
 
     /// The name of the increment that has this number.
     pub fn increment(self, seq: u64) -> Vec<u8> {
-        self.numbered(seq, ".incr.aof")
+        self.numbered(seq, INCREMENT_END)
     }
 
     /// The number of a base or an increment that has this name.
     pub fn number(self, name: &[u8]) -> Option<u64> {
         let numbered = name.strip_prefix(self.0)?.strip_prefix(b".")?;
-        let ends = [".base.rdb", ".base.aof", ".incr.aof"];
+        let ends = [".base.rdb", ".base.aof", INCREMENT_END];
         let digits = ends.into_iter().find_map(|end| numbered.strip_suffix(end.as_bytes()))?;
         std::str::from_utf8(digits).ok()?.parse().ok()
     }
@@ -136,6 +139,9 @@ impl Manifest {
             let (entry, kind) = entry(words).map_err(here)?;
             manifest.list(entry, kind).map_err(here)?;
         }
+        // A base may have replaced all increments, and their files may still be there.
+        let replaced = manifest.history.iter().filter(|entry| entry.name.ends_with(INCREMENT_END.as_bytes()));
+        manifest.increment_seq = replaced.map(|entry| entry.seq).fold(manifest.increment_seq, u64::max);
         Ok(manifest)
     }
 
@@ -316,6 +322,19 @@ mod tests {
         assert_eq!(Manifest::behind(12).next_increment(names).seq, 13);
         manifest.forget_increments(2);
         assert_eq!((manifest.increments().len(), manifest.next_increment(names).seq), (0, 2));
+    }
+
+    /// A base that was written while nothing was appended leaves no increment: the next one must not get the name of one that
+    /// is history, and would be removed with it.
+    #[test]
+    fn no_increment_gets_the_number_of_one_that_is_history() {
+        let names = Names(b"a");
+        let mut manifest = Manifest::default();
+        (0..3).for_each(|_| manifest.add_increment(manifest.next_increment(names)));
+        manifest.replace_base(manifest.next_base(names, Form::Rdb), u64::MAX);
+        let read = Manifest::parse(&manifest.text()).expect("a manifest");
+        assert_eq!(read, manifest);
+        assert_eq!(read.next_increment(names).seq, 4);
     }
 
     #[test]

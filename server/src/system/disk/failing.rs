@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Cursor, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -39,6 +40,8 @@ pub(crate) enum Call {
 struct Contents {
     now: Vec<u8>,
     synced: Vec<u8>,
+    /// Bytes whose sync has failed: those that the file has may be lost whatever is synced later.
+    doubtful: Vec<Range<usize>>,
     /// Lengths that the file has had since it was synced.
     lengths: Vec<usize>,
 }
@@ -66,6 +69,8 @@ struct State {
     fault: Option<Fault>,
     /// Bytes that all files may come to.
     room_bytes: Option<usize>,
+    /// The disk behind each call that has changed it, if somebody records that.
+    recorded: Option<Vec<FailingDisk>>,
 }
 
 /// See the module's picture.
@@ -103,6 +108,16 @@ impl FailingDisk {
         self.0.lock().room_bytes = bytes;
     }
 
+    /// Keeps what the disk is behind each call that changes it, from now on.
+    pub(crate) fn record(&self) {
+        self.0.lock().recorded = Some(Vec::new());
+    }
+
+    /// The disks that were kept since the last time.
+    pub(crate) fn recorded(&self) -> Vec<FailingDisk> {
+        self.0.lock().recorded.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// A disk as a crash of the machine may leave this one.
     pub(crate) fn crash(&self, rng: &mut Rng) -> FailingDisk {
         let state = self.0.lock();
@@ -118,6 +133,11 @@ impl FailingDisk {
         })))
     }
 
+    /// True if a file has bytes whose sync has failed: a process that starts now cannot know that.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.0.lock().files.iter().any(|file| !file.doubtful.is_empty())
+    }
+
     fn call(&self, call: Call) -> io::Result<parking_lot::MutexGuard<'_, State>> {
         let mut state = self.0.lock();
         let number = state.calls;
@@ -127,11 +147,24 @@ impl FailingDisk {
             None => Ok(state),
         }
     }
+
+    /// A call has changed the disk.
+    fn changed(&self, mut state: parking_lot::MutexGuard<'_, State>) {
+        let State { files, names, synced_names, changes, recorded, .. } = &mut *state;
+        let Some(recorded) = recorded else { return };
+        recorded.push(FailingDisk(Arc::new(Mutex::new(State {
+            files: files.clone(),
+            names: names.clone(),
+            synced_names: synced_names.clone(),
+            changes: changes.clone(),
+            ..State::default()
+        }))));
+    }
 }
 
 impl Contents {
     fn after_crash(&self, rng: &mut Rng) -> Contents {
-        if self.now == self.synced {
+        if self.now == self.synced && self.doubtful.is_empty() {
             return Contents { lengths: Vec::new(), ..self.clone() };
         }
         let lengths: Vec<usize> = [self.synced.len(), self.now.len()].into_iter().chain(self.lengths.clone()).collect();
@@ -150,7 +183,25 @@ impl Contents {
             }
             at = end;
         }
-        Contents { now: bytes.clone(), synced: bytes, lengths: Vec::new() }
+        for range in &self.doubtful {
+            for at in range.clone().step_by(PAGE_BYTES) {
+                let page = at.min(bytes.len())..range.end.min(at + PAGE_BYTES).min(bytes.len());
+                if rng.below(3) == 0 {
+                    bytes[page].fill(0);
+                }
+            }
+        }
+        Contents { now: bytes.clone(), synced: bytes, ..Contents::default() }
+    }
+
+    /// The file is cut.
+    fn truncate(&mut self, bytes: usize) {
+        self.now.truncate(bytes);
+        self.lengths.push(self.now.len());
+        self.doubtful.retain_mut(|range| {
+            range.end = range.end.min(bytes);
+            range.start < range.end
+        });
     }
 }
 
@@ -188,24 +239,30 @@ impl DiskFile for Open {
         let file = &mut state.files[self.file];
         file.now.extend_from_slice(&bytes[..length]);
         file.lengths.push(file.now.len());
+        self.disk.changed(state);
         Ok(length)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        let file = self.file;
-        let mut state = self.disk.call(Call::Sync)?;
-        let file = &mut state.files[file];
+        let number = self.file;
+        let mut state = self.disk.call(Call::Sync).inspect_err(|_| {
+            let mut state = self.disk.0.lock();
+            let file = &mut state.files[number];
+            let unsynced = file.synced.len().min(file.now.len())..file.now.len();
+            file.doubtful.extend((!unsynced.is_empty()).then_some(unsynced));
+        })?;
+        let file = &mut state.files[number];
         file.synced = file.now.clone();
         file.lengths.clear();
+        self.disk.changed(state);
         Ok(())
     }
 
     fn set_len(&mut self, bytes: u64) -> io::Result<()> {
         let file = self.file;
         let mut state = self.disk.call(Call::SetLen)?;
-        let file = &mut state.files[file];
-        file.now.truncate(bytes as usize);
-        file.lengths.push(file.now.len());
+        state.files[file].truncate(bytes as usize);
+        self.disk.changed(state);
         Ok(())
     }
 }
@@ -215,8 +272,7 @@ impl Disk for FailingDisk {
         let mut state = self.call(Call::Create)?;
         let file = match state.names.get(path) {
             Some(&file) => {
-                state.files[file].now.clear();
-                state.files[file].lengths.push(0);
+                state.files[file].truncate(0);
                 file
             }
             None => {
@@ -226,6 +282,7 @@ impl Disk for FailingDisk {
                 file
             }
         };
+        self.changed(state);
         Ok(Box::new(Open { disk: self.clone(), file }))
     }
 
@@ -260,6 +317,7 @@ impl Disk for FailingDisk {
         let mut state = self.call(Call::Rename)?;
         let file = state.find(from)?;
         state.change(Change::Rename(from.to_owned(), to.to_owned(), file));
+        self.changed(state);
         Ok(())
     }
 
@@ -267,6 +325,7 @@ impl Disk for FailingDisk {
         let mut state = self.call(Call::Remove)?;
         state.find(path)?;
         state.change(Change::Remove(path.to_owned()));
+        self.changed(state);
         Ok(())
     }
 
@@ -278,6 +337,7 @@ impl Disk for FailingDisk {
         let mut state = self.call(Call::SyncDir)?;
         state.synced_names = state.names.clone();
         state.changes.clear();
+        self.changed(state);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_aof::{Entry, Manifest, Names};
+use varve_aof::{Entry, Form, Manifest, Names};
 
 use crate::config::{Config, path_of};
 use crate::system::disk::{Disk, DiskFile, System};
@@ -53,6 +53,15 @@ impl Place {
         self.folder.join(path_of(name))
     }
 
+    /// Has the manifest that was read outlive a crash. Whoever gave it its name may not have synced that, and the manifest that
+    /// a crash would bring back may list files whose names are given to new ones next.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(super) fn settle(&self) -> io::Result<()> {
+        self.disk.sync_dir(&self.folder)
+    }
+
     /// Writes a manifest into the place of the one that is there.
     pub(super) fn save(&self, manifest: &Manifest) -> io::Result<()> {
         self.stage(manifest)?;
@@ -88,6 +97,29 @@ impl Place {
             return Err(error);
         }
         self.disk.sync_dir(&self.folder)
+    }
+
+    /// Has a base take its name and the place of all files of the manifest that is on disk, which nobody appends to.
+    ///
+    /// # Errors
+    /// The disk's: the base may count all the same.
+    pub(super) fn replace_all(
+        &self,
+        mut manifest: Manifest,
+        temp: &Path,
+        form: Form,
+        keeps_history: bool,
+    ) -> io::Result<()> {
+        self.settle()?;
+        let entry = manifest.next_base(self.names(), form);
+        self.disk.rename(temp, &self.path(&entry.name))?;
+        manifest.replace_base(entry, u64::MAX);
+        self.save(&manifest)?;
+        if !keeps_history {
+            self.remove(&manifest.take_history(|_| false));
+            self.save(&manifest)?;
+        }
+        Ok(())
     }
 
     /// Removes files; what cannot be removed is only logged. The system gives their room back when the handles that are

@@ -205,16 +205,8 @@ impl Base {
     fn take_place_alone(&self, state: &ServerState, temp: &Path) -> io::Result<()> {
         // The thread of a file that is no longer kept may still write the manifest.
         state.persist().aof.await_end_of_file();
-        let mut manifest = load::read_manifest(&self.place).map_err(io::Error::other)?;
-        let entry = manifest.next_base(self.place.names(), self.form);
-        self.place.disk.rename(temp, &self.place.path(&entry.name))?;
-        manifest.replace_base(entry, u64::MAX);
-        self.place.save(&manifest)?;
-        if !self.keeps_history {
-            self.place.remove(&manifest.take_history(|_| false));
-            self.place.save(&manifest)?;
-        }
-        Ok(())
+        let manifest = load::read_manifest(&self.place).map_err(io::Error::other)?;
+        self.place.replace_all(manifest, temp, self.form, self.keeps_history)
     }
 }
 

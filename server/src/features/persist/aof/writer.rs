@@ -22,6 +22,8 @@
 //! Not here: when to write and sync (`thread.rs`), paths and the manifest on disk (`place.rs`), what becomes of files that were
 //! replaced (`writer/history.rs`), reading (`load.rs`).
 
+#[cfg(test)]
+mod crashes;
 mod history;
 
 pub(super) use history::PastBounds;
@@ -93,6 +95,7 @@ impl Writer {
     /// # Errors
     /// The disk's.
     pub(super) fn open(place: Place, mut manifest: Manifest, at: u64) -> io::Result<Writer> {
+        place.settle()?;
         let (file, opened_bytes) = match manifest.increments().last() {
             // An increment that has ended is followed by another one, whatever was done to the manifest.
             Some(entry) if entry.length.is_none() => {
@@ -117,6 +120,7 @@ impl Writer {
     /// # Errors
     /// The disk's.
     pub(super) fn waiting(place: Place, mut manifest: Manifest, at: u64) -> io::Result<Writer> {
+        place.settle()?;
         let entry = manifest.next_increment(place.names());
         let (file, unlisted_from) = (place.disk.create(&place.path(&entry.name))?, Some(entry.seq));
         manifest.add_increment(entry);
@@ -287,7 +291,7 @@ impl Writer {
         // Where nobody synced, what was written is released: it stays in the file. That is so just after `appendfsync no`
         // has ended, too.
         let (from, old_bytes) = (self.synced, self.synced_bytes).max((self.kept_from, self.kept_from_bytes));
-        let (entry, mut file) = self.new_increment()?;
+        let (entry, mut file) = self.increment_behind(&self.manifest)?;
         let (head, rest) = self.kept_behind(from);
         write_all(&mut *file, &head)?;
         let mut new_bytes = head.len() as u64;
@@ -349,16 +353,20 @@ impl Writer {
             "a file that is followed by another is whole"
         );
         let old_bytes = self.file_bytes;
-        // An increment that nobody lists begins anew: what it has is in the base to come.
+        let mut manifest = self.manifest.clone();
+        // An increment that nobody lists begins anew: what it has is in the base to come. Until the new one is there, it is
+        // known all the same: mending ends the last increment that is known, and may end none that is listed.
         if let Some(first) = self.unlisted_from {
             self.log_unlisted(first);
-            self.manifest.forget_increments(first);
+            manifest.forget_increments(first);
             self.past.forget();
+            self.begun = None;
         }
-        let (entry, mut file) = self.new_increment()?;
+        let (entry, mut file) = self.increment_behind(&manifest)?;
         file.sync()?;
         let (seq, name) = (entry.seq, entry.name.clone());
-        self.list(|manifest| manifest.add_increment(entry))?;
+        manifest.add_increment(entry);
+        self.list(|listed| *listed = manifest)?;
         tracing::info!("Creating AOF incr file {} on background rewrite", shown(&name));
         self.past.begin_file(seq, self.place.path(&name));
         self.older_bytes += if self.unlisted_from.is_none() { old_bytes } else { 0 };
@@ -383,9 +391,19 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes the increments that no manifest lists: the file is not kept any more.
+    /// Removes the increments that no manifest lists: the file is not kept any more. They stay if a manifest that lists them
+    /// may be on disk, and cannot be replaced.
     pub(super) fn drop_unlisted(&mut self) {
         let Some(first) = self.unlisted_from else { return };
+        if self.broken
+            && let Err(error) = self.list(|_| {})
+        {
+            tracing::warn!(
+                "The new increments of the append-only file stay, they may be listed: {}",
+                error_text(&error)
+            );
+            return;
+        }
         self.log_unlisted(first);
         for entry in self.manifest.increments().iter().filter(|entry| entry.seq >= first) {
             if let Err(error) = self.place.disk.remove(&self.place.path(&entry.name)) {
@@ -400,8 +418,9 @@ impl Writer {
         }
     }
 
-    fn new_increment(&self) -> io::Result<(Entry, Box<dyn DiskFile>)> {
-        let entry = self.manifest.next_increment(self.place.names());
+    /// Makes the increment that comes next in this manifest.
+    fn increment_behind(&self, manifest: &Manifest) -> io::Result<(Entry, Box<dyn DiskFile>)> {
+        let entry = manifest.next_increment(self.place.names());
         let file = self.place.disk.create(&self.place.path(&entry.name))?;
         Ok((entry, file))
     }
@@ -465,7 +484,7 @@ mod tests {
     use varve_aof::{CommandReader, FileFault, Piece, select};
     use varve_base::rng::Rng;
 
-    fn place(disk: &FailingDisk) -> Place {
+    pub(super) fn place(disk: &FailingDisk) -> Place {
         Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() }
     }
 
@@ -474,7 +493,7 @@ mod tests {
     }
 
     /// The command that each file begins with: the effects of these tests are done in database 0.
-    const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
+    pub(super) const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
 
     /// A command that is found again: its number.
     fn command(number: u64) -> Vec<u8> {
@@ -529,7 +548,7 @@ mod tests {
         numbers
     }
 
-    fn numbers_in(bytes: &[u8]) -> Vec<u64> {
+    pub(super) fn numbers_in(bytes: &[u8]) -> Vec<u64> {
         let text = String::from_utf8_lossy(bytes).replace(std::str::from_utf8(SELECT).expect("text"), "");
         let lines: Vec<&str> = text.split("\r\n").collect();
         lines
@@ -538,7 +557,7 @@ mod tests {
             .collect()
     }
 
-    fn eio() -> io::Error {
+    pub(super) fn eio() -> io::Error {
         io::Error::from_raw_os_error(libc::EIO)
     }
 
@@ -812,6 +831,106 @@ mod tests {
                     assert!(load::read_manifest(&place(&crashed)).expect("none").is_empty(), "call {failing} failed");
                 }
             }
+        }
+    }
+
+    /// A writer that waits for its first base; before that, a file with this one command was kept.
+    fn waiting_behind(disk: &FailingDisk, number: u64) -> Writer {
+        let mut old = writer(disk);
+        put(&mut old, number);
+        old.write().and_then(|()| old.sync()).expect("a healthy disk");
+        Writer::waiting(place(disk), old.manifest.clone(), 100).expect("a healthy disk")
+    }
+
+    fn cut(writer: &mut Writer) {
+        let end = writer.end();
+        writer.put(Taken { chunks: Vec::new(), end, db: None, cut: Some(Cut::NewFile) });
+    }
+
+    /// Whatever call of a cut fails before the first base is there, and a sync behind it: mending ends no file that is listed.
+    #[test]
+    fn a_cut_that_fails_before_the_first_base_ends_no_listed_file() {
+        for failing in 0..3 {
+            let (disk, mut rng) = (FailingDisk::default(), Rng::seeded(failing));
+            let mut writer = waiting_behind(&disk, 9);
+            cut(&mut writer);
+            disk.set_fault(move |number, _| (number == failing).then(eio));
+            let rolled = writer.write().and_then(|()| writer.sync()).and_then(|()| writer.roll());
+            disk.set_fault(|_, call| (call == Call::Sync).then(eio));
+            if !writer.is_broken() {
+                assert!(writer.sync().is_err());
+            }
+            disk.heal();
+            writer.mend().expect("a healthy disk");
+            assert_eq!(load(&disk), [9], "call {failing} failed: {rolled:?}");
+            writer.roll().expect("a healthy disk");
+            put(&mut writer, 0);
+            writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+            let temp = PathBuf::from("temp");
+            let mut file = disk.create(&temp).expect("a healthy disk");
+            write_all(&mut *file, SELECT).and_then(|()| file.sync()).expect("a healthy disk");
+            writer.rebase(&temp, Form::Commands).expect("a healthy disk");
+            assert_eq!(load(&disk.crash(&mut rng)), [0], "call {failing} failed: {rolled:?}");
+        }
+    }
+
+    /// Whatever two calls fail of the first base and of the end behind it: no file is removed that a manifest lists which may be
+    /// on disk, and none gets the name of such a file when the file begins again.
+    #[test]
+    fn a_file_that_ends_with_its_first_base_in_doubt_loads() {
+        for (failing, second) in (0..8).flat_map(|failing| (failing..14).map(move |second| (failing, second))) {
+            let (disk, mut rng) = (FailingDisk::default(), Rng::seeded(failing));
+            let mut writer = waiting_behind(&disk, 9);
+            cut(&mut writer);
+            writer.write().and_then(|()| writer.sync()).and_then(|()| writer.roll()).expect("a healthy disk");
+            put(&mut writer, 0);
+            writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+            let temp = PathBuf::from("temp");
+            let mut file = disk.create(&temp).expect("a healthy disk");
+            write_all(&mut *file, SELECT).and_then(|()| file.sync()).expect("a healthy disk");
+            disk.set_fault(move |number, _| (number == failing || number == second).then(eio));
+            let rebased = writer.rebase(&temp, Form::Commands);
+            writer.drop_unlisted();
+            disk.heal();
+            let look = |rng: &mut Rng| {
+                for crashed in (0..16).map(|_| disk.crash(rng)).chain([disk.clone()]) {
+                    let found = load(&crashed);
+                    let is_legal = found == [0] || rebased.is_err() && found == [9];
+                    assert!(is_legal, "calls {failing} and {second} failed, {rebased:?}: {found:?}");
+                }
+            };
+            look(&mut rng);
+            let manifest = load::read_manifest(&place(&disk)).expect("a manifest");
+            let mut again = Writer::waiting(place(&disk), manifest, 0).expect("a healthy disk");
+            put(&mut again, 5);
+            again.write().and_then(|()| again.sync()).expect("a healthy disk");
+            look(&mut rng);
+        }
+    }
+
+    /// A process that was killed between giving a manifest its name and syncing that is followed by one that appends to the
+    /// file which only the new manifest lists.
+    #[test]
+    fn a_start_behind_a_kill_syncs_the_name_of_the_manifest() {
+        let (disk, mut rng) = (FailingDisk::default(), Rng::seeded(1));
+        let mut killed = writer(&disk);
+        put(&mut killed, 0);
+        killed.write().and_then(|()| killed.sync()).expect("a healthy disk");
+        cut(&mut killed);
+        let mut dirs = 0;
+        disk.set_fault(move |_, call| {
+            dirs += u64::from(call == Call::SyncDir);
+            (dirs == 2).then(eio)
+        });
+        assert!(killed.roll().is_err() && killed.is_broken());
+        disk.heal();
+        let manifest = load::read_manifest(&place(&disk)).expect("a manifest");
+        assert_eq!(manifest.increments().len(), 2, "the new manifest has its name");
+        let mut writer = Writer::open(place(&disk), manifest, 0).expect("a healthy disk");
+        put(&mut writer, 1);
+        writer.write().and_then(|()| writer.sync()).expect("a healthy disk");
+        for _ in 0..16 {
+            assert_eq!(load(&disk.crash(&mut rng)), [0, 1]);
         }
     }
 

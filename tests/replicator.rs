@@ -253,7 +253,8 @@ fn acknowledged(server: &Server) -> u64 {
 /// Runs the program beside clients that write, and cuts its link once it is in the stream.
 fn follow_and_compare(diskless: &str, command: &mut Command, seed: u64) {
     let server = Launch::varve().config("io-threads 2").config("repl-diskless-sync-delay 0");
-    let server = server.config(format!("repl-diskless-sync {diskless}")).config("repl-backlog-size 64mb");
+    // The program may come back late where the machine is busy, and clients write meanwhile.
+    let server = server.config(format!("repl-diskless-sync {diskless}")).config("repl-backlog-size 512mb");
     let server = server.start().expect("Varve starts");
     fill(&server);
     let (ran, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));

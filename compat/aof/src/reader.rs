@@ -406,7 +406,7 @@ mod tests {
         let shortest = request(&[b"SET", b"k", b""]).len() + 2;
         for block in [BLOCK_BYTES as usize, 4096, 12_288] {
             for zeros in [1, 2, 4, 7, 8, 50] {
-                // What is synced ends with a whole command.
+                // A whole command ends where the synced bytes do.
                 let begin = block - zeros;
                 let whole = begin / set.len() - 1;
                 let filler = request(&[b"SET", b"k", &vec![b'y'; begin - whole * set.len() - shortest]]);
@@ -414,7 +414,7 @@ mod tests {
                 assert_eq!(good.len(), begin);
                 let file = [&good[..], &vec![0; zeros], &set.repeat(3)].concat();
                 assert_eq!(valid(&file), begin as u64, "{zeros} zeros before {block}");
-                // The same number of zeros that do not reach the end of a block are damage.
+                // As many zeros that do not reach the end of a block are damage.
                 let early = [&set.repeat(whole)[..], &vec![0; zeros], &[b'z'; 200][..]].concat();
                 let end = read(&early, 100).2;
                 assert!(matches!(end, Err(FileFault::Damaged { .. })), "{zeros} zeros before {block}: {end:?}");

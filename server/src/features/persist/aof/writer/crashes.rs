@@ -57,7 +57,7 @@ fn read(disk: &FailingDisk, entry: &Entry) -> (Vec<u64>, Option<u64>) {
     }
 }
 
-/// What a start does: the number of commands that it finds, which have no hole; the last file is cut where it is torn.
+/// Does a start's work: gives the number of commands that it finds, which have no hole, and cuts the last file where it is torn.
 fn load(disk: &FailingDisk) -> (Manifest, u64) {
     let manifest = read_manifest(&place(disk)).expect("a whole manifest, or none");
     let (count, mut found) = (manifest.files().count(), 0);
@@ -84,7 +84,7 @@ fn check_history(disk: &FailingDisk, manifest: &Manifest, gaps: &BTreeSet<u64>) 
     let (mut last, mut looked) = (None::<(u64, u64)>, 0);
     let mut seq = 0;
     for entry in increments {
-        let is_history = manifest.history().iter().any(|old| old.name == entry.name);
+        let is_history = manifest.history().iter().any(|Entry { name, .. }| *name == entry.name);
         if is_history && disk.size(&place.path(&entry.name)).is_err() {
             // Its removal was on disk before the manifest that lists it no more.
             last = None;
@@ -116,7 +116,7 @@ struct Life {
     number: u64,
     /// Commands that outlive a crash, since that was promised.
     promised: u64,
-    /// The same behind the step under way: in the middle of it nobody was answered.
+    /// Those that outlive a crash behind the step under way: in the middle of it nobody was answered.
     owed: u64,
     /// Commands up to positions of the writer.
     ends: Vec<(u64, u64)>,
@@ -236,7 +236,7 @@ impl Life {
             self.cut = None;
             return;
         }
-        // What cannot be read is tried again.
+        // A place that cannot be read is tried again.
         let Ok(found) = read_manifest(&place(&self.disk)) else { return };
         let Ok(writer) = Writer::waiting(place(&self.disk), found, 0) else { return };
         (self.writer, self.ends) = (Some(writer), vec![(0, self.number)]);
@@ -258,7 +258,7 @@ impl Life {
         }
     }
 
-    /// What is synced in files that count is promised.
+    /// Synced commands of files that count are promised.
     fn promise_of(&mut self, writer: &Writer) {
         if writer.unlisted_from.is_none() {
             let synced = self.ends.iter().filter(|(end, _)| *end <= writer.synced()).map(|(_, count)| *count).max();
@@ -276,7 +276,7 @@ impl Life {
 
     /// The machine crashes or the process is killed, and the server starts with what there is.
     fn restart(&mut self, met: &mut Met) {
-        // What a failed sync has left looks whole behind a kill, and may be lost later: nothing of that is promised.
+        // The rest of a failed sync looks whole behind a kill, and may be lost later: nothing of that is promised.
         if self.disk.is_in_doubt() || self.rng.below(2) == 0 {
             self.disk = self.disk.crash(&mut self.rng);
         } else {

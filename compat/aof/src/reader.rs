@@ -414,7 +414,7 @@ mod tests {
                 assert_eq!(good.len(), begin);
                 let file = [&good[..], &vec![0; zeros], &set.repeat(3)].concat();
                 assert_eq!(valid(&file), begin as u64, "{zeros} zeros before {block}");
-                // As many zeros that do not reach the end of a block are damage.
+                // Zeros in the middle of a block are damage, in the same number.
                 let early = [&set.repeat(whole)[..], &vec![0; zeros], &[b'z'; 200][..]].concat();
                 let end = read(&early, 100).2;
                 assert!(matches!(end, Err(FileFault::Damaged { .. })), "{zeros} zeros before {block}: {end:?}");

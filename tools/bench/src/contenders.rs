@@ -101,8 +101,13 @@ pub(crate) struct Entrant {
 impl Entrant {
     /// A server that takes redis-server's configuration, with one worker.
     pub(crate) fn configured(name: &str, role: Role, launch: Launch, settings: &[String]) -> Entrant {
+        Entrant::with_workers(name, role, launch, settings, 1)
+    }
+
+    fn with_workers(name: &str, role: Role, launch: Launch, settings: &[String], workers: usize) -> Entrant {
         let launch = settings.iter().fold(launch, |launch, line| launch.config(line.as_str()));
-        Entrant { name: name.into(), role, launch: launch.config("io-threads 1"), settings: Vec::new() }
+        let launch = launch.config(format!("io-threads {workers}"));
+        Entrant { name: name.into(), role, launch, settings: Vec::new() }
     }
 
     /// Starts it.
@@ -130,12 +135,7 @@ pub(crate) fn entrants_with(workers: usize) -> Vec<Entrant> {
 }
 
 fn all(settings: &[String], workers: usize) -> Vec<Entrant> {
-    let workers = format!("io-threads {workers}");
-    let own = |name: &str, role, launch: Launch| {
-        let lines = settings.iter().chain([&workers]);
-        let launch = lines.fold(launch, |launch, line| launch.config(line.as_str()));
-        Entrant { name: name.into(), role, launch, settings: Vec::new() }
-    };
+    let own = |name: &str, role, launch: Launch| Entrant::with_workers(name, role, launch, settings, workers);
     let mut all = vec![own("Varve", Role::Varve, Launch::varve()), own(PEER, Role::Peer, Launch::peer())];
     for Rival { name, words } in RIVALS.get().map_or(&[][..], Vec::as_slice) {
         let (launch, settings) = (Launch::command(words.clone()), settings.to_vec());

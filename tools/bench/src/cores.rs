@@ -9,8 +9,8 @@
 use crate::contenders::{self, Contender};
 use crate::draw::{self, Draw};
 use crate::kept;
-use crate::load::{self, Load, Op, Order, Sizes, Traffic};
-use crate::point::refuse_errors;
+use crate::load::{self, Sizes, Traffic};
+use crate::point::{fill, refuse_errors};
 use crate::report::{Findings, Role, Row, figures};
 use crate::size::Size;
 use crate::turns::{Beside, beside, push};
@@ -37,7 +37,7 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
         let wanted = entrants.iter().filter(|one| workers == WORKERS[0] || one.role != Role::Rival);
         let started: Vec<Contender> = wanted.map(contenders::Entrant::start).collect::<io::Result<_>>()?;
         for one in &started {
-            refuse_errors(&load::run(one.server.address(), &fill(keys))?)?;
+            refuse_errors(&load::run(one.server.address(), &fill(keys, KEY_BYTES, &Sizes::fixed(VALUE.len())))?)?;
         }
         all.push(started);
     }
@@ -64,20 +64,6 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
         "One worker and two (io-threads) of Varve and redis-server; the clients run on the same cores. The growth of the store \
          in process, without clients, is the experiment engine.",
     ))
-}
-
-fn fill(keys: u64) -> Load {
-    Load {
-        op: Op::Set,
-        keys,
-        key_bytes: KEY_BYTES,
-        sizes: Sizes::fixed(VALUE.len()),
-        order: Order::Sequence(0),
-        connections: 4,
-        pipeline: 100,
-        requests: keys,
-        seed: 1,
-    }
 }
 
 fn measure(

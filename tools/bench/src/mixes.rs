@@ -13,7 +13,7 @@ use crate::contenders::{self, Contender};
 use crate::draw::{self, Draw};
 use crate::floor::Under;
 use crate::grid::{Below, Grid, Quantity};
-use crate::load::{self, Op, Order, Sizes, Traffic};
+use crate::load::{self, Sizes, Traffic};
 use crate::point;
 use crate::published;
 use crate::report::{Better, Findings, figures};
@@ -104,17 +104,7 @@ fn sizes(set: &Set) -> Sizes {
 
 fn fill(contenders: &[Contender], set: &Set, keys: u64) -> io::Result<()> {
     for one in contenders {
-        let load = load::Load {
-            op: Op::Set,
-            keys,
-            key_bytes: set.key_bytes,
-            sizes: sizes(set),
-            order: Order::Sequence(0),
-            connections: 4,
-            pipeline: 100,
-            requests: keys,
-            seed: 1,
-        };
+        let load = point::fill(keys, set.key_bytes, &sizes(set));
         point::refuse_errors(&load::run(one.server.address(), &load)?)?;
     }
     Ok(())

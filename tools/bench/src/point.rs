@@ -77,7 +77,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
 }
 
 /// A load on all keys once, in order: a fill.
-fn fill(keys: u64, key_bytes: usize, sizes: &Sizes) -> Load {
+pub(crate) fn fill(keys: u64, key_bytes: usize, sizes: &Sizes) -> Load {
     Load {
         op: Op::Set,
         keys,

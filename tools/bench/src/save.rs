@@ -13,7 +13,7 @@
 //! Memory beside the data is what the server says of it (`rdb_last_cow_size`, `aof_last_cow_size`) and the growth of its resident bytes; the
 //! peer's copied pages are its child's. A request counts from when it was due ([`crate::pace`]).
 
-use crate::load::{self, Load, Op, Order, Sizes, Traffic};
+use crate::load::{self, Sizes, Traffic};
 use crate::own;
 use crate::pace::{self, Stream};
 use crate::point;
@@ -108,17 +108,7 @@ fn better(column: &str) -> Better {
 }
 
 fn fill(server: &Server, scale: &Scale) -> io::Result<()> {
-    let load = Load {
-        op: Op::Set,
-        keys: scale.keys,
-        key_bytes: KEY_BYTES,
-        sizes: Sizes::fixed(scale.value_bytes),
-        order: Order::Sequence(0),
-        connections: 4,
-        pipeline: 100,
-        requests: scale.keys,
-        seed: 1,
-    };
+    let load = point::fill(scale.keys, KEY_BYTES, &Sizes::fixed(scale.value_bytes));
     point::refuse_errors(&load::run(server.address(), &load)?)?;
     let mut next = 0_u64;
     let plan = Traffic { connections: 1, pipeline: 100, requests: scale.elements * 3 };

@@ -210,17 +210,29 @@ impl Journal {
     /// at these places are messages, which a file has not.
     pub fn append_received(&self, bytes: Vec<u8>, messages: &[Range<usize>], after: u32) {
         let received = Chunk::received(bytes, messages);
-        let leaf = rank::enter(Rank::Leaf);
-        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        let _leaf = rank::enter(Rank::Leaf);
+        let (lane, mut reserved) = (self.common(), self.place.lock());
         assert!(reserved.db.is_some(), "received bytes do not say their database where they begin");
         reserved.db = Some(after);
-        let (at, wakes) = (reserved.end, self.place.advance(&mut reserved, received.len()));
+        self.put(lane, reserved, received.len(), Apart::Unit(None, vec![received], after));
+    }
+
+    /// Reserves this number of bytes at the end for something that is not copied; the position behind it.
+    fn put(
+        &self,
+        mut lane: SpinGuard<'_, Lane>,
+        mut reserved: SpinGuard<'_, Reserved>,
+        bytes: usize,
+        apart: Apart,
+    ) -> u64 {
+        let (at, wakes) = (reserved.end, self.place.advance(&mut reserved, bytes));
         drop(reserved);
-        lane.push(at, Apart::Unit(None, vec![received], after));
-        drop((lane, leaf));
+        lane.push(at, apart);
+        drop(lane);
         if wakes {
             self.place.wake();
         }
+        at + bytes as u64
     }
 
     /// The database that a reader of all bytes so far has selected; None if that is not known.
@@ -267,21 +279,13 @@ impl Journal {
         let mut bytes = Vec::new();
         put_request(&mut bytes, words.iter().copied());
         let said = Note::Said(words.iter().map(|word| word.to_vec()).collect());
-        let leaf = rank::enter(Rank::Leaf);
-        let (mut lane, mut reserved) = (self.common(), self.place.lock());
+        let chunk = Box::new(Chunk::talk(bytes, &said, None));
+        let _leaf = rank::enter(Rank::Leaf);
+        let (lane, reserved) = (self.common(), self.place.lock());
         if reserved.is_quiet || reserved.is_ended {
             return reserved.end;
         }
-        let chunk = Box::new(Chunk::talk(bytes, &said, None));
-        let (at, wakes) = (reserved.end, self.place.advance(&mut reserved, chunk.len()));
-        let end = reserved.end;
-        drop(reserved);
-        lane.push(at, Apart::Talk(chunk));
-        drop((lane, leaf));
-        if wakes {
-            self.place.wake();
-        }
-        end
+        self.put(lane, reserved, chunk.len(), Apart::Talk(chunk))
     }
 
     /// Has the next unit say its database, for a reader that begins at the position that is given. The gate is held alone.

@@ -112,7 +112,7 @@ pub struct NamedMessage<'a> {
 }
 
 impl Producer {
-    /// Number of names, from the oldest on, that are due; at most so many.
+    /// Number of names, from the oldest on, that are due. The count ends at `most`.
     fn due(&self, limits: IdempotenceLimits, now_ms: i64, most: usize) -> usize {
         self.order.values().take(most).take_while(|(_, time_ms)| is_due(*time_ms, limits, now_ms)).count()
     }

@@ -8,12 +8,13 @@
 //!         key that stays; transactions, waiting clients, channels and caches keep what they promise (sessions/mod.rs)
 //! ```
 //! The limits at which encodings change are changed all the time, and one save follows the other: each of its files is
-//! whole. An append-only file is kept, and rewritten between two saves: another server that loads it has the same data.
+//! whole. Long collections (giants/mod.rs) are changed, renamed, swapped and removed while saves show them. An append-only file is kept, and rewritten between two saves: another server that loads it has the same data.
 //!
 //! Replies of eight clients have no one order: their legality is tests/histories.rs's.
 
 #![forbid(unsafe_code)]
 
+mod giants;
 mod sessions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -392,6 +393,7 @@ fn anything(p: &mut Player) {
                 0 => p.wide_command(),
                 1 => request(&format!("SELECT {}", p.random.below(4))),
                 2 if p.random.one_in(200) => request("FLUSHALL"),
+                3 | 4 => giants::command(&mut p.random, p.growing),
                 _ => p.shared_command(),
             };
             p.batch.push(next);
@@ -438,7 +440,11 @@ fn keeping(p: &mut Player) {
     }
     p.batch.push(request(&format!("SELECT {}", 1 + p.random.below(3))));
     for _ in 0..p.random.below(60) {
-        let next = if p.random.one_in(60) { p.wide_command() } else { p.shared_command() };
+        let next = match p.random.below(60) {
+            0 => p.wide_command(),
+            1 => giants::command(&mut p.random, p.growing),
+            _ => p.shared_command(),
+        };
         // The shared databases are 1 to 3: what is sent to 0 would stand among what clients keep.
         if !(next.iter().any(|word| word == b"DB" || word == b"MOVE") && next.contains(&b"0".to_vec())) {
             p.batch.push(next);

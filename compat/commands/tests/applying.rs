@@ -14,7 +14,7 @@ use std::time::Duration;
 use varve_base::rng::Rng;
 use varve_commands::{commands, debug};
 use varve_exec::CommandTable;
-use varve_exec::apply::{Applier, Lane, Router};
+use varve_exec::apply::{Applier, ApplyWorker, Router};
 use varve_exec::journal::Journal;
 use varve_exec::notify::Events;
 use varve_exec::stats::CommandStats;
@@ -132,7 +132,7 @@ fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<Applied, String> 
             let (store, table, applier, ended, messages) = (&store, &table, &applier, &ended, messages.clone());
             scope.spawn(move || {
                 let mut worker = store.worker(number);
-                let mut lane = Lane::new(number, CommandStats::new(commands().ids()), None, NOW_MS);
+                let mut lane = ApplyWorker::new(number, CommandStats::new(commands().ids()), None, NOW_MS);
                 lane.set_events(&mut worker, messages);
                 while !ended.load(Relaxed) {
                     if lane.step(applier, &mut worker, table, NOW_MS).is_none() {

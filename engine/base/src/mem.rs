@@ -99,9 +99,8 @@ impl Mapping {
     /// Asks for the memory behind `range` to be in place before it is touched, in one system call. A hint.
     pub fn populate(&self, range: Range<usize>) {
         let (at, len) = self.part(range);
-        // SAFETY: inside this mapping by `part`; MADV_POPULATE_WRITE changes no contents. A kernel without it
-        // refuses, which is as good.
-        unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) };
+        // SAFETY: inside this mapping by `part`.
+        unsafe { populate(at, len) };
     }
 
     /// Asks for huge pages in a range, where whole ones fit, or for small ones. A hint: a kernel without huge pages, or
@@ -223,6 +222,16 @@ pub(crate) unsafe fn discard(at: *mut u8, len: usize) {
     // SAFETY: passed on to the caller.
     let rc = unsafe { libc::madvise(at.cast(), len, libc::MADV_DONTNEED) };
     assert!(rc == 0, "madvise of {len} bytes: {}", io::Error::last_os_error());
+}
+
+/// Asks for the memory behind some pages to be in place before it is touched, in one system call. A hint: a kernel without
+/// MADV_POPULATE_WRITE, one before 5.14, refuses, which is as good.
+///
+/// # Safety
+/// The pages belong to the caller. What they hold does not change.
+pub(crate) unsafe fn populate(at: *mut u8, len: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) };
 }
 
 /// Asks for the cache line at `address`. Never faults, whatever the address.

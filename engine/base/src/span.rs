@@ -78,6 +78,13 @@ impl PageSpan {
         self.len
     }
 
+    /// Asks for the memory behind `range`, whole pages, to be in place before it is touched. A hint.
+    pub fn populate(&self, range: Range<usize>) {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} bytes", self.len);
+        // SAFETY: the range lies in this span, as was just checked.
+        unsafe { mem::populate(self.base.as_ptr().add(range.start), range.len()) };
+    }
+
     /// Gives the memory behind `range`, whole pages, back; the range stays and reads as zero.
     ///
     /// # Safety

@@ -69,6 +69,11 @@ impl<E: IndexCell> IndexTable<E> {
             Err(_) => (Part::new(HEAP_BUCKETS).expect("less than a page comes from the heap"), HEAP_BUCKETS),
         };
         self.parts[NEW] = part;
+        if self.expected > 0 {
+            // They come in no order, and are looked for before they are put.
+            let new = &mut self.parts[NEW];
+            new.populate_to(new.count() - 1);
+        }
         buckets
     }
 
@@ -121,6 +126,10 @@ impl<E: IndexCell> IndexTable<E> {
     fn advance(&mut self, rehash: &impl Rehash<E>, buckets: u64) {
         let displace = self.geometry.displace;
         let end = (self.moved + buckets).min(self.parts[OLD].count());
+        if self.moved < end {
+            let [new, old] = &mut self.parts;
+            new.populate_to(new.home(old.first_position(end) - 1));
+        }
         while self.moved < end {
             self.prefetch_ahead(rehash);
             let [new, old] = &mut self.parts;
@@ -155,6 +164,7 @@ impl<E: IndexCell> IndexTable<E> {
 
     fn end_move(&mut self) {
         debug_assert!(self.parts[OLD].pool().used() == 0, "the old table still has overflow buckets");
+        debug_assert!(self.parts[NEW].is_populated(), "entries have moved to all homes");
         self.parts[OLD].retire();
         self.split = POSITIONS;
         self.moved = 0;

@@ -29,6 +29,9 @@ pub(crate) const BUCKETS_MAX: u64 = (1 << 28) - 1;
 /// Memory is given back behind the cursor of a move in steps of this many bytes.
 pub(crate) const RELEASE_BYTES: usize = 256 << 10;
 
+/// Memory is asked for ahead of the entries that move into a table in steps of this many bytes.
+const POPULATE_BYTES: usize = 4 * PAGE_BYTES;
+
 /// The first page is kept while a part is emptied: the last buckets borrow from the first ones.
 const _: () = assert!((EXTENSION_REACH + 1) * 64 <= PAGE_BYTES as u64);
 
@@ -119,6 +122,8 @@ pub(crate) struct Part {
     pool: Pool,
     /// Bytes at the start, but for the first page, that the system has back.
     released: usize,
+    /// Bytes at the start whose memory was asked for ([`Part::populate_to`]).
+    populated: usize,
 }
 
 // SAFETY: a part owns its buckets as a Vec would; the stand-in of an empty part is never written.
@@ -129,7 +134,14 @@ unsafe impl Sync for Part {}
 impl Part {
     /// A part without memory. It holds nothing and nothing may be put into it.
     pub(crate) fn none() -> Part {
-        Part { base: NonNull::from_ref(&NO_BUCKET), count: 1, memory: Memory::None, pool: Pool::default(), released: 0 }
+        Part {
+            base: NonNull::from_ref(&NO_BUCKET),
+            count: 1,
+            memory: Memory::None,
+            pool: Pool::default(),
+            released: 0,
+            populated: 0,
+        }
     }
 
     /// A part of `count` empty buckets.
@@ -148,7 +160,7 @@ impl Part {
             let span = PageSpan::zeroed(bytes)?;
             (span.base(), Memory::Pages(span))
         };
-        Ok(Part { base: base.cast(), count, memory, pool: Pool::default(), released: PAGE_BYTES })
+        Ok(Part { base: base.cast(), count, memory, pool: Pool::default(), released: PAGE_BYTES, populated: 0 })
     }
 
     #[inline]
@@ -505,6 +517,25 @@ impl Part {
             let (tag, r) = self.bucket_mut(home).take(cell);
             take(hash_of(r, tag), r);
         }
+    }
+
+    /// Has the memory in place for entries that move to homes up to this one. A page that is read first, for a free cell, is
+    /// the system's page of zeroes, and the write behind that makes it another: two faults, and all processors on which the
+    /// process runs are interrupted to forget the first. With two threads that was a tenth of the CPU of growing tables.
+    pub(crate) fn populate_to(&mut self, home: u64) {
+        let Memory::Pages(span) = &self.memory else { return };
+        // An entry may go to the extension of its home, or send one from there to that one's.
+        let end = ((home + 2 * EXTENSION_REACH + 1) as usize * 64).min(span.len());
+        if end > self.populated {
+            let end = end.next_multiple_of(POPULATE_BYTES).min(span.len());
+            span.populate(self.populated..end);
+            self.populated = end;
+        }
+    }
+
+    /// Whether the memory of all buckets was asked for; so it is behind a move.
+    pub(crate) fn is_populated(&self) -> bool {
+        !matches!(&self.memory, Memory::Pages(span) if self.populated < span.len())
     }
 
     /// Gives memory back before `cursor`, the first bucket that still has entries at home.

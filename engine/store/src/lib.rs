@@ -63,8 +63,8 @@ pub use varve_collection::leaf_table::FIELD_EXPIRY_MS_MAX;
 pub use varve_collection::list::{End as ListEnd, RemovalPart, RemovedPart};
 pub use varve_collection::stream::{
     Consumer, Groups, Idempotence, IdempotenceCounts, IdempotenceFigures, IdempotenceLimits, NamePlace, NamedMessage,
-    NodeLimits, PendingEntry, PendingFilter, StreamEntry, StreamFacts, StreamFields, StreamGroup, StreamId, StreamNeed,
-    StreamNode, StreamPart, StreamReader, StreamState, Trim,
+    NodeLimits, PendingEntry, PendingFilter, StreamEntry, StreamFacts, StreamFields, StreamGroup, StreamGroups,
+    StreamId, StreamNeed, StreamNode, StreamPart, StreamReader, StreamState, Trim,
 };
 pub use varve_collection::zset::{LexBound, ScoreBound, ZAdd, ZAdded, ZRange, ZShown};
 pub use varve_index::TableStats;

@@ -6,7 +6,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use varve_exec::apply::Lane;
+use varve_exec::apply::ApplyWorker;
 use varve_exec::batch::Batch;
 use varve_exec::stats::CommandStats;
 use varve_exec::{Blocked, CommandError, CommandTable, Served};
@@ -79,9 +79,10 @@ pub(super) struct Core {
     pub(super) settling: Settling,
     /// Questions about all connections that are not answered yet.
     pub(super) questions: Questions,
-    /// Runs its share of the commands of a file that is being loaded, or of a primary's stream.
-    /// With it, whether the commands are a primary's.
-    lane: Option<(bool, Box<Lane>)>,
+    /// Run its share of the commands of a file that is being loaded, and of a primary's stream. Either may have commands that are
+    /// half done while the other goes on: DEBUG LOADAOF at a replica.
+    applies_file: Option<Box<ApplyWorker>>,
+    applies_stream: Option<Box<ApplyWorker>>,
     /// The connections that wait for what others hold.
     pub(super) waits: Waits,
     /// Turns in a row that ended because a shard was busy.
@@ -124,7 +125,8 @@ impl Core {
             following: Following::default(),
             settling: Settling::default(),
             questions: Questions::default(),
-            lane: None,
+            applies_file: None,
+            applies_stream: None,
             waits: Waits::default(),
             busy: 0,
             script: None,
@@ -346,31 +348,37 @@ impl Core {
     #[inline]
     pub(super) fn load(&mut self) -> bool {
         let (loads, applies) = (self.state.persist().loading.is_on(), self.state.replication().replica().applies());
+        if !loads {
+            self.applies_file = None;
+        }
+        if !applies {
+            self.applies_stream = None;
+        }
         if !loads && !applies {
-            self.lane = None;
             return false;
         }
         if loads && persist::load::step(&self.state, &mut self.store, self.now.unix_ms) {
             return true;
         }
         // DEBUG LOADAOF, sent to a replica, loads while the primary's stream may go on: that one waits.
-        self.run_lane(applies && !loads)
+        self.apply(applies && !loads)
     }
 
-    /// Runs commands of this worker's lane; false if none waits. Those of a primary's stream have the effects of clients'
-    /// commands on other clients; a file's have none.
-    fn run_lane(&mut self, is_primarys: bool) -> bool {
+    /// Runs this worker's share of a stream's commands; false if none waits. Those of a primary's stream have the effects of
+    /// clients' commands on other clients; a file's have none.
+    fn apply(&mut self, is_primarys: bool) -> bool {
         let (state, now_ms) = (Arc::clone(&self.state), self.now.unix_ms);
         let replica = state.replication().replica();
         let applier = if is_primarys { &replica.applier } else { &state.persist().aof.applier };
-        if self.index >= applier.lanes() {
+        if self.index >= applier.workers() {
             return false;
         }
-        let known = self.lane.take().filter(|(was_primarys, _)| *was_primarys == is_primarys);
-        let mut lane = known.map_or_else(|| self.new_lane(is_primarys), |(_, lane)| lane);
-        let ready = lane.step(applier, &mut self.store, &self.table, now_ms);
-        let served = lane.take_served();
-        self.lane = Some((is_primarys, lane));
+        let known = if is_primarys { self.applies_stream.take() } else { self.applies_file.take() };
+        let mut share = known.unwrap_or_else(|| self.new_share(is_primarys));
+        let ready = share.step(applier, &mut self.store, &self.table, now_ms);
+        let served = share.take_served();
+        let place = if is_primarys { &mut self.applies_stream } else { &mut self.applies_file };
+        *place = Some(share);
         for other in ready.unwrap_or_default().iter().filter(|other| *other != self.index) {
             self.state.workers()[other].send(Message::Load);
         }
@@ -381,17 +389,17 @@ impl Core {
         ready.is_some()
     }
 
-    fn new_lane(&mut self, is_primarys: bool) -> Box<Lane> {
+    fn new_share(&mut self, is_primarys: bool) -> Box<ApplyWorker> {
         let keeper = self.state.keeper();
         let stats = match is_primarys {
             true => Arc::clone(self.handle().commands()),
             false => CommandStats::new(self.state.commands().ids()),
         };
-        let mut lane = Box::new(Lane::new(self.index, stats, Some(keeper), self.now.unix_ms));
+        let mut share = Box::new(ApplyWorker::new(self.index, stats, Some(keeper), self.now.unix_ms));
         if is_primarys {
-            lane.set_events(&mut self.store, Sink::new(Arc::clone(self.state.pubsub()), self.index));
+            share.set_events(&mut self.store, Sink::new(Arc::clone(self.state.pubsub()), self.index));
         }
-        lane
+        share
     }
 
     /// Does something alone behind the gate, or has itself asked again if that is not to be had.

@@ -1,8 +1,8 @@
-//! `apply`: a stream of commands, as an append-only file has it, applied by 1 to N lanes; no file and no network.
+//! `apply`: a stream of commands, as an append-only file has it, applied by 1 to N workers; no file and no network.
 //!
 //! ```text
-//!  stream in memory --64 KB at a time--> router (a thread) --> lane 0 (a thread)      1 lane: one thread does both in turns
-//!                                                          --> lane 1 (a thread)
+//!  stream in memory --64 KB at a time--> router (a thread) --> worker 0 (a thread)    1 worker: one thread does both in turns
+//!                                                          --> worker 1 (a thread)
 //! ```
 //! Half of the commands are SETs of 64 bytes; the rest is HSET, RPUSH, ZADD and INCR on keys of their own, and a hundredth
 //! touches two keys. A figure is the best of its rounds; `CPU` is that of all threads for a command.
@@ -16,7 +16,7 @@ use std::thread::{self, Thread};
 use std::time::Instant;
 use varve_commands::commands;
 use varve_exec::CommandTable;
-use varve_exec::apply::{Applier, Lane, LaneSet, Router};
+use varve_exec::apply::{Applier, ApplyWorker, Router, WorkerSet};
 use varve_exec::stats::CommandStats;
 use varve_store::{Options, Store, StoreWorker};
 use varve_testkit::Random;
@@ -25,10 +25,10 @@ use varve_testkit::Random;
 const PIECE_BYTES: usize = 64 << 10;
 /// Milliseconds of Unix time at which a store begins.
 const START_MS: i64 = 1_795_000_000_000;
-/// Throughput of two lanes over one's that should be reached.
+/// Throughput of two workers over one's that should be reached.
 const TARGET: f64 = 1.5;
 
-/// Runs the experiment with 1 to `threads` lanes.
+/// Runs the experiment with 1 to `threads` workers.
 ///
 /// # Errors
 /// When a store cannot be made.
@@ -37,29 +37,29 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
     let figures = rates(threads, quick)?.apart("A stream of commands", better);
     Ok(Findings::new("apply", "A stream of commands, applied in process")
         .with(figures)
-        .note(format!("Two lanes are to reach {TARGET} times the MB a second of one.")))
+        .note(format!("Two workers are to reach {TARGET} times the MB a second of one.")))
 }
 
-/// The rates of 1 to `threads` lanes.
+/// The rates of 1 to `threads` workers.
 ///
 /// # Errors
 /// When a store cannot be made.
 pub(crate) fn rates(threads: usize, quick: bool) -> io::Result<Table> {
     let (count, rounds) = if quick { (30_000, 1) } else { (3_000_000, 3) };
     let stream = stream(count);
-    let mut table = Table::new(&["MB a second", "times one lane", "CPU us a command"]);
+    let mut table = Table::new(&["MB a second", "times one worker", "CPU us a command"]);
     let mut one = f64::NAN;
-    for lanes in 1..=threads.max(1) {
+    for workers in 1..=threads.max(1) {
         let (mut best, mut cpu) = (0_f64, f64::INFINITY);
         for _ in 0..rounds {
-            let (seconds, cpu_ns) = apply(lanes, &stream)?;
+            let (seconds, cpu_ns) = apply(workers, &stream)?;
             best = best.max(stream.bytes.len() as f64 / 1e6 / seconds);
             cpu = cpu.min(cpu_ns as f64 / 1000.0 / count as f64);
         }
-        if lanes == 1 {
+        if workers == 1 {
             one = best;
         }
-        table.add(format!("lanes: {lanes}, varve"), vec![best, best / one, cpu]);
+        table.add(format!("workers: {workers}, varve"), vec![best, best / one, cpu]);
     }
     Ok(table)
 }
@@ -108,28 +108,28 @@ struct Applying {
     store: Arc<Store>,
     applier: Applier,
     table: CommandTable,
-    /// The threads of the lanes, where the lanes have threads of their own.
+    /// The threads of the workers, where they have threads of their own.
     sleepers: Vec<OnceLock<Thread>>,
     ended: AtomicBool,
 }
 
 impl Applying {
-    fn wake(&self, lanes: LaneSet) {
-        lanes.iter().filter_map(|lane| self.sleepers[lane].get()).for_each(Thread::unpark);
+    fn wake(&self, workers: WorkerSet) {
+        workers.iter().filter_map(|worker| self.sleepers[worker].get()).for_each(Thread::unpark);
     }
 
-    fn step(&self, lane: &mut Lane, worker: &mut StoreWorker) -> bool {
-        let ready = lane.step(&self.applier, worker, &self.table, START_MS);
+    fn step(&self, share: &mut ApplyWorker, worker: &mut StoreWorker) -> bool {
+        let ready = share.step(&self.applier, worker, &self.table, START_MS);
         self.wake(ready.unwrap_or_default());
         ready.is_some()
     }
 
-    /// The thread of a lane; its CPU in nanoseconds.
-    fn lane(&self, number: usize) -> u64 {
-        let (mut worker, mut lane) = (self.store.worker(number), lane(number));
+    /// The thread of a worker; its CPU in nanoseconds.
+    fn work(&self, number: usize) -> u64 {
+        let (mut worker, mut share) = (self.store.worker(number), share(number));
         self.sleepers[number].get_or_init(thread::current);
         while !self.ended.load(Relaxed) {
-            if !self.step(&mut lane, &mut worker) {
+            if !self.step(&mut share, &mut worker) {
                 thread::park();
             }
         }
@@ -145,42 +145,42 @@ impl Applying {
             piece.extend_from_slice(&stream.bytes[begin..end]);
             assert!(self.applier.wait_for_room(), "nothing is refused");
             let to = (&self.applier, &*self.store, &self.table);
-            let (_, lanes) = router.push(to, begin as u64, &mut piece).expect("commands");
-            self.wake(lanes);
+            let (_, workers) = router.push(to, begin as u64, &mut piece).expect("commands");
+            self.wake(workers);
             between();
             begin = end;
         }
     }
 }
 
-fn lane(number: usize) -> Lane {
-    Lane::new(number, CommandStats::new(commands().ids()), None, START_MS)
+fn share(number: usize) -> ApplyWorker {
+    ApplyWorker::new(number, CommandStats::new(commands().ids()), None, START_MS)
 }
 
 /// Applies a stream; seconds, and nanoseconds of CPU.
-fn apply(lanes: usize, stream: &Stream) -> io::Result<(f64, u64)> {
+fn apply(workers: usize, stream: &Stream) -> io::Result<(f64, u64)> {
     let applying = Applying {
-        store: Store::new(&Options { workers: lanes, ..Options::default() })?,
-        applier: Applier::new(lanes),
+        store: Store::new(&Options { workers, ..Options::default() })?,
+        applier: Applier::new(workers),
         table: CommandTable::new(commands()),
-        sleepers: (0..lanes).map(|_| OnceLock::new()).collect(),
+        sleepers: (0..workers).map(|_| OnceLock::new()).collect(),
         ended: AtomicBool::new(false),
     };
     applying.store.set_loading(true);
     applying.applier.begin(0);
     let (start, before) = (Instant::now(), cpu_ns());
-    if lanes == 1 {
-        let (mut worker, mut lane) = (applying.store.worker(0), lane(0));
-        applying.route(stream, || while applying.step(&mut lane, &mut worker) {});
+    if workers == 1 {
+        let (mut worker, mut share) = (applying.store.worker(0), share(0));
+        applying.route(stream, || while applying.step(&mut share, &mut worker) {});
         applying.applier.finish().expect("nothing is refused");
         return Ok((start.elapsed().as_secs_f64(), cpu_ns() - before));
     }
     Ok(thread::scope(|scope| {
-        let threads: Vec<_> = (0..lanes)
+        let threads: Vec<_> = (0..workers)
             .map(|number| {
                 scope.spawn({
                     let applying = &applying;
-                    move || applying.lane(number)
+                    move || applying.work(number)
                 })
             })
             .collect();

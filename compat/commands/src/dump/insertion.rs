@@ -9,8 +9,8 @@
 
 use varve_rdb::{Kind, Part, ReadFault};
 use varve_store::{
-    FIELD_EXPIRY_MS_MAX, Groups, Idempotence, Key, ListEnd, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Unpublished,
-    VALUE_BYTES_MAX, WrongType,
+    FIELD_EXPIRY_MS_MAX, Groups, Idempotence, Key, ListEnd, StreamGroups, StreamNeed, StreamWriter, StringForm, Ttl,
+    Tx, Unpublished, VALUE_BYTES_MAX, WrongType,
 };
 
 use super::idempotence::idempotence_of;
@@ -240,7 +240,7 @@ impl Insertion {
             stream.set_state(state);
         }
         if let Some(groups) = groups {
-            stream.set_groups(groups);
+            stream.set_groups(StreamGroups::new(groups));
         }
         if let Some(names) = &self.names {
             stream.change_idempotence(|| names.clone(), |_| ());

@@ -1,11 +1,12 @@
 //! Applying a stream of commands (an append-only file, a primary's stream) with several workers.
 //!
 //! ```text
-//!  bytes --Router--> whose keys? --> lane 0: c c c c c c M c c ..  --Lane 0-->  worker 0
-//!                                    lane 1: c c c c ..... M c ..  --Lane 1-->  worker 1
+//!  bytes --Router--> whose keys? --> lane 0: c c c c c c M c c ..  --ApplyWorker 0-->  worker 0
+//!                                    lane 1: c c c c ..... M c ..  --ApplyWorker 1-->  worker 1
+//!                                    lane 2: c c c ..              \__ takes what may run, of its own lanes first
 //!                                                          ^ a command of both lanes: runs when all before it have, in both
 //! ```
-//! A shard belongs to one lane, so that each shard sees its commands in the order of the stream, and so does each pair of
+//! A shard belongs to one lane, and one worker at a time runs commands of a lane, so that each shard sees its commands in the order of the stream, and so does each pair of
 //! commands that touch a common shard. A transaction is routed as a whole, by the keys of all its commands. What may touch
 //! any key (FLUSHALL, SWAPDB, scripts) is of all lanes; what touches none goes to the first. SELECT runs nowhere: the router
 //! follows it, and each command carries its database.
@@ -16,10 +17,10 @@
 //!
 //! Not here: where the bytes come from, and who wakes workers.
 
-mod lane;
 mod queue;
 mod router;
+mod worker;
 
-pub use lane::Lane;
-pub use queue::{Applier, Forgiven, LANES_MAX, LaneSet};
+pub use queue::{Applier, Forgiven, LANES_MAX, NumberSet, WorkerSet};
 pub use router::Router;
+pub use worker::ApplyWorker;

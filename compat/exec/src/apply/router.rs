@@ -18,7 +18,7 @@ use varve_catalog::{Behaviour, Flags};
 use varve_protocol::{Args, Parsed, Parser, RequestLimits, Span};
 use varve_store::Store;
 
-use super::queue::{Applier, Chunk, LaneSet};
+use super::queue::{Applier, Chunk, LaneSet, WorkerSet};
 use crate::command::{Command, CommandTable, Exec, Step};
 
 /// Bytes of commands after which a chunk is given to its lane.
@@ -37,6 +37,8 @@ pub struct Router {
     gathered: Vec<Gathered>,
     /// In the order of the stream, as far as a lane is concerned.
     works: Vec<(LaneSet, Chunk)>,
+    /// Empty chunks.
+    spare: Vec<Chunk>,
     /// The stream's writer has asked its reader something.
     asked: bool,
     /// The caller needs all bytes itself.
@@ -108,6 +110,7 @@ impl Router {
             open: None,
             gathered: Vec::new(),
             works: Vec::new(),
+            spare: Vec::new(),
             asked: false,
             copies: false,
             messages: Vec::new(),
@@ -142,7 +145,7 @@ impl Router {
     }
 
     /// Routes the whole commands at the front of `bytes`, which stand at `offset` of the stream; gives how many bytes that
-    /// were, and the lanes that have something to do. What follows a command of which a part is missing comes again with the
+    /// were, and the workers that have something to do. What follows a command of which a part is missing comes again with the
     /// next call, in front of the rest.
     ///
     /// # Errors
@@ -152,7 +155,7 @@ impl Router {
         (applier, store, table): (&Applier, &Store, &CommandTable),
         offset: u64,
         bytes: &mut Vec<u8>,
-    ) -> Result<(usize, LaneSet), String> {
+    ) -> Result<(usize, WorkerSet), String> {
         self.gathered.resize_with(applier.lanes(), Gathered::default);
         let mut at = 0;
         let fault = loop {
@@ -184,11 +187,9 @@ impl Router {
             }
         };
         (0..self.gathered.len()).for_each(|lane| self.flush(lane));
-        let mut lanes = LaneSet::default();
-        self.works.iter().for_each(|(of, _)| lanes.add(*of));
-        let routed = self.open_at();
-        applier.push(&mut self.works, routed.unwrap_or(offset + at as u64));
-        fault.map_or(Ok((at, lanes)), Err)
+        let routed = self.open_at().unwrap_or(offset + at as u64);
+        let workers = applier.push(&mut self.works, routed, &mut self.spare);
+        fault.map_or(Ok((at, workers)), Err)
     }
 
     fn next(&mut self, input: &mut [u8]) -> Parsed {
@@ -311,7 +312,8 @@ impl Router {
     fn flush(&mut self, lane: usize) {
         let chunk = &mut self.gathered[lane].chunk;
         if !chunk.offsets.is_empty() {
-            self.works.push((LaneSet::one(lane), std::mem::take(chunk)));
+            let next = self.spare.pop().unwrap_or_default();
+            self.works.push((LaneSet::one(lane), std::mem::replace(chunk, next)));
         }
     }
 }

@@ -13,17 +13,58 @@
 
 use std::sync::Arc;
 
-use super::pending::{self, PendingEntry, PendingFilter, PendingTree};
+use super::gone::bit;
+use super::pending::{PendingEntry, PendingFilter, PendingTree};
 use super::{StreamFacts, StreamId};
 use crate::shared_map::{SharedMap, SharedMapIter};
 
 /// Pending entries of a consumer that are taken out as it is removed; the others are in steps.
 const SWEEP_AT_ONCE: usize = 64;
+/// Consumers whose bits are looked at when one of them is removed, at most: of more, each bit counts as somebody's.
+const CONSUMERS_LOOKED_AT: usize = 1024;
 /// About the bytes of a node of a map for each of its entries, beside these.
 const MAP_BYTES: usize = 24;
 
 /// The groups of a stream, by name.
 pub type Groups = SharedMap<Arc<[u8]>, StreamGroup>;
+
+/// Groups, and the sums that a stream keeps of them: they are copied from stream to stream at the price of a counter.
+#[derive(Clone, Debug, Default)]
+pub struct StreamGroups {
+    pub(super) all: Groups,
+    /// Bytes of all groups, with their names.
+    pub(super) bytes: usize,
+    /// Names of those that may have entries of consumers that were removed; none nearly always.
+    pub(super) sweeping: Vec<Arc<[u8]>>,
+}
+
+impl StreamGroups {
+    /// Groups that no stream has yet. O(groups).
+    pub fn new(all: Groups) -> StreamGroups {
+        let sweeping = all.iter().filter(|(_, group)| group.wants_sweep()).map(|(name, _)| Arc::clone(name));
+        StreamGroups { bytes: bytes_of(&all), sweeping: sweeping.collect(), all }
+    }
+
+    /// The groups by name.
+    pub fn all(&self) -> &Groups {
+        &self.all
+    }
+
+    /// Whether another has all of them too: what is dropped here costs nothing.
+    pub fn is_shared(&self) -> bool {
+        self.all.is_shared()
+    }
+
+    /// Takes some of the groups out, to give their memory back in steps; None when nothing is left.
+    pub fn pop_leaf(&mut self) -> Option<Vec<(Arc<[u8]>, StreamGroup)>> {
+        self.all.pop_leaf()
+    }
+}
+
+/// Bytes of groups, with their names. O(groups).
+pub(super) fn bytes_of(groups: &Groups) -> usize {
+    groups.iter().map(|(name, group)| name.len() + group.bytes()).sum()
+}
 
 /// A group of consumers.
 #[derive(Clone, Debug)]
@@ -210,7 +251,11 @@ impl StreamGroup {
         if consumer.pending == 0 {
             consumers.free.insert(consumer.number, ());
         } else {
-            let others = consumers.by_name.values().fold(0, |bits, other| bits | pending::bit(other.number));
+            // Numbers are given without gaps: of more consumers than these each bit is somebody's.
+            let others = match consumers.by_name.len() {
+                ..=CONSUMERS_LOOKED_AT => consumers.by_name.values().fold(0, |bits, other| bits | bit(other.number)),
+                _ => u64::MAX,
+            };
             self.pending.retire(consumer.number, consumer.pending, others);
             self.sweep(SWEEP_AT_ONCE);
         }

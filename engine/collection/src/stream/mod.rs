@@ -25,6 +25,7 @@
 //! A stream may be empty: its key stays. It does not know its key, and no clock makes its IDs. One of some entries and
 //! without groups is no tree, but the value of its key (`small`).
 
+mod gone;
 mod groups;
 mod id;
 mod idempotence;
@@ -49,7 +50,7 @@ use crate::sequence_readers;
 use crate::{CollectionId, ReadCtx, WriteCtx};
 
 use groups::GroupSize;
-pub use groups::{Consumer, Groups, StreamGroup};
+pub use groups::{Consumer, Groups, StreamGroup, StreamGroups};
 pub use id::StreamId;
 pub use idempotence::{Idempotence, IdempotenceCounts, IdempotenceFigures, IdempotenceLimits, NamePlace, NamedMessage};
 use node::Encoded;
@@ -496,12 +497,18 @@ impl Stream {
     }
 
     /// Gives a stream without groups these.
-    pub fn set_groups(&mut self, groups: Groups) {
-        debug_assert!(self.groups.is_none() && !groups.is_empty(), "groups for a stream that has none");
-        let sweeping = groups.iter().filter(|(_, group)| group.wants_sweep()).map(|(name, _)| Arc::clone(name));
-        self.sweeping = sweeping.collect();
-        self.groups = Some(groups);
-        self.group_bytes += self.bytes_of_groups();
+    pub fn set_groups(&mut self, groups: StreamGroups) {
+        debug_assert!(self.groups.is_none() && !groups.all.is_empty(), "groups for a stream that has none");
+        debug_assert!(groups.bytes > 0, "a group has bytes");
+        self.sweeping = groups.sweeping;
+        self.groups = Some(groups.all);
+        self.group_bytes += groups.bytes;
+    }
+
+    /// The groups for another stream, none while there are none: they share what they have until one of both changes it.
+    pub fn shared_groups(&self) -> Option<StreamGroups> {
+        let bytes = self.group_bytes - self.gone.iter().map(StreamGroup::bytes).sum::<usize>();
+        self.groups.clone().map(|all| StreamGroups { all, bytes, sweeping: self.sweeping.clone() })
     }
 
     /// Removes a group; false if there is none of this name.
@@ -692,10 +699,10 @@ impl Stream {
 
     /// Copies the entries into nodes of the collection `id`.
     pub fn copy(&self, from: ReadCtx<'_>, appender: &mut Appender, id: CollectionId) -> Stream {
-        let groups = self.groups.clone();
-        let group_bytes = self.group_bytes - self.gone.iter().map(StreamGroup::bytes).sum::<usize>();
-        let (sweeping, idempotence) = (self.sweeping.clone(), self.idempotence.clone());
-        let mut copy = Stream { state: self.state, groups, group_bytes, sweeping, idempotence, ..Stream::empty() };
+        let mut copy = Stream { state: self.state, idempotence: self.idempotence.clone(), ..Stream::empty() };
+        if let Some(groups) = self.shared_groups() {
+            copy.set_groups(groups);
+        }
         let mut next = self.tree.first();
         while let Some(leaf) = next {
             let value = self.value(from, leaf);
@@ -710,17 +717,17 @@ impl Stream {
         copy
     }
 
-    fn bytes_of_groups(&self) -> usize {
-        self.groups.iter().flat_map(|groups| groups.iter()).map(|(name, group)| name.len() + group.bytes()).sum()
-    }
-
     /// Checks everything and adds every live object's Ref. O(N).
     pub fn verify(&self, ctx: ReadCtx<'_>, id: CollectionId, live: &mut HashSet<Ref>) {
         self.groups.iter().for_each(Groups::verify);
         self.groups.iter().flat_map(|groups| groups.values()).for_each(StreamGroup::verify);
         self.idempotence.iter().for_each(|kept| kept.verify());
         let gone = self.gone.iter().map(StreamGroup::bytes).sum::<usize>();
-        assert_eq!(self.bytes_of_groups() + gone, self.group_bytes, "bytes of the groups of {id:?}");
+        assert_eq!(
+            self.groups.as_ref().map_or(0, groups::bytes_of) + gone,
+            self.group_bytes,
+            "bytes of the groups of {id:?}"
+        );
         self.tree.verify();
         if let Some(readers) = &self.readers {
             readers.verify(|leaf| self.tree.leaf(leaf).is_some(), live);

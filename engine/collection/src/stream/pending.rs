@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use super::StreamId;
+use super::gone::{GoneConsumers, bit};
 
 /// Cells of a leaf, and children of an inner node.
 const LEAF: usize = 64;
@@ -77,32 +78,9 @@ pub(super) struct PendingTree {
     bytes: usize,
     /// Bytes of nodes that another tree has too and this one has no more, ever.
     left: u64,
-    gone: Gone,
-}
-
-/// The consumers that were deleted and have entries left.
-#[derive(Clone, Debug, Default)]
-struct Gone {
-    /// The number of each, and how many entries it has.
-    left: BTreeMap<u32, u64>,
-    /// Entries of all of them.
-    entries: u64,
-    /// Bits that are of such consumers alone: a subtree without others has nothing to show.
-    bits: u64,
-    /// The next entry that the sweep looks at.
-    next: StreamId,
-}
-
-impl Gone {
-    #[inline]
-    fn has(&self, entry: PendingEntry) -> bool {
-        self.entries > 0 && self.left.contains_key(&entry.consumer)
-    }
-
-    #[inline]
-    fn has_all(&self, child: &Child) -> bool {
-        self.entries > 0 && child.consumers & !self.bits == 0
-    }
+    gone: GoneConsumers,
+    /// The next entry that a sweep looks at.
+    next_swept: StreamId,
 }
 
 #[derive(Clone, Debug)]
@@ -188,13 +166,20 @@ impl PendingTree {
     /// A tree without entries.
     pub(super) fn new() -> PendingTree {
         let root = Node::Leaf(Leaf::Wide(Vec::new()));
-        PendingTree { bytes: root.bytes(), root: Arc::new(root), len: 0, left: 0, gone: Gone::default() }
+        PendingTree {
+            bytes: root.bytes(),
+            root: Arc::new(root),
+            len: 0,
+            left: 0,
+            gone: GoneConsumers::default(),
+            next_swept: StreamId::MIN,
+        }
     }
 
     /// Number of entries.
     pub(super) fn len(&self) -> u64 {
-        debug_assert!(self.gone.entries <= self.len, "entries of deleted consumers are entries");
-        self.len - self.gone.entries
+        debug_assert!(self.gone.entries() <= self.len, "entries of deleted consumers are entries");
+        self.len - self.gone.entries()
     }
 
     /// Bytes of the nodes. O(1).
@@ -214,7 +199,7 @@ impl PendingTree {
             match node {
                 Node::Leaf(leaf) => {
                     let found = leaf.search(id).ok().map(|at| leaf.get(at));
-                    return found.filter(|entry| !self.gone.has(*entry));
+                    return found.filter(|entry| !self.gone.has(entry.consumer));
                 }
                 Node::Inner(children) => node = &children[place(children, id)].node,
             }
@@ -254,7 +239,7 @@ impl PendingTree {
                 What::Entry(entry) => oldest.push(entry),
                 What::Node(Node::Leaf(leaf)) => {
                     let entries = (0..leaf.len()).map(|at| leaf.get(at));
-                    let entries = entries.filter(|entry| entry.time_ms <= until_ms && !self.gone.has(*entry));
+                    let entries = entries.filter(|entry| entry.time_ms <= until_ms && !self.gone.has(entry.consumer));
                     next.extend(entries.map(|entry| Next {
                         time_ms: entry.time_ms,
                         id: entry.id,
@@ -263,7 +248,7 @@ impl PendingTree {
                 }
                 What::Node(Node::Inner(children)) => {
                     let due = children.iter();
-                    let due = due.filter(|child| child.oldest_ms <= until_ms && !self.gone.has_all(child));
+                    let due = due.filter(|child| child.oldest_ms <= until_ms && !self.gone.has_all(child.consumers));
                     next.extend(due.map(|child| Next {
                         time_ms: child.oldest_ms,
                         id: child.least,
@@ -283,7 +268,7 @@ impl PendingTree {
         change: impl FnOnce(Option<PendingEntry>) -> Option<PendingEntry>,
     ) -> Option<PendingEntry> {
         let (mut sums, gone) = (Sums::default(), &self.gone);
-        let change = |before: Option<PendingEntry>| change(before.filter(|entry| !gone.has(*entry)));
+        let change = |before: Option<PendingEntry>| change(before.filter(|entry| !gone.has(entry.consumer)));
         let Changed { before, after, right } = change_below(&mut self.root, id, change, &mut sums);
         debug_assert!(after.is_none_or(|after| after.id == id), "an entry keeps its ID");
         self.len = self.len + u64::from(after.is_some()) - u64::from(before.is_some());
@@ -306,9 +291,8 @@ impl PendingTree {
         self.left += sums.left;
         debug_assert!(self.bytes > 0, "a tree has a node");
         match before {
-            Some(entry) if self.gone.has(entry) => {
-                self.gone.entries -= 1;
-                *self.gone.left.get_mut(&entry.consumer).expect("it has entries left") -= 1;
+            Some(entry) if self.gone.has(entry.consumer) => {
+                self.gone.take(entry.consumer);
                 None
             }
             before => before,
@@ -317,57 +301,52 @@ impl PendingTree {
 
     /// A consumer with this number of entries is no more: they are shown to nobody. `others` has the bits of those who are. O(1).
     pub(super) fn retire(&mut self, consumer: u32, entries: u64, others: u64) {
-        debug_assert!(entries > 0, "without entries there is nothing to hide");
-        let before = self.gone.left.insert(consumer, entries);
-        debug_assert!(before.is_none(), "a consumer is deleted once");
-        self.gone.entries += entries;
-        self.gone.bits = self.gone.left.keys().fold(0, |bits, number| bits | bit(*number)) & !others;
+        self.gone.add(consumer, entries, others);
     }
 
     /// A consumer is new: entries with its bit may be its own.
     pub(super) fn meet(&mut self, consumer: u32) {
-        debug_assert!(!self.gone.left.contains_key(&consumer), "a number is free once nothing is left of it");
-        self.gone.bits &= !bit(consumer);
+        self.gone.meet(consumer);
     }
 
     /// Whether entries of deleted consumers are left, or the numbers of such.
     pub(super) fn wants_sweep(&self) -> bool {
-        !self.gone.left.is_empty()
+        self.gone.is_any()
     }
 
     /// Takes at most `entries` entries of deleted consumers out, and looks at some times as many. Returns the numbers that may be
     /// another consumer's now.
     pub(super) fn sweep(&mut self, entries: usize) -> Vec<u32> {
-        let bits = self.gone.left.keys().fold(0, |bits, number| bits | bit(*number));
+        let bits = self.gone.bits_of_all();
         let (mut found, mut looks, mut next) = (Vec::new(), entries.saturating_mul(SWEEP_LOOKS), None);
-        if self.gone.entries > 0 {
-            self.root.look(self.gone.next, bits, &mut |entry| {
+        if self.gone.entries() > 0 {
+            self.root.look(self.next_swept, bits, &mut |entry| {
                 if looks == 0 || found.len() == entries {
                     next = Some(entry.id);
                     return false;
                 }
                 looks -= 1;
-                if self.gone.has(entry) {
+                if self.gone.has(entry.consumer) {
                     found.push(entry.id);
                 }
                 true
             });
         }
         debug_assert!(found.len() <= entries, "a bounded step");
-        self.gone.next = next.unwrap_or(StreamId::MIN);
+        self.next_swept = next.unwrap_or(StreamId::MIN);
         found.into_iter().for_each(|id| _ = self.change(id, |_| None));
-        let free = self.gone.left.iter().filter(|(_, left)| **left == 0).map(|(number, _)| *number).collect();
-        self.gone.left.retain(|_, left| *left > 0);
-        if self.gone.left.is_empty() {
-            debug_assert_eq!(self.gone.entries, 0, "entries of consumers that are gone");
-            self.gone = Gone::default();
-        }
-        free
+        self.gone.take_free()
     }
 
     /// Gives back some `leaves` of a tree that nobody uses any more; true when none is left.
     pub(super) fn free_step(&mut self, leaves: usize) -> bool {
-        (0..leaves).any(|_| pop_leaf(&mut self.root))
+        let mut rest = Some(std::mem::replace(&mut self.root, Arc::new(Node::Leaf(Leaf::Wide(Vec::new())))));
+        for _ in 0..leaves {
+            rest = rest.and_then(pop_leaf);
+        }
+        let is_done = rest.is_none();
+        rest.into_iter().for_each(|rest| self.root = rest);
+        is_done
     }
 
     /// Panics if anything is inconsistent. O(N).
@@ -377,15 +356,13 @@ impl PendingTree {
         self.root.look(StreamId::MIN, u64::MAX, &mut |entry| {
             assert!(before < Some(entry.id), "pending entries in the order of their IDs");
             (len, before) = (len + 1, Some(entry.id));
-            if self.gone.left.contains_key(&entry.consumer) {
+            if self.gone.has(entry.consumer) {
                 *left.entry(entry.consumer).or_insert(0) += 1;
             }
             true
         });
         assert_eq!((len, bytes), (self.len, self.bytes), "pending entries and their bytes");
-        assert_eq!(left.values().sum::<u64>(), self.gone.entries, "entries of deleted consumers");
-        let known = self.gone.left.iter().filter(|(_, count)| **count > 0);
-        assert!(known.eq(left.iter()), "entries of each deleted consumer");
+        self.gone.verify(&left);
     }
 }
 
@@ -395,18 +372,14 @@ fn place(children: &[Child], id: StreamId) -> usize {
     children.partition_point(|child| child.least <= id).saturating_sub(1)
 }
 
-/// The bit by which nodes know that a consumer may have entries below.
-pub(super) fn bit(consumer: u32) -> u64 {
-    1 << (consumer % 64)
-}
-
-/// Takes a leaf away; true when nothing is left, or what is left is another tree's too.
-fn pop_leaf(node: &mut Arc<Node>) -> bool {
-    let Some(Node::Inner(children)) = Arc::get_mut(node) else { return true };
-    if children.last_mut().is_none_or(|last| pop_leaf(&mut last.node)) {
-        children.pop();
-    }
-    children.is_empty()
+/// Takes the last leaf below a node away: the node, if something is left of it that no other tree has. Of two who let go of one node
+/// at once exactly one has it then: neither drops all that is below.
+fn pop_leaf(node: Arc<Node>) -> Option<Arc<Node>> {
+    let Some(Node::Inner(mut children)) = Arc::into_inner(node) else { return None };
+    let last = children.pop().expect("an inner node has children");
+    let (least, oldest_ms, consumers) = (last.least, last.oldest_ms, last.consumers);
+    children.extend(pop_leaf(last.node).map(|node| Child { least, oldest_ms, consumers, node }));
+    (!children.is_empty()).then(|| Arc::new(Node::Inner(children)))
 }
 
 /// The bytes that a change moves.
@@ -574,20 +547,20 @@ impl Node {
         &self,
         from: StreamId,
         filter: PendingFilter,
-        gone: &Gone,
+        gone: &GoneConsumers,
         show: &mut dyn FnMut(PendingEntry) -> bool,
     ) -> bool {
         match self {
             Node::Leaf(leaf) => {
                 let first = leaf.search(from).unwrap_or_else(|at| at);
                 let entries = (first..leaf.len()).map(|at| leaf.get(at));
-                entries.filter(|entry| filter.takes(*entry) && !gone.has(*entry)).all(show)
+                entries.filter(|entry| filter.takes(*entry) && !gone.has(entry.consumer)).all(show)
             }
             Node::Inner(children) => children[place(children, from)..].iter().all(|child| {
                 let is_other = filter.consumer.is_some_and(|number| child.consumers & bit(number) == 0);
                 child.oldest_ms > filter.until_ms
                     || is_other
-                    || gone.has_all(child)
+                    || gone.has_all(child.consumers)
                     || child.node.scan(from, filter, gone, show)
             }),
         }
@@ -607,12 +580,14 @@ impl Node {
     }
 
     /// The entry with the greatest ID.
-    fn last(&self, gone: &Gone) -> Option<PendingEntry> {
+    fn last(&self, gone: &GoneConsumers) -> Option<PendingEntry> {
         match self {
-            Node::Leaf(leaf) => (0..leaf.len()).rev().map(|at| leaf.get(at)).find(|entry| !gone.has(*entry)),
-            Node::Inner(children) => {
-                children.iter().rev().filter(|child| !gone.has_all(child)).find_map(|child| child.node.last(gone))
-            }
+            Node::Leaf(leaf) => (0..leaf.len()).rev().map(|at| leaf.get(at)).find(|entry| !gone.has(entry.consumer)),
+            Node::Inner(children) => children
+                .iter()
+                .rev()
+                .filter(|child| !gone.has_all(child.consumers))
+                .find_map(|child| child.node.last(gone)),
         }
     }
 
@@ -903,7 +878,7 @@ mod tests {
             tree.sweep(100);
         }
         compare(&tree, &model, &mut rng);
-        assert_eq!((tree.len, tree.gone.bits), (model.len() as u64, 0), "nothing is left of them");
+        assert_eq!((tree.len, tree.gone.bits_of_all()), (model.len() as u64, 0), "nothing is left of them");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{
-    Groups, Idempotence, SmallStream, Stream, StreamEntry, StreamFacts, StreamGroup, StreamId, StreamNode, StreamState,
+    Groups, Idempotence, SmallStream, Stream, StreamEntry, StreamFacts, StreamGroup, StreamGroups, StreamId,
+    StreamNode, StreamState,
 };
 use crate::ReadCtx;
 use crate::counted_tree::Leaf;
@@ -47,6 +48,14 @@ impl<'a> StreamReader<'a> {
     pub fn groups(&self) -> Option<&'a Groups> {
         match self {
             StreamReader::Big(stream, _) => stream.groups(),
+            StreamReader::Small(_) => None,
+        }
+    }
+
+    /// The groups for another stream, none while there are none ([`Stream::shared_groups`]).
+    pub fn shared_groups(&self) -> Option<StreamGroups> {
+        match self {
+            StreamReader::Big(stream, _) => stream.shared_groups(),
             StreamReader::Small(_) => None,
         }
     }

@@ -7,7 +7,7 @@
 //! A change says beforehand what it needs ([`StreamNeed`]). A stream that has become big stays so.
 
 use varve_collection::stream::{
-    Groups, Idempotence, NodeLimits, SmallStream, SmallStreamCopy, Stream, StreamEntry, StreamGroup, StreamId,
+    Idempotence, NodeLimits, SmallStream, SmallStreamCopy, Stream, StreamEntry, StreamGroup, StreamGroups, StreamId,
     StreamNeed, StreamReader, StreamState, Trim,
 };
 use varve_collection::{Collection, WriteCtx};
@@ -107,7 +107,7 @@ impl<'a, 'h> StreamWriter<'a, 'h> {
     }
 
     /// Gives the stream, which has no groups, these.
-    pub fn set_groups(&mut self, groups: Groups) {
+    pub fn set_groups(&mut self, groups: StreamGroups) {
         self.has_changed = true;
         self.with_groups().set_groups(groups);
     }

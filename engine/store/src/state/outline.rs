@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use varve_base::rank::{Rank, RankedMutex};
 use varve_base::shared::SharedUsize;
 use varve_collection::ReaderBytes;
-use varve_collection::stream::{Groups, Idempotence, StreamFacts, StreamGroup, StreamReader};
+use varve_collection::stream::{Idempotence, StreamFacts, StreamGroup, StreamGroups, StreamReader};
 
 /// Leaves of groups and names that a step of the background gives back.
 const STEP_LEAVES: usize = 64;
@@ -33,7 +33,7 @@ pub struct StreamOutline {
 /// The groups and names that an outline shares with its stream.
 #[derive(Debug, Default)]
 struct Shared {
-    groups: Option<Groups>,
+    groups: Option<StreamGroups>,
     idempotence: Option<Box<Idempotence>>,
     /// Groups that nobody has any more, whose memory is given back in steps.
     gone: Vec<StreamGroup>,
@@ -50,7 +50,7 @@ pub(crate) struct LeftOutlines {
 impl StreamOutline {
     /// The outline of a stream; what is changed of it is counted in `bytes`, and what is left of it goes to `left`.
     pub(crate) fn new(stream: StreamReader<'_>, bytes: Option<ReaderBytes>, left: &Arc<LeftOutlines>) -> StreamOutline {
-        let (groups, idempotence) = (stream.groups().cloned(), stream.idempotence().cloned().map(Box::new));
+        let (groups, idempotence) = (stream.shared_groups(), stream.idempotence().cloned().map(Box::new));
         let shared = Shared { groups, idempotence, gone: Vec::new() };
         StreamOutline { nodes: stream.nodes(), facts: stream.facts(), shared, bytes, left: Arc::clone(left) }
     }
@@ -67,13 +67,13 @@ impl StreamOutline {
     }
 
     /// The groups, if there are any: a copy of what they are now.
-    pub fn groups(&self) -> Option<Groups> {
+    pub fn groups(&self) -> Option<StreamGroups> {
         self.shared.groups.clone()
     }
 
     /// The first group behind a name, of all groups without one.
     pub fn group_behind(&self, name: Option<&[u8]>) -> Option<(&[u8], &StreamGroup)> {
-        let groups = self.shared.groups.as_ref()?;
+        let groups = self.shared.groups.as_ref()?.all();
         let (name, group) = name.map_or_else(|| groups.iter(), |name| groups.behind(name)).next()?;
         Some((name, group))
     }
@@ -97,7 +97,7 @@ impl Shared {
     /// Whether the stream, or another outline, has all of it too.
     fn costs_nothing(&self) -> bool {
         self.gone.is_empty()
-            && self.groups.as_ref().is_none_or(Groups::is_shared)
+            && self.groups.as_ref().is_none_or(StreamGroups::is_shared)
             && self.idempotence.as_ref().is_none_or(|kept| kept.is_shared())
     }
 
@@ -108,7 +108,7 @@ impl Shared {
                 if group.free_step(1) {
                     self.gone.pop();
                 }
-            } else if let Some(groups) = self.groups.as_mut().and_then(Groups::pop_leaf) {
+            } else if let Some(groups) = self.groups.as_mut().and_then(StreamGroups::pop_leaf) {
                 self.gone.extend(groups.into_iter().map(|(_, group)| group));
             } else if self.idempotence.as_mut().is_none_or(|kept| kept.free_step(1)) {
                 (self.groups, self.idempotence) = (None, None);

@@ -262,7 +262,7 @@ impl StreamOutline {
     pub fn for_each(&self, mut show: impl FnMut(ValuePart<'_>)) {
         show(ValuePart::Facts(self.facts));
         if let Some(groups) = self.groups() {
-            show(ValuePart::Groups(&groups));
+            show(ValuePart::Groups(groups.all()));
         }
     }
 }

@@ -106,7 +106,7 @@ impl Plain {
 
     fn of_outline(outline: &StreamOutline) -> Plain {
         let groups = outline.groups().expect("it has groups");
-        Plain::of(groups.iter().map(|(name, group)| (&**name, group)), outline.idempotence())
+        Plain::of(groups.all().iter().map(|(name, group)| (&**name, group)), outline.idempotence())
     }
 }
 

@@ -124,8 +124,8 @@ pub(super) fn begin(
 
 /// A primary's stream goes on behind an instant.
 pub(super) fn release_instant(state: &ServerState) {
-    let lanes = state.replication().replica().release_instant();
-    lanes.iter().for_each(|lane| state.workers()[lane].send(Message::Load));
+    let workers = state.replication().replica().release_instant();
+    workers.iter().for_each(|worker| state.workers()[worker].send(Message::Load));
 }
 
 /// Begins a save like [`begin`], for a worker that is alone behind the gate.

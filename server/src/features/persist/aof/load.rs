@@ -304,11 +304,11 @@ fn commands(
 fn route(state: &ServerState, router: &mut Router, offset: u64, mut bytes: Vec<u8>) -> Result<(), String> {
     let to = (&state.persist().aof.applier, &**state.store(), &**state.table());
     let length = bytes.len();
-    let (routed, lanes) = router.push(to, offset, &mut bytes)?;
+    let (routed, workers) = router.push(to, offset, &mut bytes)?;
     if routed < length {
         return Err(format!("No command at offset {}", offset + routed as u64));
     }
-    lanes.iter().for_each(|lane| state.workers()[lane].send(Message::Load));
+    workers.iter().for_each(|worker| state.workers()[worker].send(Message::Load));
     Ok(())
 }
 

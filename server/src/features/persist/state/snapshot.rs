@@ -43,8 +43,9 @@ use varve_store::{Before, KeptBytes, KeptForPins, KeyUse, PartSink, Pin, Store, 
 
 /// Bytes of a piece: a hundred of them fill the queue, and each is one write.
 const PIECE_BYTES: usize = 256 << 10;
-/// Bytes that may be on their way to the file, or be kept for it. Half of it is for keys that are about to change.
-const QUEUE_BYTES: usize = 64 << 20;
+/// Bytes that may be on their way to the file, or be kept for it. Half of it is for keys that are about to change. With a stream that
+/// waits behind the data set for a new replica it is to stay below 64 MB.
+const QUEUE_BYTES: usize = 48 << 20;
 /// Emptied buffers that are kept, and bytes of such a buffer.
 const SPARE_MAX: usize = 8;
 const SPARE_BYTES: usize = 1 << 20;

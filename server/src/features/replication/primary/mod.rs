@@ -145,8 +145,8 @@ fn follow_filtered(ctx: &mut ServerCtx<'_>, filter: DataFilter, is_old: bool) ->
     }
     let written = filtered::without_keys(ctx.state, filter.functions);
     let (replication, end) = (ctx.state.replication(), journal.end());
-    let lanes = replication.replica().release_instant();
-    lanes.iter().for_each(|lane| ctx.state.workers()[lane].send(Message::Load));
+    let workers = replication.replica().release_instant();
+    workers.iter().for_each(|worker| ctx.state.workers()[worker].send(Message::Load));
     let file = written.map_err(|error| {
         tracing::warn!("A data set without keys can't be written: {}", error_text(&error));
         errors::NO_STREAM

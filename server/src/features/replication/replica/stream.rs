@@ -1,7 +1,7 @@
-//! Following a primary's stream: commands go to the lanes of the workers, and the primary learns how far they are.
+//! Following a primary's stream: commands go to the workers, and the primary learns how far they are.
 //!
 //! ```text
-//!   link --bytes--> router --whole commands--> lanes (workers)        piece --applied--> journal, offset
+//!   link --bytes--> router --whole commands--> lanes --> workers      piece --applied--> journal, offset
 //!          <-- REPLCONF ACK offset [FACK offset]: each second, and when the primary asks (REPLCONF GETACK) and all before that
 //!              is applied; behind that once more when it is in the append-only file. FACK: the file is synced up to there
 //! ```
@@ -30,7 +30,7 @@ const ACK_EVERY: Duration = Duration::from_secs(1);
 const FILE_LOOK: Duration = Duration::from_millis(20);
 /// Bytes that are read during a CLIENT PAUSE at most, so that an end of the link is seen.
 const PAUSED_BYTES: usize = 1 << 20;
-/// How long the end of a link waits for the lanes at a time.
+/// How long the end of a link waits for the workers at a time.
 const FINISH_LOOK: Duration = Duration::from_millis(20);
 
 /// A stream that is followed.
@@ -119,8 +119,8 @@ fn is_paused(state: &ServerState) -> bool {
     pauses.now(Now::read().steady_ms) != Pause::None && !pauses.is_held()
 }
 
-fn wake(state: &ServerState, lanes: impl Iterator<Item = usize>) {
-    lanes.for_each(|lane| state.workers()[lane].send(Message::Load));
+fn wake(state: &ServerState, workers: impl Iterator<Item = usize>) {
+    workers.for_each(|worker| state.workers()[worker].send(Message::Load));
 }
 
 impl Stream {
@@ -175,10 +175,10 @@ impl Stream {
         let mut ready = Default::default();
         let result = replica.receive(|| {
             let to = (&replica.applier, &**state.store(), &**table);
-            let (consumed, lanes) = self.router.push(to, self.offset, &mut line.input).map_err(|reason| {
+            let (consumed, workers) = self.router.push(to, self.offset, &mut line.input).map_err(|reason| {
                 End::Broken(format!("Protocol error from master behind offset {}: {reason}", self.offset))
             })?;
-            ready = lanes;
+            ready = workers;
             self.offset += consumed as u64;
             self.open.extend(line.input.drain(..consumed));
             Ok(self.piece())

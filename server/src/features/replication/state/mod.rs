@@ -39,7 +39,7 @@ use watchers::Watchers;
 use crate::system::error_text;
 
 /// Bytes beyond `repl-backlog-size` that a slow replica may hold in memory: what lies further back is in files or goes there.
-const BEHIND_BYTES_MAX: u64 = 16 << 20;
+const BEHIND_BYTES_MAX: u64 = 8 << 20;
 
 /// See the module's picture.
 #[derive(Debug)]

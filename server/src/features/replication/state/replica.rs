@@ -21,7 +21,7 @@ use std::time::Instant;
 use mio::Waker;
 use parking_lot::Mutex;
 use varve_base::counter::Counter;
-use varve_exec::apply::{Applier, LaneSet};
+use varve_exec::apply::{Applier, WorkerSet};
 use varve_exec::checks::ReplicaRules;
 use varve_exec::journal::Journal;
 
@@ -410,8 +410,8 @@ impl Replica {
         holds
     }
 
-    /// The stream goes on behind an instant. Returns the lanes that have something to do.
-    pub(crate) fn release_instant(&self) -> LaneSet {
+    /// The stream goes on behind an instant. Returns the workers that have something to do.
+    pub(crate) fn release_instant(&self) -> WorkerSet {
         self.applier.release()
     }
 }

@@ -13,7 +13,7 @@ use varve_base::number::parse_i64;
 use varve_protocol::{Args, Parsed, Parser, Reply, RequestLimits};
 use varve_store::StoreWorker;
 
-use super::queue::{Applier, Chunk, Forgiven, LaneSet, Refused};
+use super::queue::{Applier, Chunk, Forgiven, LaneSet, Refused, WorkerSet};
 use crate::batch::{Batch, TurnState};
 use crate::command::{CommandTable, Exec};
 use crate::large_arguments::LargeArguments;
@@ -29,7 +29,7 @@ const STEP_TIME: Duration = Duration::from_millis(1);
 const REPLY_KEEP_BYTES: usize = 64 << 10;
 
 /// See the module's text.
-pub struct Lane {
+pub struct ApplyWorker {
     number: usize,
     batch: Batch,
     parser: Parser,
@@ -57,20 +57,27 @@ impl Taken {
     }
 }
 
-impl fmt::Debug for Lane {
+impl fmt::Debug for ApplyWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lane").field("number", &self.number).finish_non_exhaustive()
+        f.debug_struct("ApplyWorker").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-impl Lane {
-    /// The lane of this number, from 0, that counts its commands here.
-    pub fn new(number: usize, stats: Arc<CommandStats>, keeper: Option<Box<ScriptKeeper>>, now_ms: i64) -> Lane {
+impl ApplyWorker {
+    /// The part of the worker of this number, from 0, that counts its commands here.
+    pub fn new(number: usize, stats: Arc<CommandStats>, keeper: Option<Box<ScriptKeeper>>, now_ms: i64) -> ApplyWorker {
         let mut batch = Batch::new(stats);
         if let Some(keeper) = keeper {
             batch.set_keeper(keeper);
         }
-        Lane { number, batch, parser: parser(), session: Session::of_replay(now_ms), out: Reply::new(), taken: None }
+        ApplyWorker {
+            number,
+            batch,
+            parser: parser(),
+            session: Session::of_replay(now_ms),
+            out: Reply::new(),
+            taken: None,
+        }
     }
 
     /// Messages that the stream publishes, and the events of its commands, go to clients of this server.
@@ -83,7 +90,7 @@ impl Lane {
         self.batch.take_served()
     }
 
-    /// Runs commands that come next in this lane, for some [`STEP_TIME`] or until a shard is busy, and gives the other lanes that
+    /// Runs commands that come next in some lane, for some [`STEP_TIME`] or until a shard is busy, and gives the workers that
     /// may go on then; None if none may run now. The worker is outside the gate.
     pub fn step(
         &mut self,
@@ -91,7 +98,7 @@ impl Lane {
         worker: &mut StoreWorker,
         table: &CommandTable,
         now_ms: i64,
-    ) -> Option<LaneSet> {
+    ) -> Option<WorkerSet> {
         let mut taken = match self.taken.take() {
             Some(taken) => taken,
             None => Taken::new(applier.take(self.number)?),
@@ -99,9 +106,9 @@ impl Lane {
         match self.run(applier, worker, table, now_ms, &mut taken) {
             Ok(false) => {
                 self.taken = Some(taken);
-                Some(LaneSet::default())
+                Some(WorkerSet::default())
             }
-            result => Some(applier.done(taken.lanes, &taken.chunk, result.map(drop))),
+            result => Some(applier.done(taken.lanes, taken.chunk, result.map(drop))),
         }
     }
 
@@ -144,7 +151,7 @@ impl Lane {
         input: &mut [u8],
         offsets: &[u64],
     ) -> Result<(usize, usize), Refused> {
-        let Lane { batch, parser, session, out, .. } = self;
+        let ApplyWorker { batch, parser, session, out, .. } = self;
         let errors = batch.stats().error_replies.get();
         let turn = batch.turn(worker, table, parser, session, now_ms, input, &mut LargeArguments::default(), out);
         let refused = |reason: String| Refused { offset: offsets[turn.commands.min(offsets.len() - 1)], reason };

@@ -1,10 +1,10 @@
-//! A stream of commands applied by one lane and by several: the same data, the same refusal.
+//! A stream of commands applied by one worker and by several: the same data, the same refusal.
 //!
 //! ```text
 //!  random commands, some of several shards, in transactions, on the whole keyspace, refused
-//!     --Router--> 1 lane      digest, messages, refusal   \
-//!     --Router--> 2, 5        digest, messages, refusal   / equal      each lane on a thread of its own, stream cut anywhere
-//!  and the journal of what was applied, applied by one lane, gives the same data again
+//!     --Router--> 1 worker    digest, messages, refusal   \
+//!     --Router--> 2, 5        digest, messages, refusal   / equal      each worker on a thread of its own, stream cut anywhere
+//!  and the journal of what was applied, applied by one worker, gives the same data again
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -77,7 +77,7 @@ fn stream(rng: &mut Rng) -> Vec<u8> {
         }
         at += 1;
         if at == bad {
-            // Several, so that more than one lane refuses one.
+            // Several, so that more than one worker refuses one.
             for key in ["a", "b", "c", "d", "e", "f"] {
                 match rng.below(4) {
                     0 => put(&mut stream, &["NONSENSE", key]),
@@ -119,23 +119,23 @@ struct Applied {
 }
 
 /// Applies a stream that comes in pieces cut anywhere; what comes of it, or why it was refused.
-fn apply(lanes: usize, stream: &[u8], rng: &mut Rng) -> Result<Applied, String> {
-    let (store, applier, ended) = (store(lanes), Applier::new(lanes), AtomicBool::new(false));
+fn apply(workers: usize, stream: &[u8], rng: &mut Rng) -> Result<Applied, String> {
+    let (store, applier, ended) = (store(workers), Applier::new(workers), AtomicBool::new(false));
     let messages = Messages::default();
-    let journal = Journal::new(lanes);
+    let journal = Journal::new(workers);
     store.set_effect_sink(journal.clone());
     store.keep_effects(true);
     let table = CommandTable::new(commands());
     applier.begin(1000);
     let result = std::thread::scope(|scope| {
-        for number in 0..lanes {
+        for number in 0..workers {
             let (store, table, applier, ended, messages) = (&store, &table, &applier, &ended, messages.clone());
             scope.spawn(move || {
                 let mut worker = store.worker(number);
-                let mut lane = ApplyWorker::new(number, CommandStats::new(commands().ids()), None, NOW_MS);
-                lane.set_events(&mut worker, messages);
+                let mut share = ApplyWorker::new(number, CommandStats::new(commands().ids()), None, NOW_MS);
+                share.set_events(&mut worker, messages);
                 while !ended.load(Relaxed) {
-                    if lane.step(applier, &mut worker, table, NOW_MS).is_none() {
+                    if share.step(applier, &mut worker, table, NOW_MS).is_none() {
                         std::thread::yield_now();
                     }
                 }
@@ -192,20 +192,20 @@ fn digest(store: &Arc<Store>) -> Vec<u8> {
 }
 
 #[test]
-fn several_lanes_apply_what_one_applies() {
+fn several_workers_apply_what_one_applies() {
     let seed = std::env::var("VARVE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(13);
     println!("VARVE_SEED={seed}");
     let (mut rng, mut refused) = (Rng::seeded(seed), 0);
     for _ in 0..STREAMS {
         let stream = stream(&mut rng);
         let one = apply(1, &stream, &mut rng).map(|applied| (applied.digest, applied.messages));
-        for lanes in [2, 5] {
-            let several = apply(lanes, &stream, &mut rng);
+        for workers in [2, 5] {
+            let several = apply(workers, &stream, &mut rng);
             let journal = several.as_ref().ok().map(|several| several.journal.clone());
-            assert_eq!(several.map(|several| (several.digest, several.messages)), one, "{lanes} lanes");
+            assert_eq!(several.map(|several| (several.digest, several.messages)), one, "{workers} workers");
             if let (Some(journal), Ok((digest, _))) = (journal, &one) {
                 let again = apply(1, &journal, &mut rng).expect("nothing refused").digest;
-                assert!(again == *digest, "the journal of {lanes} lanes");
+                assert!(again == *digest, "the journal of {workers} workers");
             }
         }
         refused += usize::from(one.is_err());

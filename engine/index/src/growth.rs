@@ -27,6 +27,10 @@ const HEAP_BUCKETS: u64 = 32;
 /// when it has lost half of them.
 const RETRY_PART: usize = 64;
 
+/// The memory of a table of known size is asked for when it has one entry for this number of its buckets: a file may announce keys
+/// that do not come.
+const EXPECTED_SEEN: usize = 1024;
+
 /// How many buckets ahead of the move references are prefetched; the buckets themselves twice as far.
 const AHEAD: u64 = 2;
 
@@ -53,7 +57,20 @@ impl<E: IndexCell> IndexTable<E> {
         if self.parts[NEW].is_none() {
             let buckets = self.begin();
             self.grow_at = entries_max(buckets);
+            if self.expected > 0 {
+                self.grow_at = self.grow_at.min(self.expected as usize / EXPECTED_SEEN);
+            }
             self.publish_hint();
+            return;
+        }
+        if !self.is_moving() && self.len < entries_max(self.parts[NEW].count()) {
+            // The entries that are expected have begun to come. They come in no order, and are looked for before they are put.
+            let new = &mut self.parts[NEW];
+            if self.expected > 0 {
+                new.populate_to(new.count() - 1);
+                debug_assert!(new.is_populated(), "memory for all {} buckets", new.count());
+            }
+            self.grow_at = entries_max(new.count());
             return;
         }
         if self.is_moving() || self.grow() {
@@ -69,11 +86,6 @@ impl<E: IndexCell> IndexTable<E> {
             Err(_) => (Part::new(HEAP_BUCKETS).expect("less than a page comes from the heap"), HEAP_BUCKETS),
         };
         self.parts[NEW] = part;
-        if self.expected > 0 {
-            // They come in no order, and are looked for before they are put.
-            let new = &mut self.parts[NEW];
-            new.populate_to(new.count() - 1);
-        }
         buckets
     }
 

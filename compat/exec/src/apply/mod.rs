@@ -1,13 +1,14 @@
 //! Applying a stream of commands (an append-only file, a primary's stream) with several workers.
 //!
 //! ```text
-//!  bytes --Router--> whose keys? --> lane 0: c c c c c c M c c ..  --ApplyWorker 0-->  worker 0
-//!                                    lane 1: c c c c ..... M c ..  --ApplyWorker 1-->  worker 1
-//!                                    lane 2: c c c ..              \__ takes what may run, of its own lanes first
-//!                                                          ^ a command of both lanes: runs when all before it have, in both
+//!  bytes --Router--> whose keys? --> lane 0: c c c c c c M c c ..   --ApplyWorker 0--> worker 0
+//!                                    lane 1: c c c c ..... M c ..   --ApplyWorker 1--> worker 1
+//!                                    lane 2: c c c c c c c ..
+//!                                                          M: a command of lanes 0 and 1. It runs when all before it have, in both
 //! ```
-//! A shard belongs to one lane, and one worker at a time runs commands of a lane, so that each shard sees its commands in the order of the stream, and so does each pair of
-//! commands that touch a common shard. A transaction is routed as a whole, by the keys of all its commands. What may touch
+//! A shard belongs to one lane, and one worker at a time runs commands of a lane. So each shard sees its commands in the order of
+//! the stream, and so does each pair of commands that touch a common shard. A worker has lanes of its own, and takes of others' where
+//! nothing in its own may run. A transaction is routed as a whole, by the keys of all its commands. What may touch
 //! any key (FLUSHALL, SWAPDB, scripts) is of all lanes; what touches none goes to the first. SELECT runs nowhere: the router
 //! follows it, and each command carries its database.
 //!

@@ -5,10 +5,10 @@
 //!  lane 1   front [2: lane 1] [3: lanes 0 1]                    work 3 stands in both; its commands are in the first
 //!  lane 2   front [5: lane 2]                                   ready: 1, 2 and 5. Work 3 is when both its lanes have come to it
 //! ```
-//! A worker has lanes of its own, eight ([`LANES_PER_WORKER`]) where there is more than one worker, and takes of theirs what comes
-//! first in the stream; it takes of another worker's lanes when nothing in its own may run. With one lane a worker each command of
-//! several lanes was a meeting: either worker slept until the other had come, and a stream in which one command in a hundred has
-//! two keys was applied by two workers at 0.85 of the rate of one.
+//! Of several workers each has lanes of its own: eight, and fewer beyond eight workers, since there are [`LANES_MAX`] in all. Of the
+//! works that are ready in its own lanes it takes the first in the stream; where there is none, of those in other workers' lanes. It is
+//! woken for its own only. With one lane a worker each command of several lanes was a meeting: either worker slept until the other
+//! had come, and a stream in which one command in a hundred has two keys was applied by two workers at 0.85 of the rate of one.
 //!
 //! Commands that publish messages follow all before them in the stream: whoever learns of something by a message finds it here. No
 //! command waits for them but those of their own lanes.
@@ -37,11 +37,11 @@ const WAITING_BYTES_MAX: usize = 8 << 20;
 /// The router that waited for room is woken when no more than this waits: not for each piece.
 const WAITING_BYTES_LOW: usize = 6 << 20;
 
-/// Bytes of buffers that wait to be filled again while no commands wait.
+/// Bytes of the buffers that wait to be filled again at the router, and of those that wait for it while no commands do.
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
-/// Smaller buffers are freed.
-const SPARE_BYTES_MIN: usize = 4 << 10;
+/// A buffer of fewer or of more bytes than these is freed: a large one would count for the few commands that are in it next.
+const SPARE_BYTES_EACH: std::ops::RangeInclusive<usize> = 4 << 10..=128 << 10;
 
 /// Some lanes or workers, by their numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,13 @@ pub(super) struct Chunk {
 impl Chunk {
     /// Bytes of memory.
     fn memory(&self) -> usize {
-        self.bytes.capacity() + self.offsets.capacity() * size_of::<u64>()
+        let places = self.offsets.capacity() * size_of::<u64>() + self.stretches.capacity() * size_of::<(usize, u32)>();
+        self.bytes.capacity() + places
+    }
+
+    /// Whether it has no buffer.
+    pub(super) fn is_bare(&self) -> bool {
+        self.bytes.capacity() == 0
     }
 
     /// Nothing, in these buffers.
@@ -227,10 +233,23 @@ impl State {
         (lanes, chunk.expect("the first lane of a work has its commands"))
     }
 
+    /// Everything before this offset of the stream is applied: nothing behind a command that was refused.
+    fn applied(&self) -> u64 {
+        let refused = self.refused.iter().map(|refused| refused.offset);
+        self.lanes.iter().filter_map(Waiting::first).chain(refused).fold(self.routed, u64::min)
+    }
+
     /// The lane among these whose next work may run now, and stands before the others' in the stream.
     fn first_ready(&self, lanes: impl Iterator<Item = usize>) -> Option<usize> {
-        let ready = lanes.filter_map(|lane| self.ready(lane).map(|work| (work.number, lane)));
-        ready.min().map(|(_, lane)| lane)
+        let mut first = (u64::MAX, None);
+        for lane in lanes {
+            // A work of all lanes stands in each, and is looked at once.
+            let is_before = self.lanes[lane].works.front().is_some_and(|work| work.number < first.0);
+            if is_before && let Some(work) = self.ready(lane) {
+                first = (work.number, Some(lane));
+            }
+        }
+        first.1
     }
 }
 
@@ -325,8 +344,7 @@ impl Applier {
 
     /// Everything before this offset of the stream is applied.
     pub fn applied(&self) -> u64 {
-        let state = self.state.lock();
-        state.lanes.iter().filter_map(Waiting::first).fold(state.routed, u64::min)
+        self.state.lock().applied()
     }
 
     /// Waits until there is room for more commands; false if one was refused, and no more are to come.
@@ -416,12 +434,13 @@ impl Applier {
     pub fn stop(&self, reason: &str) {
         let mut state = self.state.lock();
         state.stopped = true;
-        self.refuse(&mut state, Refused { offset: 0, reason: reason.to_owned() });
+        let offset = state.applied();
+        self.refuse(&mut state, Refused { offset, reason: reason.to_owned() });
         self.changed.notify_all();
     }
 
     /// Puts works behind the others; the stream is routed up to `routed`. Gives the workers that have something to do, and puts
-    /// empty chunks into `spare`.
+    /// empty chunks into `spare`, up to [`SPARE_BYTES_MAX`].
     pub(super) fn push(&self, works: &mut Vec<(LaneSet, Chunk)>, routed: u64, spare: &mut Vec<Chunk>) -> WorkerSet {
         let mut state = self.state.lock();
         // They stand behind what was refused.
@@ -441,8 +460,14 @@ impl Applier {
             }
         }
         state.routed = routed;
-        spare.append(&mut state.spare);
-        state.spare_bytes = 0;
+        let mut bytes: usize = spare.iter().map(Chunk::memory).sum();
+        while bytes < SPARE_BYTES_MAX
+            && let Some(chunk) = state.spare.pop()
+        {
+            bytes += chunk.memory();
+            state.spare_bytes -= chunk.memory();
+            spare.push(chunk);
+        }
         self.workers_of(all)
     }
 
@@ -468,9 +493,11 @@ impl Applier {
         state.waiting_bytes -= bytes;
         let left = self.works.fetch_sub(1, Relaxed) - 1;
         let spare_max = if left == 0 { SPARE_BYTES_MAX } else { WAITING_BYTES_MAX.saturating_sub(state.waiting_bytes) };
-        state.spare_bytes += bytes;
-        state.spare.push(chunk.emptied());
-        while state.spare_bytes > spare_max || state.spare.last().is_some_and(|last| last.memory() < SPARE_BYTES_MIN) {
+        if SPARE_BYTES_EACH.contains(&bytes) {
+            state.spare_bytes += bytes;
+            state.spare.push(chunk.emptied());
+        }
+        while state.spare_bytes > spare_max {
             let chunk = state.spare.pop().expect("what has bytes is there");
             state.spare_bytes -= chunk.memory();
         }
@@ -486,7 +513,9 @@ impl Applier {
             self.changed.notify_all();
         }
         let follows = |waiting: &Waiting| waiting.works.front().is_some_and(|work| work.follows.is_some());
-        let mut ready = lanes;
+        let mut ready = LaneSet::default();
+        let waits = |lane: &usize| !state.lanes[*lane].works.is_empty();
+        lanes.iter().filter(waits).for_each(|lane| ready.add(LaneSet::one(lane)));
         let following = state.lanes.iter().enumerate().filter(|(_, waiting)| follows(waiting));
         following.for_each(|(lane, _)| ready.add(LaneSet::one(lane)));
         self.workers_of(ready)
@@ -553,7 +582,8 @@ mod tests {
     fn buffers_are_filled_again() {
         let applier = Applier::new(2);
         let sized = |bytes| Chunk { bytes: Vec::with_capacity(bytes), ..chunk(10) };
-        let sizes = [SPARE_BYTES_MIN, SPARE_BYTES_MIN / 2, SPARE_BYTES_MAX, SPARE_BYTES_MIN];
+        let [least, most] = [*SPARE_BYTES_EACH.start(), *SPARE_BYTES_EACH.end()];
+        let sizes = [least, least / 2, most, 2 * most];
         let works = |sizes: &[usize]| sizes.iter().map(|bytes| (lanes(&[0]), sized(*bytes))).collect::<Vec<_>>();
         applier.push(&mut works(&sizes), 20, &mut Vec::new());
         for _ in sizes {
@@ -563,11 +593,29 @@ mod tests {
         let mut spare = Vec::new();
         applier.push(&mut Vec::new(), 30, &mut spare);
         let kept: Vec<_> = spare.iter().map(|chunk| chunk.bytes.capacity()).collect();
-        assert_eq!(kept, [SPARE_BYTES_MIN], "a small one and what is beyond the limit of an idle stream are freed");
+        assert_eq!(kept, [least], "smaller ones and larger ones are freed, with the places of their commands");
         assert!(
             spare.iter().all(|chunk| chunk.bytes.is_empty() && chunk.offsets.is_empty() && chunk.stretches.is_empty())
         );
         assert_eq!(applier.state.lock().spare_bytes, 0);
+    }
+
+    /// Works of several lanes and long commands bring buffers that no spare one was taken for.
+    #[test]
+    fn buffers_that_nobody_fills_again_do_not_gather() {
+        let (applier, mut spare) = (Applier::new(2), Vec::new());
+        for round in 0..2000 {
+            let works = (0..1 + round % 200)
+                .map(|_| (lanes(&[0, 1]), Chunk { bytes: Vec::with_capacity(16 << 10), ..chunk(10) }));
+            applier.push(&mut works.collect(), 20, &mut spare);
+            while let Some((of, chunk)) = applier.take(round % 2) {
+                applier.done(of, chunk, Ok(()));
+            }
+            let kept: usize = spare.iter().chain(&applier.state.lock().spare).map(Chunk::memory).sum();
+            assert!(kept <= 2 * SPARE_BYTES_MAX + SPARE_BYTES_EACH.end(), "{kept} bytes in round {round}");
+        }
+        let state = applier.state.lock();
+        assert_eq!(state.spare.iter().map(Chunk::memory).sum::<usize>(), state.spare_bytes);
     }
 
     #[test]
@@ -587,7 +635,7 @@ mod tests {
         let (offset, of, both) = take(&applier, 1).expect("either lane may run it");
         assert_eq!((offset, of), (20, lanes(&[0, 1])));
         assert!(take(&applier, 0).is_none() && take(&applier, 1).is_none());
-        assert_eq!(applier.done(of, both, Ok(())), lanes(&[0, 1]), "both go on");
+        assert_eq!(applier.done(of, both, Ok(())), lanes(&[1]), "nothing waits in lane 0");
         let (offset, of, last) = take(&applier, 1).expect("the last");
         assert_eq!((offset, applier.applied()), (30, 30));
         applier.done(of, last, Ok(()));
@@ -612,7 +660,7 @@ mod tests {
         assert_eq!(offset, 20);
         applier.done(posts, post, Ok(()));
         assert!(take(&applier, 0).is_none(), "offset 30 stands before the second");
-        assert_eq!(applier.done(of, third, Ok(())), lanes(&[0, 1]));
+        assert_eq!(applier.done(of, third, Ok(())), lanes(&[0]));
         assert_eq!(take(&applier, 0).map(|(offset, ..)| offset), Some(40));
     }
 
@@ -623,6 +671,7 @@ mod tests {
         let mut works = vec![(lanes(&[0]), chunk(10)), (lanes(&[1]), chunk(20)), (lanes(&[0]), chunk(30))];
         works.extend([(lanes(&[0, 1]), chunk(40)), (lanes(&[1]), chunk(50))]);
         applier.push(&mut works, 60, &mut Vec::new());
+        assert_eq!(applier.applied(), 10);
         let (_, of, later) = take(&applier, 1).expect("offset 20");
         assert_eq!(applier.done(of, later, refused(20)), lanes(&[0, 1]));
         assert!(!applier.wait_for_room() && take(&applier, 1).is_none());
@@ -631,6 +680,7 @@ mod tests {
         applier.done(of, earlier, refused(10));
         assert!(take(&applier, 0).is_none());
         applier.push(&mut vec![(lanes(&[0]), chunk(60))], 70, &mut Vec::new());
+        assert_eq!(applier.applied(), 10, "what was refused, and what was dropped behind it, is not applied");
         assert_eq!(applier.finish(), Err("at 10".to_owned()));
         assert_eq!(applier.state.lock().waiting_bytes, 0);
         applier.begin(0);

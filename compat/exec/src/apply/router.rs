@@ -295,6 +295,9 @@ impl Router {
             if self.gathered[lane].chunk.follows.is_some() != follows.is_some() {
                 self.flush(lane);
             }
+            if self.gathered[lane].chunk.is_bare() {
+                self.gathered[lane].chunk = self.spare.pop().unwrap_or_default();
+            }
             self.gathered[lane].put(bytes, offsets, (from, to));
             self.gathered[lane].chunk.follows = follows;
             if self.gathered[lane].chunk.bytes.len() >= CHUNK_BYTES {
@@ -312,8 +315,7 @@ impl Router {
     fn flush(&mut self, lane: usize) {
         let chunk = &mut self.gathered[lane].chunk;
         if !chunk.offsets.is_empty() {
-            let next = self.spare.pop().unwrap_or_default();
-            self.works.push((LaneSet::one(lane), std::mem::replace(chunk, next)));
+            self.works.push((LaneSet::one(lane), std::mem::take(chunk)));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Consumers that were deleted and have pending entries left, which nobody is shown: how many each has, and by which bits a search passes
-//! over what is theirs alone.
+//! Consumers that were deleted and have pending entries left, which nobody is shown: how many each has, and the bits by which a search
+//! passes over subtrees that have no other entries.
 //!
 //! Not here: the entries (`pending.rs`), and taking them out.
 

@@ -251,7 +251,7 @@ impl StreamGroup {
         if consumer.pending == 0 {
             consumers.free.insert(consumer.number, ());
         } else {
-            // Numbers are given without gaps: of more consumers than these each bit is somebody's.
+            // Of more consumers than these each bit is taken to be somebody's: then searches look at more, and show no less.
             let others = match consumers.by_name.len() {
                 ..=CONSUMERS_LOOKED_AT => consumers.by_name.values().fold(0, |bits, other| bits | bit(other.number)),
                 _ => u64::MAX,

@@ -299,7 +299,7 @@ impl PendingTree {
         }
     }
 
-    /// A consumer with this number of entries is no more: they are shown to nobody. `others` has the bits of those who are. O(1).
+    /// A consumer with this number of entries is no more: they are shown to nobody. `others` has the bits of those who are. O(log n) in the deleted ones.
     pub(super) fn retire(&mut self, consumer: u32, entries: u64, others: u64) {
         self.gone.add(consumer, entries, others);
     }

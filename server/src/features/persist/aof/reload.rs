@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use varve_store::StoreWorker;
 
+use super::super::save::release_instant;
 use super::super::state::Waiter;
 use super::super::state::aof::Order;
 use super::load;
@@ -41,6 +42,10 @@ pub(crate) fn begin(
     }
     let store = Arc::clone(state.store());
     let Some(alone) = store.gate().try_exclusive(worker.id(), tries) else { return Ok(false) };
+    // A primary's commands that are half done, or that one worker has done ahead of another, would be lost, and the rest of them done.
+    if !state.replication().replica().hold_instant(state.persist().aof.journal()) {
+        return Ok(false);
+    }
     let loader = Arc::clone(state);
     let (emptied, begins) = sync_channel(1);
     std::thread::Builder::new().name("loader".to_owned()).spawn(move || {
@@ -50,6 +55,7 @@ pub(crate) fn begin(
     })?;
     super::super::load::empty(state, worker);
     let _ = emptied.send(());
+    release_instant(state);
     drop(alone);
     Ok(true)
 }
@@ -85,5 +91,7 @@ fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {
     store.set_loading(false);
     super::stream::follow_keeping(state);
     persist.loading.set(false);
+    // A primary's stream goes on.
+    state.workers().iter().for_each(|worker| worker.send(Message::Load));
     state.workers()[waiter.worker].send(Message::Saved { conn: waiter.conn, saved: true });
 }

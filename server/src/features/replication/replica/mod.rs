@@ -7,7 +7,7 @@
 //!            +--> connect (link.rs) --> handshake --> +FULLRESYNC: data to a file, all data goes, load (sync.rs) --+
 //!            |                                    +-> +CONTINUE -----------------------------------------------+---+
 //!            |                                                                                                  v
-//!            +----- 1 s, at once if it was up <--- the link ends <--- the stream: lanes of the workers (stream.rs)
+//!            +----- 1 s, at once if it was up <--- the link ends <--- the stream: lanes, which workers run (stream.rs)
 //!   a primary --> none: all that was received is applied, the gate alone: the history goes on under another id
 //! ```
 //! It is a thread and no connection of a worker: it reads the primary's data as the start's thread reads a file, waits for the

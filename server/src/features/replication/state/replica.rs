@@ -5,7 +5,7 @@
 //!   role       primary --REPLICAOF--> follows --REPLICAOF NO ONE--> leaves --all is applied--> primary
 //!              clients may write      refused                       their writes wait
 //!
-//!   stream     link's thread: piece --> lanes of the workers --all before its end is applied--> journal, whose end is the offset
+//!   stream     link's thread: piece --> lanes, which workers run --all before its end is applied--> journal, whose end is the offset
 //! ```
 //! A piece is whole commands, whole transactions among them. Pieces go to the journal as they were received and in their order,
 //! so that a replica of this replica, and the append-only file, have the primary's bytes.
@@ -15,7 +15,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Instant;
 
 use mio::Waker;
@@ -118,6 +118,8 @@ pub(crate) struct Replica {
     received_bytes: Counter,
     /// Commands on their way to the workers that run them.
     pub(crate) applier: Applier,
+    /// Somebody was to hand on what is applied, and another thread had the pieces.
+    owes: AtomicBool,
     pieces: Mutex<VecDeque<ReceivedPiece>>,
     /// The database that is selected where the stream was applied to, while no link is up.
     stream_db: AtomicU32,
@@ -159,6 +161,7 @@ impl Replica {
             facts: Mutex::default(),
             received_bytes: Counter::default(),
             applier: Applier::new(workers),
+            owes: AtomicBool::new(false),
             pieces: Mutex::default(),
             stream_db: AtomicU32::new(0),
             awaited: AtomicU64::new(u64::MAX),
@@ -321,7 +324,7 @@ impl Replica {
 
 /// The received stream.
 impl Replica {
-    /// True while the workers' lanes may have commands of a primary to run.
+    /// True while lanes may have commands of a primary to run.
     #[inline]
     pub(crate) fn applies(&self) -> bool {
         self.applies.load(Ordering::Relaxed)
@@ -343,11 +346,26 @@ impl Replica {
     /// Hands on what is applied to the journal, whose end is the offset. The link's thread is woken if that is far enough for it.
     pub(crate) fn hand_on(&self, journal: &Journal) {
         self.hand_on_of(&mut self.pieces.lock(), journal);
+        self.hand_on_owed(journal);
     }
 
-    /// Hands on what is applied like [`Replica::hand_on`], unless the link's thread is about to do that.
+    /// Hands on what is applied like [`Replica::hand_on`]. Where another thread has the pieces, that one does it when it has let go of
+    /// them: it may have looked before the last command was applied.
     pub(crate) fn try_hand_on(&self, journal: &Journal) {
-        if let Some(mut pieces) = self.pieces.try_lock() {
+        self.owes.store(true, Ordering::Relaxed);
+        self.hand_on_owed(journal);
+    }
+
+    fn hand_on_owed(&self, journal: &Journal) {
+        loop {
+            // Either this thread sees that another one owes it, or that one sees the pieces free.
+            fence(Ordering::SeqCst);
+            if !self.owes.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(mut pieces) = self.pieces.try_lock() else { return };
+            self.owes.store(false, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
             self.hand_on_of(&mut pieces, journal);
         }
     }
@@ -471,5 +489,24 @@ mod tests {
             replica.hand_on(&journal);
             assert_eq!(varve_store::EffectSink::end(&*journal), handed_on, "applied up to {applied}");
         }
+    }
+
+    /// A worker that has done the last command finds the pieces taken by one that has looked before: that one looks again.
+    #[test]
+    fn what_is_applied_while_another_has_the_pieces_goes_on_behind_that() {
+        let (replica, journal) = (Replica::new(2), Journal::new(2));
+        journal.follow_from(0);
+        replica.applier.begin(100);
+        let piece = ReceivedPiece { bytes: b"one".to_vec(), messages: Vec::new(), end: 103, db: 0 };
+        replica.receive(|| Ok::<_, ()>(Some(piece))).expect("it was received");
+        let mut pieces = replica.pieces.lock();
+        replica.hand_on_of(&mut pieces, &journal);
+        replica.applier.begin(103);
+        replica.try_hand_on(&journal);
+        assert_eq!(varve_store::EffectSink::end(&*journal), 0, "the pieces are taken");
+        drop(pieces);
+        replica.hand_on_owed(&journal);
+        assert_eq!(varve_store::EffectSink::end(&*journal), 3);
+        assert!(!replica.owes.load(Ordering::Relaxed));
     }
 }

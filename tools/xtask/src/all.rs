@@ -255,7 +255,18 @@ pub(crate) fn soak(minutes: u64) -> Tally {
 
 /// The soak at the memory limit; judged, a slice or a lock held for too long fails it.
 pub(crate) fn soak_at_limit(seconds: u64, judged: bool) -> Tally {
-    let mut test = cargo(&["test", "--release", "-p", "varve-tests", "--test", "soak", "--", "--nocapture"]);
+    let mut test = cargo(&[
+        "test",
+        "--release",
+        "-p",
+        "varve-tests",
+        "--test",
+        "soak",
+        "--test",
+        "long_commands",
+        "--",
+        "--nocapture",
+    ]);
     test.env("VARVE_SOAK_SECONDS", seconds.to_string()).env("VARVE_SERVER", server_binary());
     if judged {
         test.env("VARVE_SOAK_JUDGE", "1");

@@ -44,6 +44,11 @@ impl Bits {
         self.0.iter().zip(&other.0).map(|(a, b)| (a & b).count_ones()).sum()
     }
 
+    /// Bytes of the bits.
+    pub(crate) fn memory(&self) -> usize {
+        size_of_val(&*self.0)
+    }
+
     pub(crate) fn len(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
     }

@@ -196,6 +196,14 @@ impl Selector {
 
 /// Questions.
 impl Selector {
+    /// Bytes that it takes, about.
+    pub(crate) fn memory(&self) -> usize {
+        let keys = self.keys.iter().map(|key| size_of::<KeyPattern>() + key.pattern.text().len());
+        let channels = self.channels.iter().map(|channel| size_of::<Pattern>() + channel.text().len());
+        let first_args = self.first_args.values().flatten().map(|text| size_of::<Box<[u8]>>() + text.len());
+        size_of::<Selector>() + self.commands.memory() + keys.chain(channels).chain(first_args).sum::<usize>()
+    }
+
     /// True if nothing is refused.
     pub(crate) fn is_full(&self) -> bool {
         self.all_commands && self.all_keys && self.all_channels

@@ -228,3 +228,22 @@ fn files_are_taken_whole_or_not_at_all() {
         "Error loading ACL rule '+nosuch' for the user named 'a': Unknown command or category name in ACL"
     );
 }
+
+#[test]
+fn issue_11_a_set_of_users_knows_its_bytes() {
+    let known = known();
+    let context = RuleContext { commands: &known, all_channels: false };
+    let mut users = Users::new(b"", &context);
+    let alone = users.memory();
+    let long = format!("~{} &{} +select|{} >password", "k".repeat(1000), "c".repeat(1000), "a".repeat(1000));
+    let user = user(&known, &long);
+    users.put(user.clone(), &context);
+    let with_one = users.memory();
+    assert!(with_one > alone + 6000 && with_one < alone + 8000, "{} bytes", with_one - alone);
+    users.put(user, &context);
+    assert_eq!(users.memory(), with_one, "the same user in the place of itself");
+    let sum: usize = users.iter().map(|user| user.memory()).sum();
+    assert_eq!(sum, with_one);
+    assert!(users.remove(b"u") && !users.remove(b"u"));
+    assert_eq!(users.memory(), alone);
+}

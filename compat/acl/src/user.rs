@@ -156,6 +156,12 @@ impl User {
         self.identity
     }
 
+    /// Bytes that it takes in a set of users, about.
+    pub(crate) fn memory(&self) -> usize {
+        let texts = 2 * self.name.len() + self.line.len() + size_of_val(&*self.passwords);
+        size_of::<User>() + texts + self.selectors.iter().map(Selector::memory).sum::<usize>()
+    }
+
     /// True if it may log in.
     pub fn is_on(&self) -> bool {
         self.on

@@ -38,15 +38,23 @@ impl UserLine {
 pub struct Users {
     all: BTreeMap<Box<[u8]>, Arc<User>>,
     default: Arc<User>,
+    /// Bytes of all of them.
+    memory: usize,
 }
 
 impl Users {
     /// The default user alone, with the password that `requirepass` says; empty for none.
     pub fn new(password: &[u8], context: &RuleContext<'_>) -> Users {
         let default = Arc::new(User::open(context).with_line(context));
-        let mut users = Users { all: BTreeMap::from([(default.name().into(), Arc::clone(&default))]), default };
+        let mut users = Users::of(default);
         users.set_default_password(password, context);
         users
+    }
+
+    /// This default user alone.
+    fn of(default: Arc<User>) -> Users {
+        let memory = default.memory();
+        Users { all: BTreeMap::from([(default.name().into(), Arc::clone(&default))]), default, memory }
     }
 
     /// The users that a configuration declares, beside the default user of `requirepass`.
@@ -106,8 +114,7 @@ impl Users {
         }
         let default = found.remove(&b"default"[..]).unwrap_or_else(|| User::open(context));
         let default = Arc::new(self.default.replaced_by(default).with_line(context));
-        let mut users = Users { all: BTreeMap::new(), default: Arc::clone(&default) };
-        users.all.insert(default.name().into(), default);
+        let mut users = Users::of(default);
         found.into_values().for_each(|user| users.put(user, context));
         Ok(users)
     }
@@ -141,13 +148,16 @@ impl Users {
         if user.name() == b"default" {
             self.default = Arc::clone(&user);
         }
-        self.all.insert(user.name().into(), user);
+        self.memory += user.memory();
+        self.memory -= self.all.insert(user.name().into(), user).map_or(0, |before| before.memory());
     }
 
     /// Takes a user away, who is not the default one; false if there is none of this name.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         assert!(name != b"default", "the default user stays");
-        self.all.remove(name).is_some()
+        let gone = self.all.remove(name);
+        self.memory -= gone.as_ref().map_or(0, |user| user.memory());
+        gone.is_some()
     }
 
     /// `requirepass`: the default user has this password alone, or needs none if it is empty.
@@ -163,6 +173,11 @@ impl Users {
     /// True if they are what `requirepass` with this password makes: no file needs their lines.
     pub fn are_plain(&self, password: &[u8], context: &RuleContext<'_>) -> bool {
         self.all.len() == 1 && Users::new(password, context).default.line() == self.default.line()
+    }
+
+    /// Bytes that they take, about: the names, the rules, the lines.
+    pub fn memory(&self) -> usize {
+        self.memory
     }
 
     /// The user of this name.

@@ -8,8 +8,9 @@ pub trait Host {
     /// one that the script has set. `args` is never empty; its first element is the command's name.
     fn call(&mut self, args: &[&[u8]], reply: &mut Reply);
 
-    /// Called each time the script has run [`crate::Settings::instructions_per_tick`] instructions of Lua.
-    fn tick(&mut self) -> Control;
+    /// Called each time the script has run [`crate::Settings::instructions_per_tick`] instructions of Lua. Lua uses this
+    /// number of bytes in the state of the script at present.
+    fn tick(&mut self, state_bytes: usize) -> Control;
 
     /// `redis.log`: a line for the server's log.
     fn log(&mut self, level: LogLevel, text: &[u8]);

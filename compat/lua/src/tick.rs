@@ -87,7 +87,7 @@ impl<'a> Pace<'a> {
 /// Asks the host whether the script goes on.
 pub(crate) fn tick(lua: &Lua, shared: &Shared) -> Result<()> {
     if shared.stopped.get().is_none()
-        && let Some(Control::Stop(text)) = shared.host.with(|host| host.tick())
+        && let Some(Control::Stop(text)) = shared.host.with(|host| host.tick(lua.used_memory()))
     {
         shared.stopped.set(Some(text));
         stop(lua, text)?;

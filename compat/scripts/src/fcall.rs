@@ -76,6 +76,7 @@ fn run(ctx: &mut ScriptCtx<'_>, read_only: bool) -> CmdResult {
     }
     let called = Some(Called { name: &function.name, args: ctx.args });
     let running = shared.running();
-    let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind: ScriptKind::Function, called, until: None };
+    let (kind, memory) = (ScriptKind::Function, functions.state_memory());
+    let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called, until: None, memory };
     functions.run(&function, &given, &mut host, ctx.out)
 }

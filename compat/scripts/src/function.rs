@@ -52,8 +52,8 @@ fn load(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
     let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);
-    let (running, kind) = (shared.running(), ScriptKind::Function);
-    let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
+    let (running, kind, memory) = (shared.running(), ScriptKind::Function, shared.functions().state_memory());
+    let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until, memory };
     match shared.functions().load(ctx.args.get(last), replace, &mut host) {
         Ok(name) => {
             ctx.calls.report_sent();
@@ -157,8 +157,8 @@ fn restore(ctx: &mut ScriptCtx<'_>) -> CmdResult {
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
     let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);
-    let (running, kind) = (shared.running(), ScriptKind::Function);
-    let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until };
+    let (running, kind, memory) = (shared.running(), ScriptKind::Function, shared.functions().state_memory());
+    let mut host = ScriptHost { calls: &mut *ctx.calls, running, kind, called: None, until, memory };
     match shared.functions().restore(&texts, policy, &mut host) {
         Ok(()) => {
             ctx.calls.report_sent();

@@ -27,7 +27,7 @@ use varve_protocol::Reply;
 use crate::errors;
 use crate::given::Given;
 use crate::hashes::TextHashes;
-use crate::host::{LoadHost, ScriptHost};
+use crate::host::{LoadHost, ScriptHost, StateMemory};
 use crate::metadata::Metadata;
 use crate::running::Running;
 use crate::settings::ScriptSettings;
@@ -48,7 +48,7 @@ pub struct Functions {
     state: Mutex<Option<State>>,
     /// The state is taken out.
     in_use: AtomicBool,
-    /// Bytes of the state when it was used last.
+    /// Bytes of the state when it was used last, or at the last tick of a function that runs.
     state_bytes: AtomicU64,
 }
 
@@ -201,6 +201,11 @@ impl Functions {
             library_bytes: known.bytes as u64,
             state_bytes: self.state_bytes.load(Relaxed),
         }
+    }
+
+    /// The account of the state's memory, for whoever has the place of scripts.
+    pub(crate) fn state_memory(&self) -> StateMemory<'_> {
+        StateMemory { sum: &self.state_bytes, counted_bytes: self.state_bytes.load(Relaxed) }
     }
 
     /// Loads a library in the place of scripts; with `replace`, one of the same name goes. Gives its name.

@@ -1,5 +1,6 @@
 //! The hosts of scripts, and of libraries that come from a file: they answer the questions of the language.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use varve_exec::{Audience, CommandError, ScriptCalls, ScriptKind};
@@ -18,6 +19,26 @@ pub(crate) struct ScriptHost<'h> {
     pub(crate) called: Option<Called<'h>>,
     /// The time of the script's clock at which it is ended: that of a library that is being loaded.
     pub(crate) until: Option<Instant>,
+    /// The account of its state's memory.
+    pub(crate) memory: StateMemory<'h>,
+}
+
+/// The bytes of one state of the language in a sum that the memory limit sees: brought up to date while a script runs, which
+/// may take long and fill the state meanwhile.
+pub(crate) struct StateMemory<'h> {
+    /// The sum that the state is part of.
+    pub(crate) sum: &'h AtomicU64,
+    /// The part of it that is this state's.
+    pub(crate) counted_bytes: u64,
+}
+
+impl StateMemory<'_> {
+    /// The state has this number of bytes now.
+    pub(crate) fn count(&mut self, bytes: u64) {
+        let before = std::mem::replace(&mut self.counted_bytes, bytes);
+        // Wraps where it has shrunk, which comes to the same sum.
+        self.sum.fetch_add(bytes.wrapping_sub(before), Relaxed);
+    }
 }
 
 /// A call of a function.
@@ -47,7 +68,9 @@ impl Host for ScriptHost<'_> {
         self.calls.call(args, &leave, reply);
     }
 
-    fn tick(&mut self) -> Control {
+    fn tick(&mut self, state_bytes: usize) -> Control {
+        // It may rest in the tick: others make room meanwhile by what it has.
+        self.memory.count(state_bytes as u64);
         self.calls.tick();
         if self.calls.is_over() {
             return Control::Stop(errors::BEGINS_AGAIN);
@@ -105,7 +128,7 @@ impl Host for LoadHost<'_> {
         unreachable!("a library that is loaded has no redis.call");
     }
 
-    fn tick(&mut self) -> Control {
+    fn tick(&mut self, _state_bytes: usize) -> Control {
         if self.running.is_abandoned() { Control::Stop(errors::SERVER_ENDS) } else { Control::Go }
     }
 

@@ -19,7 +19,7 @@ use crate::cache::{Cache, Name, NameHashes};
 use crate::errors;
 use crate::functions::Functions;
 use crate::given::Given;
-use crate::host::ScriptHost;
+use crate::host::{ScriptHost, StateMemory};
 use crate::running::Running;
 use crate::settings::ScriptSettings;
 use crate::shebang;
@@ -199,17 +199,19 @@ impl Keeper {
         calls: &mut dyn ScriptCalls,
         out: &mut Reply,
     ) -> CmdResult {
-        let Keeper { shared, state, chunks, .. } = self;
+        let Keeper { shared, state, chunks, counted_bytes, .. } = self;
         let Compiled { chunk, flags, alone, words } = chunks.get_mut(&name).expect("it was made ready");
         calls.begin(Beginning { flags: *flags, read_only, alone: *alone, words })?;
         let state = state.as_mut().expect("the state in which the script was compiled");
         let running = &shared.running;
         running.begin(ScriptKind::Script, calls.begun());
         let kind = ScriptKind::Script;
-        let mut host = ScriptHost { calls: &mut *calls, running, kind, called: None, until: None };
+        let memory = StateMemory { sum: &shared.state_bytes, counted_bytes: *counted_bytes };
+        let mut host = ScriptHost { calls: &mut *calls, running, kind, called: None, until: None, memory };
         let input =
             ScriptInput { name: ScriptName::Digest(name.digest()), keys: given.keys(), argv: given.arguments() };
         let result = state.run(*chunk, input, &mut host, out);
+        *counted_bytes = host.memory.counted_bytes;
         running.end();
         *alone |= calls.has_met_wide();
         self.count();
@@ -238,10 +240,9 @@ impl Keeper {
 
     /// Brings the sum of all workers' states up to date.
     fn count(&mut self) {
-        let bytes = self.state.as_ref().map_or(0, |state| state.used_bytes() as u64);
-        let before = std::mem::replace(&mut self.counted_bytes, bytes);
-        // Wraps where it has shrunk, which comes to the same sum.
-        self.shared.state_bytes.fetch_add(bytes.wrapping_sub(before), Relaxed);
+        let mut memory = StateMemory { sum: &self.shared.state_bytes, counted_bytes: self.counted_bytes };
+        memory.count(self.state.as_ref().map_or(0, |state| state.used_bytes() as u64));
+        self.counted_bytes = memory.counted_bytes;
     }
 
     fn compile(&mut self, name: Name, body: &[u8]) -> CmdResult {

@@ -475,8 +475,10 @@ impl Worker {
         let buffers = buffers.min(max);
         let scripts = core.state.scripts().memory();
         let stream = core.state.replication().counted_bytes();
-        let outside = info::startup_bytes() + buffers + core.state.tracking().bytes() as u64 + scripts.bytes() + stream;
-        core.state.store().set_outside_bytes(outside);
+        let (tracking, rights) = (core.state.tracking().bytes(), core.state.acl().bytes());
+        let logs = core.state.command_logs().bytes();
+        let tables = (tracking + rights + logs) as u64;
+        core.state.store().set_outside_bytes(info::startup_bytes() + buffers + tables + scripts.bytes() + stream);
         let taken = evict_clients::total(&core.state);
         core.follow_clients(taken);
         if taken > max {

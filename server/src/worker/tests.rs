@@ -1,6 +1,7 @@
 //! The event loop over real sockets: cut and endless requests, slow and silent readers, many idle clients.
 
 mod accept;
+mod account;
 mod blocked;
 mod command_log;
 mod fan_out;

@@ -50,7 +50,7 @@ impl Host for TestHost {
         }
     }
 
-    fn tick(&mut self) -> Control {
+    fn tick(&mut self, _state_bytes: usize) -> Control {
         self.ticks += 1;
         if self.ticks == self.ticks_max { Control::Stop(STOPPED) } else { Control::Go }
     }

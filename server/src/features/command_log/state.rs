@@ -25,6 +25,19 @@ pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
 }
 
+impl Entry {
+    /// Bytes that it takes.
+    fn memory(&self) -> usize {
+        let args = &self.command.args;
+        let words: usize = args.iter().map(Vec::capacity).sum();
+        size_of::<Entry>()
+            + args.capacity() * size_of::<Vec<u8>>()
+            + words
+            + self.peer.capacity()
+            + self.name.capacity()
+    }
+}
+
 /// See the module's picture.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLogs([Ring; 3]);
@@ -34,6 +47,11 @@ impl CommandLogs {
     pub(crate) fn of(&mut self, log: CommandLog) -> &mut Ring {
         &mut self.0[log as usize]
     }
+
+    /// Bytes of all entries.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.iter().map(|ring| ring.bytes).sum()
+    }
 }
 
 /// One log.
@@ -41,6 +59,8 @@ impl CommandLogs {
 pub(crate) struct Ring {
     entries: VecDeque<Entry>,
     next: u64,
+    /// Bytes of the entries: their number is a setting, and so they count against the memory limit.
+    bytes: usize,
 }
 
 impl Ring {
@@ -48,8 +68,11 @@ impl Ring {
     pub(crate) fn add(&mut self, mut entry: Entry, len_max: usize) {
         entry.id = self.next;
         self.next += 1;
+        self.bytes += entry.memory();
         self.entries.push_front(entry);
-        self.entries.truncate(len_max);
+        while self.entries.len() > len_max {
+            self.bytes -= self.entries.pop_back().map_or(0, |oldest| oldest.memory());
+        }
     }
 
     /// Number of entries.
@@ -59,7 +82,7 @@ impl Ring {
 
     /// Forgets all entries; ids go on.
     pub(crate) fn reset(&mut self) {
-        self.entries.clear();
+        (self.entries, self.bytes) = (VecDeque::new(), 0);
     }
 
     /// The entries, newest first.
@@ -91,7 +114,28 @@ mod tests {
         assert_eq!(log.iter().next().unwrap().id, 5);
         log.add(entry(9), 0);
         assert_eq!(log.len(), 0);
+        assert_eq!(logs.bytes(), 0);
         logs.of(CommandLog::LargeReply).add(entry(1), 1);
         assert_eq!([CommandLog::LargeReply, CommandLog::Slow].map(|log| logs.of(log).len()), [1, 0]);
+    }
+
+    #[test]
+    fn issue_11_entries_are_counted_as_they_come_and_go() {
+        let mut logs = CommandLogs::default();
+        let mut long = entry(7);
+        long.command.args = vec![vec![b'a'; 1000], vec![b'b'; 500]];
+        long.name = vec![b'n'; 300];
+        let mut most = 0;
+        for nth in 0..10 {
+            logs.of(CommandLog::Slow).add(long.clone(), 4);
+            most = most.max(logs.bytes());
+            assert!(logs.bytes() >= (nth + 1).min(4) * 1800);
+        }
+        assert_eq!(logs.bytes(), most, "as much as four take");
+        logs.of(CommandLog::LargeRequest).add(long, 4);
+        assert!(logs.bytes() > most);
+        logs.of(CommandLog::Slow).reset();
+        logs.of(CommandLog::LargeRequest).reset();
+        assert_eq!(logs.bytes(), 0);
     }
 }

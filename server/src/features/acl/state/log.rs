@@ -88,10 +88,19 @@ pub(crate) struct Entry {
     pub(crate) client: String,
 }
 
+impl Entry {
+    /// Bytes that it takes.
+    fn memory(&self) -> usize {
+        size_of::<Entry>() + self.event.object.capacity() + self.event.user.capacity() + self.client.capacity()
+    }
+}
+
 /// See the module's picture.
 #[derive(Debug, Default)]
 pub(crate) struct AclLog {
     entries: VecDeque<Entry>,
+    /// Bytes of the entries: their number is a setting, and so they count against the memory limit.
+    bytes: usize,
     /// Events since the start, by the places of their reasons in [`Reason::ALL`].
     counts: [u64; Reason::ALL.len()],
 }
@@ -114,14 +123,24 @@ impl AclLog {
         self.counts[event.reason.place()] += 1;
         let alike = |entry: &Entry| entry.event == event && (at_ms - entry.at_ms).abs() <= ALIKE_MS;
         let known = self.entries.iter().take(LOOKED_AT).position(alike).and_then(|at| self.entries.remove(at));
+        self.bytes -= known.as_ref().map_or(0, Entry::memory);
         let count = known.map_or(0, |entry| entry.count) + 1;
-        self.entries.push_front(Entry { event, count, at_ms, client });
-        self.entries.truncate(len_max);
+        let entry = Entry { event, count, at_ms, client };
+        self.bytes += entry.memory();
+        self.entries.push_front(entry);
+        while self.entries.len() > len_max {
+            self.bytes -= self.entries.pop_back().map_or(0, |oldest| oldest.memory());
+        }
     }
 
     /// The entries, newest first.
     pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Entry> {
         self.entries.iter()
+    }
+
+    /// Bytes of all entries.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Events of this reason since the start.
@@ -131,7 +150,7 @@ impl AclLog {
 
     /// Forgets all entries; the counts stay.
     pub(crate) fn reset(&mut self) {
-        self.entries.clear();
+        (self.entries, self.bytes) = (VecDeque::new(), 0);
     }
 }
 
@@ -148,6 +167,7 @@ mod tests {
         let mut log = AclLog::default();
         log.add(event(&"k".repeat(1 << 20)), 0, "\u{e9}".repeat(1 << 20), 3);
         log.add(event(&"k".repeat(2 << 20)), 1, String::new(), 3);
+        assert!(log.bytes() > TEXT_BYTES_MAX && log.bytes() < 4 * TEXT_BYTES_MAX, "{} bytes", log.bytes());
         let kept: Vec<_> = log.iter().map(|entry| (entry.event.object.capacity(), entry.client.capacity())).collect();
         assert_eq!(kept.len(), 1, "they are alike as far as they are kept");
         assert!(kept[0].0 <= TEXT_BYTES_MAX && kept[0].1 <= TEXT_BYTES_MAX, "{kept:?}");
@@ -163,8 +183,9 @@ mod tests {
         assert_eq!(seen(&log), [(b"a".to_vec(), 1, 120_001), (b"a".to_vec(), 2, 60_000), (b"b".to_vec(), 1, 1)]);
         log.add(event("c"), 120_002, String::new(), 3);
         assert_eq!(seen(&log).len(), 3);
+        assert_eq!(log.bytes(), log.iter().map(Entry::memory).sum::<usize>());
         log.reset();
-        assert_eq!(log.iter().len(), 0);
+        assert_eq!((log.iter().len(), log.bytes()), (0, 0));
         assert_eq!((log.count(Reason::Key), log.count(Reason::Login)), (5, 0));
     }
 }

@@ -10,7 +10,7 @@
 pub(crate) mod log;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use varve_acl::{KnownCommands, RuleContext, UserLine, Users};
@@ -28,6 +28,8 @@ pub(crate) struct AccessControl {
     /// The number of changes of the users, from 1.
     epoch: AtomicU64,
     log: Mutex<AclLog>,
+    /// Bytes of the users. Relaxed: a figure that no other data depends on.
+    user_bytes: AtomicUsize,
 }
 
 impl AccessControl {
@@ -36,7 +38,8 @@ impl AccessControl {
         let known = KnownCommands::new(commands.rows());
         let users =
             Users::new(&config.password.0, &RuleContext { commands: &known, all_channels: config.all_channels });
-        AccessControl { known, users: RwLock::new(users), epoch: AtomicU64::new(1), log: Mutex::default() }
+        let user_bytes = AtomicUsize::new(users.memory());
+        AccessControl { known, users: RwLock::new(users), epoch: AtomicU64::new(1), log: Mutex::default(), user_bytes }
     }
 
     /// Takes the users that the configuration declares, or those of its file.
@@ -97,6 +100,7 @@ impl AccessControl {
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Users) -> R) -> R {
         let mut users = self.users.write();
         let result = change(&mut users);
+        self.user_bytes.store(users.memory(), Ordering::Relaxed);
         self.epoch.fetch_add(1, Ordering::Release);
         result
     }
@@ -115,6 +119,11 @@ impl AccessControl {
         }
         let needed = !users.are_plain(&config.password.0, &self.context(config));
         UserLines { lines: users.iter().map(|user| user.line().to_vec()).collect(), needed }
+    }
+
+    /// Bytes of the users and of the log, which count against the memory limit.
+    pub(crate) fn bytes(&self) -> usize {
+        self.user_bytes.load(Ordering::Relaxed) + self.log().bytes()
     }
 
     /// The log of what was denied, locked. The lock is a leaf.

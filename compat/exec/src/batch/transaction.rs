@@ -690,6 +690,8 @@ impl Transaction {
         let nanos = (now - self.start).as_nanos() as u64;
         session.has_long_transactions = nanos >= LONG_NANOS;
         observers.stats.count(self.exec, 1, nanos);
+        // Its shards were held from its beginning on.
+        observers.stats.holds.record_ns(nanos);
         observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         debug_assert!(out.first_since(self.mark) != Some(b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));

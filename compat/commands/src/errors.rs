@@ -199,6 +199,7 @@ pub(crate) const TRIM_TWICE: CommandError =
     CommandError::new(&"ERR syntax error, MAXLEN and MINID options at the same time are not compatible");
 pub(crate) const TRIM_WHAT: CommandError =
     CommandError::new(&"ERR syntax error, XTRIM must be called with a trimming strategy");
+pub(crate) const TOO_MANY_ELEMENTS: CommandError = CommandError::new(&"ERR more than 4294967295 elements");
 pub(crate) const TOO_MANY_MEMBERS: CommandError =
     CommandError::new(&"ERR the sets have more than 4294967295 members together");
 pub(crate) const TTL_NEGATIVE: CommandError = CommandError::new(&"ERR Invalid TTL value, must be >= 0");

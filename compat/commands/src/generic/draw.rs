@@ -14,6 +14,7 @@ use varve_exec::{CmdResult, Ctx, Occupied, Ongoing, Progress, Watching};
 use varve_protocol::Reply;
 use varve_store::{Key, Pick, Picker, ReadOn, StoreWorker, Tx, Type, ValuePart, WholeReader};
 
+use super::order::numbered;
 use super::sort_rows::Items;
 use crate::errors;
 
@@ -68,11 +69,16 @@ impl Draw {
     }
 
     /// Adds the numbers of the elements that have come to the order, if elements are to differ.
-    fn number(&self, order: &mut Vec<u32>, len: usize) {
+    ///
+    /// # Errors
+    /// They are too many to be numbered.
+    fn number(&self, order: &mut Vec<u32>, len: usize) -> CmdResult {
         if let Pick::Distinct(_) = self.pick {
-            let number = |at: usize| u32::try_from(at).expect("fewer elements than a collection has");
-            order.extend((order.len()..len).map(number));
+            let end = numbered(len)?;
+            let begin = order.len() as u32;
+            order.extend(begin..end);
         }
+        Ok(())
     }
 }
 
@@ -110,7 +116,7 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
         Some(reader) => rest.stage = Stage::Read(reader),
         None => {
             ctx.tx.look(key, |value| value.for_each(&mut |part| rest.gathered.push(part, draw.values)));
-            rest.begin_reply(ctx.out);
+            rest.begin_reply(ctx.out)?;
         }
     }
     ctx.go_on(Box::new(rest));
@@ -239,13 +245,13 @@ impl LongDraw {
         let Stage::Read(reader) = stage else { unreachable!("the elements are there") };
         let read = tx.read_whole_on(reader, |part| gathered.push(part, draw.values));
         tx.release();
-        draw.number(order, gathered.names.len());
-        match read {
+        let numbered = draw.number(order, gathered.names.len());
+        let begun = match read {
             ReadOn::Busy => return Progress::Busy,
-            ReadOn::More(_) => {}
-            ReadOn::All => self.begin_reply(out),
-        }
-        Progress::More
+            ReadOn::More(_) => numbered,
+            ReadOn::All => numbered.and_then(|()| self.begin_reply(out)),
+        };
+        begun.map_or_else(Progress::Failed, |()| Progress::More)
     }
 
     fn pick(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
@@ -262,13 +268,14 @@ impl LongDraw {
     }
 
     /// All elements are there.
-    fn begin_reply(&mut self, out: &mut Reply) {
+    fn begin_reply(&mut self, out: &mut Reply) -> CmdResult {
         let len = self.gathered.names.len();
-        self.draw.number(&mut self.order, len);
+        self.draw.number(&mut self.order, len)?;
         // Fields may have expired since they were counted.
         let count = self.draw.count(len);
         (self.draw.form.0)(out, count);
         self.stage = Stage::Reply { count, replied: 0 };
+        Ok(())
     }
 
     /// The number of the element that is replied next, as the one of this place.
@@ -327,5 +334,23 @@ impl Ongoing for LongDraw {
                 watching.abandon(worker);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// These ended the process.
+    #[test]
+    fn issue_11_more_elements_than_numbers_are_an_error() {
+        let form: Form = (|_, _| (), |_, _| ());
+        let draw = |pick| Draw { pick, values: false, form };
+        let (many, mut order) = (u32::MAX as usize + 1, Vec::new());
+        assert!(draw(Pick::Distinct(many)).number(&mut order, many).is_err() && order.is_empty());
+        assert!(draw(Pick::Any(many)).number(&mut order, many).is_ok() && order.is_empty());
+        assert!(draw(Pick::Distinct(2)).number(&mut order, 3).is_ok());
+        assert!(draw(Pick::Distinct(2)).number(&mut order, 5).is_ok());
+        assert_eq!(order, [0, 1, 2, 3, 4]);
     }
 }

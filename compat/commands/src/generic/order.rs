@@ -9,10 +9,22 @@
 
 use std::cmp::Ordering;
 
+use varve_exec::CmdResult;
+
+use crate::errors;
+
 /// Elements of the first runs.
 const RUN: usize = 256;
 /// Elements that one step sorts or merges: some 200 us where each comparison reads two texts anew.
 const STEP: usize = 2048;
+
+/// The number of an element in the form in which many are kept.
+///
+/// # Errors
+/// It has more than 32 bits.
+pub(crate) fn numbered(number: usize) -> CmdResult<u32> {
+    u32::try_from(number).map_err(|_| errors::TOO_MANY_ELEMENTS)
+}
 
 /// The numbers of elements, which are being sorted.
 #[derive(Debug, Default)]
@@ -32,9 +44,13 @@ pub(crate) struct OrderInSteps {
 
 impl OrderInSteps {
     /// Adds an element's number behind all others. Sorting has not begun.
-    pub(crate) fn push(&mut self, number: usize) {
+    ///
+    /// # Errors
+    /// The number has more than 32 bits: a list may have more elements than that.
+    pub(crate) fn push(&mut self, number: usize) -> CmdResult {
         debug_assert!(self.run == 0 && self.pair == 0, "all elements are there before they are sorted");
-        self.order.push(u32::try_from(number).expect("fewer elements than a collection has"));
+        self.order.push(numbered(number)?);
+        Ok(())
     }
 
     /// Number of elements.
@@ -103,12 +119,21 @@ mod tests {
 
     use super::*;
 
+    /// These ended the process.
+    #[test]
+    fn issue_11_more_elements_than_numbers_are_an_error() {
+        let mut order = OrderInSteps::default();
+        assert!(order.push(u32::MAX as usize).is_ok());
+        assert_eq!(order.push(u32::MAX as usize + 1).unwrap_err().text(), errors::TOO_MANY_ELEMENTS.text());
+        assert_eq!(order.len(), 1);
+    }
+
     #[test]
     fn each_length_is_sorted_in_short_steps_and_equal_elements_stay_in_order() {
         for len in [0, 1, 2, RUN - 1, RUN, RUN + 1, 2 * RUN, 3 * RUN + 7, STEP, STEP + 1, 5 * STEP + 300] {
             let keys: Vec<u32> = (0..len as u32).map(|n| n.wrapping_mul(2_654_435_761) % 97).collect();
             let mut order = OrderInSteps::default();
-            (0..len).for_each(|n| order.push(n));
+            (0..len).for_each(|n| order.push(n).expect("a short number"));
             let compared = Cell::new(0);
             let compare = |a: usize, b: usize| {
                 compared.set(compared.get() + 1);

@@ -116,7 +116,7 @@ impl LongSort {
             if let Weights::Scores(scores) = &mut self.weights {
                 scores.push(score(self.items.get(at)).ok_or(errors::SORT_NO_SCORE)?);
             }
-            self.order.push(at);
+            self.order.push(at)?;
         }
         if self.order.len() == len {
             self.stage = Stage::Order;
@@ -130,7 +130,9 @@ impl LongSort {
         let far = far.as_mut().expect("BY leads to keys");
         let from = order.len();
         let Some(weighed) = far.weigh(tx, items, from, weights) else { return Progress::Busy };
-        (from..from + weighed).for_each(|at| order.push(at));
+        if let Err(too_many) = (from..from + weighed).try_for_each(|at| order.push(at)) {
+            return Progress::Failed(too_many);
+        }
         if order.len() < items.len() {
             return Progress::More;
         }

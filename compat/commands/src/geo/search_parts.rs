@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use varve_exec::notify::Class;
-use varve_exec::{Ongoing, Progress};
+use varve_exec::{CmdResult, Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_store::{ReadOn, StoreWorker, Tx, ZsetReader};
 
@@ -136,7 +136,7 @@ impl LongSearch {
     }
 
     /// Puts the members in order, some more.
-    fn arrange(&mut self, out: &mut Reply) {
+    fn arrange(&mut self, out: &mut Reply) -> CmdResult {
         let LongSearch { harvest, order, query, .. } = self;
         let (numbered, wanted) = (order.len(), query.count.unwrap_or(usize::MAX));
         if harvest.has_peer_order(query.order, wanted) {
@@ -144,10 +144,11 @@ impl LongSearch {
             query.order = Order::Found;
             self.begin_reply(out);
         } else if numbered < harvest.len() {
-            (numbered..harvest.len().min(numbered + NUMBERED)).for_each(|number| order.push(number));
+            (numbered..harvest.len().min(numbered + NUMBERED)).try_for_each(|number| order.push(number))?;
         } else if order.step(|a, b| harvest.compare((a, b), query.order)) {
             self.begin_reply(out);
         }
+        Ok(())
     }
 
     /// Number of members that are replied or stored.
@@ -199,7 +200,11 @@ impl Ongoing for LongSearch {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         match self.stage {
             Stage::Read => return self.read(tx, out),
-            Stage::Order => self.arrange(out),
+            Stage::Order => {
+                if let Err(too_many) = self.arrange(out) {
+                    return Progress::Failed(too_many);
+                }
+            }
             Stage::Show(next) => match self.result.take() {
                 Some(building) => return self.store(next, tx, building, out),
                 None => return self.reply(next, out),

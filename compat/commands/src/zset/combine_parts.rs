@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use varve_exec::notify::Class;
-use varve_exec::{Ongoing, Progress};
+use varve_exec::{CmdResult, Ongoing, Progress};
 use varve_protocol::Reply;
 use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, ValuePart, WholeReader};
 
@@ -167,11 +167,12 @@ impl LongCombination {
     }
 
     /// Picks the members of the result, some of all.
-    fn pick(&mut self, from: usize) {
+    fn pick(&mut self, from: usize) -> CmdResult {
         let wanted = if self.op == Op::Inter { self.parts.len() as u32 - 1 } else { 0 };
         let end = self.members.len().min(from + STEP);
-        (from..end).filter(|&at| self.members.round(at) == wanted).for_each(|at| self.order.push(at));
+        (from..end).filter(|&at| self.members.round(at) == wanted).try_for_each(|at| self.order.push(at))?;
         self.stage = if end < self.members.len() { Stage::Pick(end) } else { Stage::Order };
+        Ok(())
     }
 
     fn reply(&mut self, out: &mut Reply) -> Progress {
@@ -216,7 +217,11 @@ impl Ongoing for LongCombination {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         match self.stage {
             Stage::Read(at) => return self.read(tx, at),
-            Stage::Pick(from) => self.pick(from),
+            Stage::Pick(from) => {
+                if let Err(too_many) = self.pick(from) {
+                    return Progress::Failed(too_many);
+                }
+            }
             Stage::Order => match self.wish {
                 Wish::Count { limit } => {
                     let most = if limit == 0 { usize::MAX } else { limit };

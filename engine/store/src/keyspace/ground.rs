@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use varve_base::shared::SharedU64;
+use varve_collection::CollectionId;
 use varve_segment::Log;
 
 use crate::state::collections::CollectionTable;
@@ -71,6 +72,23 @@ impl Ground {
         &self.collections
     }
 
+    /// A number for a root that is about to be made ([`CollectionTable::take`]). Where numbers are short writes are refused
+    /// from now on, with the error of the limit, as where the system has no memory.
+    pub(crate) fn take_number(&self, shard: usize) -> CollectionId {
+        let id = self.collections.take(shard);
+        if self.collections.is_short() {
+            self.log.refuse();
+        }
+        id
+    }
+
+    /// Lets writes in again that were refused for want of memory, if there is some now.
+    pub(crate) fn ask_again(&self) {
+        if self.collections.has_more() {
+            self.log.ask_again();
+        }
+    }
+
     /// The pending work of the background on big collections.
     #[inline]
     pub(crate) fn pending(&self) -> &PendingWork {
@@ -103,5 +121,35 @@ impl Ground {
     /// The index of this shard neither grows nor shrinks any more.
     pub(crate) fn unmark_growing(&self, id: usize) {
         self.growing[id / 64].fetch_and(!(1 << (id % 64)), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use varve_base::mem::ZeroedNumbers;
+    use varve_segment::LogGeometry;
+
+    use super::*;
+
+    /// The process ended where the system refused cells for the numbers of collections.
+    #[test]
+    fn issue_11_writes_are_refused_while_the_numbers_of_collections_are_short() {
+        static GIVES: AtomicBool = AtomicBool::new(true);
+        let geometry = LogGeometry { reserve_bytes: 64 << 30, ..LogGeometry::default() };
+        let mut ground = Ground::new(Log::new(geometry).expect("addresses"), 1, 1);
+        ground.collections = CollectionTable::with_maker(|cells| match GIVES.swap(false, Relaxed) {
+            true => ZeroedNumbers::new(cells),
+            false => Err(std::io::ErrorKind::OutOfMemory.into()),
+        });
+        assert!(ground.log().has_addresses(100));
+        ground.take_number(0);
+        assert!(!ground.log().has_addresses(100), "the second chunk was refused");
+        ground.ask_again();
+        assert!(!ground.log().has_addresses(100), "and is refused again");
+        GIVES.store(true, Relaxed);
+        ground.ask_again();
+        assert!(ground.log().has_addresses(100));
     }
 }

@@ -58,7 +58,7 @@ impl Shard {
         shard: usize,
         build: impl FnOnce(&mut WriteCtx<'_>) -> Collection,
     ) -> Link {
-        let id = ground.collections().take(shard);
+        let id = ground.take_number(shard);
         let ctx = &mut WriteCtx { log: ground.log(), access: &mut self.access, appender, seed: ground.seed(), id };
         let body = build(ctx);
         self.place_root(ground, shard, id, body)

@@ -385,7 +385,7 @@ impl<'b> Build<'b> {
             if leaf.add(member.text(&mut [0; 20])) {
                 return;
             }
-            let id = self.store.collections().take(self.shard);
+            let id = self.store.ground().take_number(self.shard);
             self.big = Some((id, LeafTable::members()));
             let leaf = self.leaf.take().expect("a leaf");
             SmallSet::Texts(leaf.leaf()).members().for_each(|member| self.add_to_big(member));

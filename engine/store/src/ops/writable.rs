@@ -510,7 +510,7 @@ impl Tx<'_> {
         expiry: Option<i64>,
     ) {
         let (store, id) = (self.store, self.store.shard_of(to.hash));
-        let (number, kind) = (store.collections().take(id), self.object_at(source).kind());
+        let (number, kind) = (store.ground().take_number(id), self.object_at(source).kind());
         let shard = self.held.at(source.shard);
         let from = ReadCtx { log: store.log(), access: shard.access(), seed: store.seed() };
         let copy = shard.root(link.place).body.copy(from, self.local.appender(), number);

@@ -7,14 +7,17 @@
 //!      |     0      |  shard + 1     | place in its roots |      0: the number is free
 //!      +------------+----------------+--------------------+
 //! ```
-//! Cells are read by reclaim without a lock, and read again under the shard's: what they say changes only under the
+//! A chunk is made when the chunk before it is begun, at the latest: if the system refuses it, or no chunk is left, there are
+//! still as many numbers as the chunk under way has, and its owner refuses writes ([`CollectionTable::has_more`]) before those
+//! run out. Cells are read by reclaim without a lock, and read again under the shard's: what they say changes only under the
 //! locks of the shards concerned. Low numbers are given out first, since objects carry them in two bytes below 65536.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use varve_base::mem::ZeroedNumbers;
 use varve_base::rank::{Rank, RankedMutex};
@@ -24,6 +27,10 @@ use varve_collection::CollectionId;
 pub(crate) const FIRST: u32 = 1024;
 /// Chunks: 1024 * (2^22 - 1) numbers in all, over four thousand million.
 pub(crate) const CHUNKS: usize = 22;
+/// Numbers in all.
+const NUMBERS: u32 = FIRST * ((1 << CHUNKS) - 1);
+/// Numbers that are kept for commands which were let in, where there is no chunk to come: more than those make.
+const SPARE: u32 = 1 << 20;
 /// The place of a root that is still being made.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
@@ -37,9 +44,13 @@ pub(crate) struct RootLocation {
 /// All collection numbers of a store.
 pub(crate) struct CollectionTable {
     pub(crate) chunks: Box<[OnceLock<ZeroedNumbers>]>,
-    /// Bytes of all chunks.
+    /// Bytes of all chunks that are in use.
     pub(crate) bytes: AtomicU64,
     pub(crate) numbers: RankedMutex<Numbers>,
+    /// The next chunk is not there. Relaxed: a hint, which is looked into under the lock.
+    short: AtomicBool,
+    /// Makes the cells of a chunk.
+    make: fn(usize) -> io::Result<ZeroedNumbers>,
 }
 
 #[derive(Default)]
@@ -52,40 +63,88 @@ pub(crate) struct Numbers {
 impl CollectionTable {
     pub(crate) fn new() -> CollectionTable {
         let chunks = (0..CHUNKS).map(|_| OnceLock::new()).collect();
-        CollectionTable { chunks, bytes: AtomicU64::new(0), numbers: RankedMutex::new(Rank::Leaf, Numbers::default()) }
+        CollectionTable {
+            chunks,
+            bytes: AtomicU64::new(0),
+            numbers: RankedMutex::new(Rank::Leaf, Numbers::default()),
+            short: AtomicBool::new(false),
+            make: ZeroedNumbers::new,
+        }
+    }
+
+    /// A table whose chunks come from this function.
+    #[cfg(test)]
+    pub(crate) fn with_maker(make: fn(usize) -> io::Result<ZeroedNumbers>) -> CollectionTable {
+        CollectionTable { make, ..CollectionTable::new() }
     }
 
     pub(crate) fn cell(&self, id: CollectionId) -> &AtomicU64 {
-        let number = id.number();
-        let chunk = (number / FIRST + 1).ilog2();
-        let first = ((1 << chunk) - 1) * FIRST;
-        let cells = self.chunks[chunk as usize].get_or_init(|| {
-            self.bytes.fetch_add((u64::from(FIRST) * 8) << chunk, Relaxed);
-            // A lock that many want is held: the cells, gigabytes of them at last, are touched when they are used.
-            ZeroedNumbers::new((FIRST as usize) << chunk).expect("memory for the numbers of collections")
-        });
-        &cells[(number - first) as usize]
+        let (chunk, place) = place_of(id.number());
+        let cells = self.chunks[chunk].get().expect("a number is given out behind its chunk");
+        &cells[place]
+    }
+
+    /// Makes a chunk; false if the system refuses it. Under the lock of the numbers, which all takers take: what OnceLock does
+    /// is inside the standard library, where the thread sanitizer does not see it. The lock is one that many want: the cells,
+    /// gigabytes of them at last, are touched when they are used.
+    fn make_chunk(&self, chunk: usize) -> bool {
+        let cells = &self.chunks[chunk];
+        cells.get().is_some() || (self.make)((FIRST as usize) << chunk).is_ok_and(|made| cells.set(made).is_ok())
     }
 
     /// A number for a root that is about to be made in `shard`, which the caller has locked and keeps until [`CollectionTable::set`]:
-    /// reclaim that meets the first of its objects finds the shard busy.
+    /// reclaim that meets the first of its objects finds the shard busy. When numbers run short ([`CollectionTable::has_more`]),
+    /// the caller sees to it that no more commands are let in that make collections.
     pub(crate) fn take(&self, shard: usize) -> CollectionId {
         let mut numbers = self.numbers.lock();
         let id = match numbers.free.pop() {
             Some(Reverse(number)) => CollectionId::new(number),
             None => {
-                let id = CollectionId::new(numbers.fresh);
-                assert!((numbers.fresh as usize) < FIRST as usize * ((1 << CHUNKS) - 1), "collection numbers run out");
+                let fresh = numbers.fresh;
+                // The first chunk is smaller than what the system had to have for the log.
+                let (chunk, place) = place_of(fresh);
+                assert!(fresh < NUMBERS && self.make_chunk(chunk), "writes are refused before the numbers run out");
                 numbers.fresh += 1;
-                // Made under this lock, which all takers take: what OnceLock does is inside the standard library, where the
-                // thread sanitizer does not see it.
-                self.cell(id);
-                id
+                self.bytes.fetch_max(bytes_to(chunk), Relaxed);
+                // Once in a thousand times: a chunk may be begun, or the last one come to its end.
+                if place % FIRST as usize == 0 {
+                    self.look_ahead(&numbers);
+                }
+                CollectionId::new(fresh)
             }
         };
         drop(numbers);
         self.set(id, RootLocation { shard, place: NOWHERE });
         id
+    }
+
+    /// Has the next chunk ready, or notes that numbers are short.
+    fn look_ahead(&self, numbers: &Numbers) {
+        let (chunk, _) = place_of(numbers.fresh.min(NUMBERS - 1));
+        let ready = match chunk + 1 {
+            next if next < CHUNKS => self.make_chunk(next),
+            _ => NUMBERS - numbers.fresh >= SPARE,
+        };
+        self.short.store(!ready && numbers.free.len() < SPARE as usize, Relaxed);
+    }
+
+    /// False while numbers are short: as long as this is so, nothing may be let in that makes collections. Asks the system
+    /// again then.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        !self.short.load(Relaxed) || self.finds_more()
+    }
+
+    #[cold]
+    fn finds_more(&self) -> bool {
+        self.look_ahead(&self.numbers.lock());
+        !self.short.load(Relaxed)
+    }
+
+    /// True if numbers were short when one was taken last.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.short.load(Relaxed)
     }
 
     /// Sets where the root is now, under the locks of the shard that it leaves and the shard that it comes to.
@@ -95,7 +154,8 @@ impl CollectionTable {
 
     /// Where the root is; `None` for a number that is free. Without the lock of that shard it may move at any time.
     pub(crate) fn get(&self, id: CollectionId) -> Option<RootLocation> {
-        let cell = self.cell(id).load(Acquire);
+        let (chunk, place) = place_of(id.number());
+        let cell = self.chunks[chunk].get()?[place].load(Acquire);
         let shard = (cell >> 32).checked_sub(1)? as usize;
         Some(RootLocation { shard, place: cell as u32 })
     }
@@ -119,16 +179,68 @@ impl CollectionTable {
         *self.numbers.lock() = Numbers::default();
     }
 
-    /// Bytes of the cells.
+    /// Bytes of the chunks that are in use.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 }
 
+/// The chunk of a number, and its place there.
+#[inline]
+fn place_of(number: u32) -> (usize, usize) {
+    let chunk = (number / FIRST + 1).ilog2();
+    (chunk as usize, (number - ((1 << chunk) - 1) * FIRST) as usize)
+}
+
+/// Bytes of the chunks up to this one.
+fn bytes_to(chunk: usize) -> u64 {
+    u64::from(FIRST) * 8 * ((2 << chunk) - 1)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{CollectionId, CollectionTable, FIRST, NOWHERE, RootLocation};
+    use std::io;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::{CollectionId, CollectionTable, FIRST, NOWHERE, NUMBERS, RootLocation, SPARE, ZeroedNumbers, bytes_to};
+
+    /// The system refuses a chunk: numbers go on to the end of the chunk before it, and they are short from its beginning on,
+    /// until the system has given it.
+    #[test]
+    fn issue_11_numbers_are_short_long_before_they_run_out() {
+        static CELLS_MAX: AtomicUsize = AtomicUsize::new(2 * FIRST as usize);
+        let table = CollectionTable::with_maker(|cells| match cells <= CELLS_MAX.load(Relaxed) {
+            true => ZeroedNumbers::new(cells),
+            false => Err(io::ErrorKind::OutOfMemory.into()),
+        });
+        (0..FIRST).for_each(|_| _ = table.take(0));
+        assert!(table.has_more() && table.bytes() == bytes_to(0));
+        // The second chunk is begun, and the third one is refused.
+        assert_eq!(table.take(0).number(), FIRST);
+        assert!(table.is_short() && !table.has_more());
+        (1..2 * FIRST).for_each(|_| _ = table.take(0));
+        assert!(!table.has_more() && table.bytes() == bytes_to(1));
+        CELLS_MAX.store(8 * FIRST as usize, Relaxed);
+        assert!(table.has_more() && !table.is_short());
+        assert_eq!(table.take(0).number(), 3 * FIRST);
+        assert!(table.has_more(), "the chunk behind it is there");
+    }
+
+    /// Where there is no chunk to come, some numbers are kept; those that come back are as good.
+    #[test]
+    fn issue_11_the_last_numbers_are_kept() {
+        let table = CollectionTable::with_maker(|_| Err(io::ErrorKind::OutOfMemory.into()));
+        table.numbers.lock().fresh = NUMBERS - SPARE;
+        assert!(table.finds_more());
+        table.numbers.lock().fresh += 1;
+        assert!(!table.finds_more());
+        table.numbers.lock().fresh = NUMBERS;
+        assert!(!table.finds_more());
+        table.numbers.lock().free.extend((0..SPARE).map(std::cmp::Reverse));
+        assert!(table.finds_more());
+    }
 
     #[test]
     fn low_numbers_first_and_cells_that_stay() {

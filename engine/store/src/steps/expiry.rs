@@ -34,7 +34,7 @@ pub(super) fn check_due(store: &Store, worker: &mut WorkerState, now_ms: i64) ->
             page_cache::look_at_cached(store, now_ms);
             rest::look(store, now_ms);
             debt::look(store);
-            store.log().ask_again();
+            store.ground().ask_again();
         }
         let still = if store.journal_is_full() { now_ms + JOURNAL_WAITS_MS } else { store.still_until() };
         let own = store.expires_own();

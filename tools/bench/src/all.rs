@@ -16,10 +16,10 @@ use crate::say;
 use crate::screen::{self, Progress};
 use crate::size::Size;
 use crate::{
-    apply, collections, commands, cores, engine, fragmentation, giveback, hitrate, kept, lists, longlist, machine,
-    misses,
+    apply, collections, commands, cores, engine, fragmentation, giveback, hitrate, holds, kept, lists, longlist,
+    machine, misses,
 };
-use crate::{mixes, point, publish, reclaim, replication, save, scripts, tails, tls, types, ycsb};
+use crate::{mixes, point, publish, reclaim, replication, save, scripts, segments, tails, tls, types, ycsb};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,12 +84,14 @@ const LIST: &[Entry] = &[
     }),
     entry("scripts", "Scripts and functions", (2.0, 300.0), |size| scripts::run(size.is_small(), None)),
     entry("engine", "Growth with threads, in process", (5.0, 600.0), |size| engine::run(2, size.is_small())),
+    entry("segments", "What many segments cost, in process", (4.0, 300.0), |size| segments::run(size.is_small())),
     entry("cores", "Growth with cores, whole servers", (24.0, 900.0), cores::run),
     entry("apply", "A stream of commands, applied in process", (2.0, 120.0), |size| apply::run(2, size.is_small())),
     entry("tls", "The cost of TLS", (12.0, 900.0), |size| tls::run(size.is_small(), None)),
     entry("publish", "One publisher, many subscribers", (5.0, 600.0), |size| publish::run(size.is_small(), 3)),
     entry("giveback", "Memory that goes back", (29.0, 600.0), |size| giveback::run(size.is_small(), None)),
     entry("hitrate", "Hit rates of the eviction policies", (55.0, 1700.0), |size| hitrate::run(size.is_small())),
+    entry("holds", "What a long command keeps others from", (20.0, 1800.0), holds::run),
     entry("save", "Saving and loading", (12.0, 900.0), |size| save::run(size.is_small())),
     entry("replication", "The cost of a replica", (5.0, 900.0), |size| replication::run(size.is_small(), None)),
     // This one keeps the whole process on one core from then on.
@@ -97,7 +99,7 @@ const LIST: &[Entry] = &[
 ];
 
 /// Experiments without a floor or without rivals, and why.
-const WITHOUT: [(&str, &str); 10] = [
+const WITHOUT: [(&str, &str); 12] = [
     (
         "misses",
         "There is no floor here: it runs hardly an instruction outside of the kernel, and callgrind sees no other.",
@@ -108,6 +110,7 @@ const WITHOUT: [(&str, &str); 10] = [
          reclaim.",
     ),
     ("engine", "There is no server here, hence neither a floor nor a rival: the store runs in this process."),
+    ("segments", "There is no server here, hence neither a floor nor a rival: the store runs in this process."),
     ("apply", "There is no server here, hence neither a floor nor a rival: the commands are applied in this process."),
     (
         "tls",
@@ -120,6 +123,7 @@ const WITHOUT: [(&str, &str); 10] = [
         "There is no floor here: it holds no data. Varve is alone in what is said of keys that expire, which its own INFO tells.",
     ),
     ("hitrate", "There is no floor here: it holds no data, so that no GET could hit."),
+    ("holds", "There is no floor here: a server that parses nothing has no collection that a command could hold."),
     (
         "save",
         "There are neither a floor nor rivals here: the first keeps nothing, the others have settings of their own for files.",

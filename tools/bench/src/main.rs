@@ -18,9 +18,11 @@ mod fragmentation;
 mod giveback;
 mod grid;
 mod hitrate;
+mod holds;
 mod kept;
 mod lists;
 mod load;
+mod long_commands;
 mod longlist;
 mod machine;
 mod misses;
@@ -36,6 +38,7 @@ mod report;
 mod save;
 mod screen;
 mod scripts;
+mod segments;
 mod size;
 mod sizes;
 mod syncs;
@@ -182,6 +185,12 @@ enum Experiment {
         #[arg(long, default_value_t = 2)]
         threads: usize,
     },
+    /// CPU of GET and SET of the store in process with few segments and with 131 072
+    Segments {
+        /// 4096 segments
+        #[arg(long)]
+        quick: bool,
+    },
     /// GET and SET of servers with 1 and 2 workers (io-threads)
     Cores {
         /// Tiny sizes
@@ -253,6 +262,12 @@ enum Experiment {
         /// Only this scene: quiet, growth, reclaim, expiry, deletion
         #[arg(long)]
         scene: Option<String>,
+    },
+    /// How long each long command holds shards, and what GETs wait meanwhile
+    Holds {
+        /// Collections of some ten thousand elements
+        #[arg(long)]
+        quick: bool,
     },
     /// CPU, memory and handshakes of TLS, beside the same without it
     Tls {
@@ -341,6 +356,7 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),
         Experiment::Hitrate { quick } => hitrate::run(quick),
         Experiment::Engine { quick, threads } => engine::run(threads, quick),
+        Experiment::Segments { quick } => segments::run(quick),
         Experiment::Cores { quick } => cores::run(Size::of(quick)),
         Experiment::Apply { quick, threads } => apply::run(threads, quick),
         Experiment::Commands { quick, only, pipeline } => commands::run(quick, only.as_deref(), pipeline),
@@ -349,6 +365,7 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Save { quick } => save::run(quick),
         Experiment::Replication { quick, part } => replication::run(quick, part.as_deref()),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
+        Experiment::Holds { quick } => holds::run(Size::of(quick)),
         Experiment::Tls { quick, part } => tls::run(quick, part.as_deref()),
         Experiment::Publish { quick, turns } => publish::run(quick, turns),
         Experiment::Misses { quick } => misses::run(quick),

@@ -15,8 +15,20 @@ const SANITIZED: &[(&str, &[&str])] = &[
 ];
 
 /// Experiments that run once in `test` with tiny sizes.
-const QUICK_BENCHES: &[&str] =
-    &["point", "engine", "apply", "commands", "tails", "misses", "save", "types", "scripts", "replication"];
+const QUICK_BENCHES: &[&str] = &[
+    "point",
+    "engine",
+    "apply",
+    "commands",
+    "tails",
+    "misses",
+    "save",
+    "types",
+    "scripts",
+    "replication",
+    "holds",
+    "segments",
+];
 
 /// How long each fuzz target runs in `test`.
 const FUZZ_SECONDS: u64 = 20;

@@ -1,0 +1,204 @@
+//! `holds`: how long a long command keeps others from what they want, command by command.
+//!
+//! ```text
+//!   GET a key, then rest for 200 us  ──────────────────────────────────────────   p99.9 and longest, from its sending on
+//!   one long command, its reply read        ├── SORT of ten million ──┤
+//!   Varve's own lock holds           reset ─────────────────────────── read       p99.9 and longest hold
+//! ```
+//! Each server has one worker: what the long command does not leave free, the GETs do not get. The holds are told by the
+//! server's own clock, which runs on while the thread is off its core, so a busy machine makes the longest ones longer; the
+//! GETs' times are the machine's as well. Not here: the commands and their data (`long_commands`).
+
+use crate::load::{self, Traffic};
+use crate::long_commands::{self, Case, GROUPS, Group, STEP};
+use crate::report::{Better, Figure, Findings, Role, Table};
+use crate::size::Size;
+use crate::turns::must;
+use crate::{contenders, kept, own, point};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+use varve_base::hist::{Counts, Hist};
+use varve_testkit::{Server, client};
+
+/// Time between the end of a GET and the next one. A fixed rate would show whether a server keeps up with it beside the command,
+/// not how long a client waits: a GET that had to wait for those before it would count as one that is kept waiting.
+const REST: Duration = Duration::from_micros(200);
+/// How long a reply may take: redis-server sorts for a minute, and answers nothing meanwhile.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// A hold that is longer is told of.
+const HOLD_US_MAX: f64 = 1000.0;
+const COLUMNS: [&str; 5] = ["longest hold", "hold p99.9", "GET p99.9", "GET longest", "the command"];
+
+/// How much is measured.
+struct Scale {
+    /// Elements of a collection.
+    size: u64,
+    /// How long GETs are sent before the command and behind it.
+    beside: Duration,
+}
+
+/// Runs every case on every server.
+///
+/// # Errors
+/// When a server cannot be started, is lost, or answers an error.
+pub(crate) fn run(size: Size) -> io::Result<Findings> {
+    let ms = Duration::from_millis;
+    let scale = Scale { size: size.pick(4000, 40_000, 10_000_000), beside: size.pick(ms(10), ms(40), ms(300)) };
+    let mut table = Table::new(&COLUMNS);
+    let mut long = Vec::new();
+    for group in &GROUPS {
+        for entrant in contenders::entrants(&[]) {
+            // A run that goes on starts a server and fills it for what is missing alone.
+            let mut there = None;
+            for case in group.cases {
+                let name = format!("{}, {}", case.name, entrant.name);
+                let figures = kept::case(&name, || {
+                    let measured = match &mut there {
+                        Some(server) => Ok(server),
+                        empty => filled(&entrant, group, &scale).map(|server| empty.insert(server)),
+                    }
+                    .and_then(|server: &mut Server| measure(server, entrant.role, case, &scale));
+                    contenders::spared(&entrant.name, entrant.role, measured)
+                })?;
+                let Some(figures) = figures else { continue };
+                if figures[0] > HOLD_US_MAX {
+                    long.push(format!("{} {:.1} ms", case.name, figures[0] / 1000.0));
+                }
+                table.add(name, figures);
+            }
+        }
+    }
+    let told = if long.is_empty() { "none".into() } else { long.join("; ") };
+    let mut findings = Findings::new("holds", "What a long command keeps others from");
+    let figures = table.apart(&format!("Collections of {} elements", scale.size), |_| Better::Less);
+    findings.add(figures.into_iter().map(|figure| Figure { unit: "microseconds".into(), ..figure }));
+    Ok(findings.note(format!("Commands with a hold of more than a millisecond in Varve: {told}.")))
+}
+
+/// A server with the sources of a group.
+fn filled(entrant: &contenders::Entrant, group: &Group, scale: &Scale) -> io::Result<Server> {
+    let server = entrant.start()?.server;
+    for source in group.sources {
+        let (len, mut next) = ((source.len)(scale.size), 0);
+        let mut write = |out: &mut Vec<u8>| {
+            let end = len.min(next + STEP);
+            (source.write)(out, next..end, scale.size);
+            next = end;
+        };
+        let plan = Traffic { connections: 1, pipeline: 20, requests: len.div_ceil(STEP) };
+        point::refuse_errors(&load::drive(server.address(), plan, &mut write)?)?;
+    }
+    Ok(server)
+}
+
+/// The figures of a case, in microseconds, in the order of [`COLUMNS`].
+fn measure(server: &Server, role: Role, case: &Case, scale: &Scale) -> io::Result<Vec<f64>> {
+    let mut admin = server.client();
+    must(&mut admin, "SET asked value")?;
+    for command in case.before {
+        send(server.address(), &[command], scale.size)?;
+    }
+    until_freed(&mut admin)?;
+    must(&mut admin, "CONFIG RESETSTAT")?;
+    let (stop, times) = (AtomicBool::new(false), Hist::new());
+    let took = thread::scope(|scope| {
+        let gets = scope.spawn(|| gets(server.address(), &stop, &times));
+        thread::sleep(scale.beside);
+        let begin = Instant::now();
+        let sent = send(server.address(), case.measured, scale.size);
+        let took = begin.elapsed();
+        thread::sleep(scale.beside);
+        stop.store(true, Relaxed);
+        gets.join().expect("the GETs do not panic")?;
+        sent.map(|()| took)
+    })?;
+    let holds = match role {
+        Role::Varve => {
+            let info = must(&mut admin, "INFO background")?.text();
+            own::figures(&info, "lock_holds", &["max_us", "p99.9_us"])?
+        }
+        _ => vec![f64::NAN; 2],
+    };
+    must(&mut admin, "UNLINK to")?;
+    until_freed(&mut admin)?;
+    let us = |ns: u64| ns as f64 / 1000.0;
+    let waited: Counts = times.read();
+    Ok([&holds[..], &[us(waited.percentile_ns(99.9)), us(waited.max_ns()), us(took.as_nanos() as u64)]].concat())
+}
+
+/// Waits until what was deleted is freed: that is work of the case before.
+fn until_freed(admin: &mut client::Client) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let info = must(admin, "INFO memory")?.text();
+        let pending = info.lines().find_map(|line| line.trim_end().strip_prefix("lazyfree_pending_objects:"));
+        if pending.is_none_or(|count| count == "0") {
+            return Ok(());
+        }
+        crate::screen::go_on()?;
+        if Instant::now() > end {
+            return Err(io::Error::other("what was deleted is not freed"));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// GETs one key over and over until it is told to stop, and records how long each took.
+fn gets(address: SocketAddr, stop: &AtomicBool, times: &Hist) -> io::Result<()> {
+    let mut stream = connect(address)?;
+    let mut request = Vec::new();
+    client::encode(&mut request, &["GET", "asked"]);
+    let (mut chunk, mut counter) = ([0; 4096], load::Counter::default());
+    // One at least, also where the command ends before this thread has begun.
+    loop {
+        thread::sleep(REST);
+        let sent = Instant::now();
+        stream.write_all(&request)?;
+        loop {
+            let count = stream.read(&mut chunk)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if counter.feed(&chunk[..count]).0 > 0 {
+                break;
+            }
+        }
+        times.record(sent.elapsed());
+        if stop.load(Relaxed) {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends commands together and reads their replies, of which nothing is kept.
+fn send(address: SocketAddr, commands: &[&str], size: u64) -> io::Result<()> {
+    let mut stream = connect(address)?;
+    let mut requests = Vec::new();
+    commands.iter().for_each(|command| client::encode(&mut requests, &long_commands::words(command, size)));
+    let mut sending = stream.try_clone()?;
+    let (mut left, mut chunk, mut counter) = (commands.len() as u64, vec![0; 256 << 10], load::Counter::default());
+    sending.write_all(&requests)?;
+    while left > 0 {
+        let count = stream.read(&mut chunk)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let (replies, errors) = counter.feed(&chunk[..count]);
+        if errors > 0 {
+            let text = String::from_utf8_lossy(&chunk[..count.min(200)]).into_owned();
+            return Err(io::Error::other(format!("{}: {text}", commands.join("; "))));
+        }
+        left -= replies;
+    }
+    Ok(())
+}

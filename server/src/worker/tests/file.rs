@@ -1,4 +1,7 @@
-//! `appendfsync always`, stepped: the test is the thread of the file, and syncs when it wants to.
+//! `appendfsync always` and `everysec`, stepped: the test is the thread of the file, and syncs when it wants to.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
 
 use varve_exec::journal::Reached;
 
@@ -52,6 +55,22 @@ fn listeners(server: &Server, words: &[&str], reply: &str) -> Vec<Client> {
 /// Nothing has come for them: it would stand before this reply.
 fn have_nothing(all: &mut [Client]) {
     all.iter_mut().for_each(|client| client.ask(&["ECHO", "x"], "$1\r\nx\r\n"));
+}
+
+/// Has all workers make turns, in which a request that waits for no file would run.
+fn have_turns(server: &Server) {
+    for _ in 0..8 {
+        let mut other = server.connect();
+        (0..200).for_each(|_| other.ask(&["PING"], "+PONG\r\n"));
+    }
+}
+
+/// True if nothing has come for this client.
+fn waits(client: &Client) -> bool {
+    client.stream.set_nonblocking(true).unwrap();
+    let waits = client.stream.peek(&mut [0]).is_err();
+    client.stream.set_nonblocking(false).unwrap();
+    waits
 }
 
 fn message(channel: &str, text: &str) -> String {
@@ -178,9 +197,7 @@ fn issue_13_requests_run_while_replies_wait() {
         let position = aof.journal().synced() + first;
         aof.reached(Reached { synced: position, released: position });
         writer.expect(format!(":{}\r\n", 2 * round + 1).as_bytes());
-        writer.stream.set_nonblocking(true).unwrap();
-        assert!(writer.stream.peek(&mut [0]).is_err(), "the second reply waits");
-        writer.stream.set_nonblocking(false).unwrap();
+        assert!(waits(&writer), "the second reply waits");
         sync(&server);
         let count = (2 * round + 2).to_string();
         writer.expect(format!(":{count}\r\n${}\r\n{count}\r\n$1\r\nx\r\n", count.len()).as_bytes());
@@ -196,11 +213,7 @@ fn issue_13_output_that_waits_for_the_file_is_bounded() {
     writer.send(&[request(&["SET", "k", &value]), request(&["GET", "k"]).repeat(COUNT)].concat());
     let peak = || server.state().workers().iter().map(|worker| worker.stats().output_peak_bytes.get()).max();
     wait_until("some replies wait", || peak() >= Some(60_000));
-    // Turns of all workers, in which the requests would run.
-    for _ in 0..8 {
-        let mut other = server.connect();
-        (0..200).for_each(|_| other.ask(&["PING"], "+PONG\r\n"));
-    }
+    have_turns(&server);
     assert!(peak() < Some(33 << 20), "{:?} bytes", peak());
     sync(&server);
     writer.expect(b"+OK\r\n");
@@ -208,5 +221,40 @@ fn issue_13_output_that_waits_for_the_file_is_bounded() {
     for _ in 0..COUNT {
         writer.stream.read_exact(&mut got).unwrap();
         assert!(got == reply);
+    }
+}
+
+/// Under `everysec` no write waits for a slow sync before 64 MB wait for the file. Then writes wait and reads do not, until the
+/// file has taken something.
+#[test]
+fn issue_13_everysec_has_writes_wait_when_64_mb_wait_for_the_file() {
+    const WAITING_BYTES_MAX: u64 = 64 << 20;
+    let server = Server::start(2, "appendfsync everysec");
+    let (state, (orders, _taken)) = (server.state(), mpsc::channel());
+    state.store().keep_effects(true);
+    state.persist().aof.begin(std::thread::spawn(|| ()), orders, PathBuf::new(), false);
+    let (mut writer, mut reader) = (server.connect(), server.connect());
+    let write = request(&["SET", "k", &"v".repeat(60_000)]);
+    let mut count = 0;
+    while end(&server) < WAITING_BYTES_MAX {
+        writer.send(&write);
+        writer.expect(b"+OK\r\n");
+        count += 1;
+    }
+    assert_eq!(state.persist().aof.journal().synced(), 0, "all {count} were answered without a sync");
+    for _ in 0..2 {
+        let full = end(&server);
+        assert!((WAITING_BYTES_MAX..WAITING_BYTES_MAX + write.len() as u64).contains(&full), "{full} bytes wait");
+        writer.send(&write);
+        have_turns(&server);
+        reader.ask(&["STRLEN", "k"], ":60000\r\n");
+        assert!(waits(&writer) && end(&server) == full, "the write waits");
+        sync(&server);
+        writer.expect(b"+OK\r\n");
+        assert!(end(&server) < 2 * write.len() as u64, "one write waits for the file");
+        while end(&server) < WAITING_BYTES_MAX {
+            writer.send(&write);
+            writer.expect(b"+OK\r\n");
+        }
     }
 }

@@ -8,46 +8,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed, until};
+use varve_tests::appendonly::{Folder, digest, field, wait_field, wait_rewrite};
 use varve_tests::fill::fill;
-
-/// A folder that outlives its servers, and is removed with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("varve-appendonly-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder for temporary files");
-        Folder(path)
-    }
-
-    fn start(&self, launch: Launch) -> Server {
-        let launch = launch.config(format!("dir {}", self.0.display())).config("appendonly yes");
-        launch.start().expect("the server starts")
-    }
-
-    /// The file that is appended to last.
-    fn last_increment(&self) -> PathBuf {
-        let dir = self.0.join("appendonlydir");
-        let manifest = fs::read_to_string(dir.join("appendonly.aof.manifest")).expect("a manifest");
-        let line = manifest.lines().rfind(|line| line.ends_with(" type i")).expect("an increment");
-        dir.join(line.split(' ').nth(1).expect("a name"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn digest(server: &Server) -> String {
-    server.client().cmd("DEBUG DIGEST").text()
-}
 
 #[test]
 fn each_server_loads_the_other_ones_folder() {
@@ -83,13 +49,13 @@ fn issue_13_folder_and_files_have_the_names_that_are_set() {
             assert_eq!(*known, digest(&server));
         }
         server.client().cmd("RPUSH list a b c");
-        let files: Vec<String> = fs::read_dir(folder.0.join("parts"))
+        let files: Vec<String> = fs::read_dir(folder.path().join("parts"))
             .expect("the folder that was named")
             .map(|file| file.expect("an entry").file_name().to_string_lossy().into_owned())
             .collect();
         assert!(files.iter().all(|name| name.starts_with("effects.log.")), "{files:?}");
         assert!(files.iter().any(|name| name == "effects.log.manifest"), "{files:?}");
-        assert!(!folder.0.join("appendonlydir").exists());
+        assert!(!folder.path().join("appendonlydir").exists());
         known = Some(digest(&server));
     }
     let refused = Launch::varve().config("appendfilename a/b").start();
@@ -112,7 +78,7 @@ fn a_torn_end_is_cut_off_and_damage_is_refused() {
         [&b"*3\r\n$3\r\nSET\r\n$1\r\nk"[..], &[0; 5000], b"*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"]
     {
         append(torn);
-        let refused = Launch::varve().config(format!("dir {}", folder.0.display()));
+        let refused = Launch::varve().config(format!("dir {}", folder.path().display()));
         let refused = refused.config("appendonly yes").config("aof-load-truncated no").start();
         let error = refused.expect_err("a torn end is not taken").to_string();
         assert!(error.contains("Unexpected end of file reading the append only file"), "{error}");
@@ -121,14 +87,14 @@ fn a_torn_end_is_cut_off_and_damage_is_refused() {
         assert!(server.log().contains("loaded anyway because aof-load-truncated is enabled"), "{}", server.log());
     }
     append(b"*3\r\n$3\r\nSET\r\n$1\r\nkx\r\n$1\r\nv\r\n");
-    let error = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes").start();
+    let error = Launch::varve().config(format!("dir {}", folder.path().display())).config("appendonly yes").start();
     let error = error.expect_err("damage is not taken").to_string();
     assert!(error.contains("Bad file format reading the append only file"), "{error}");
 }
 
 /// Writes the folder of an append-only file that has these commands.
 fn write_increment<W: AsRef<[u8]>>(folder: &Folder, commands: &[&[W]]) {
-    let dir = folder.0.join("appendonlydir");
+    let dir = folder.path().join("appendonlydir");
     fs::create_dir_all(&dir).expect("a folder");
     fs::write(dir.join("appendonly.aof.manifest"), "file appendonly.aof.1.incr.aof seq 1 type i\n").expect("room");
     let mut bytes = Vec::new();
@@ -150,7 +116,7 @@ fn files_without_their_manifest_are_kept() {
     let server = folder.start(Launch::varve());
     assert_eq!(server.client().cmd("SET k v").text(), "OK");
     drop(server);
-    let [manifest, aside] = ["appendonlydir/appendonly.aof.manifest", "aside"].map(|name| folder.0.join(name));
+    let [manifest, aside] = ["appendonlydir/appendonly.aof.manifest", "aside"].map(|name| folder.path().join(name));
     fs::rename(&manifest, &aside).expect("it is there");
     let server = folder.start(Launch::varve());
     assert_eq!(server.client().cmd("DBSIZE"), RespValue::Integer(0));
@@ -166,7 +132,7 @@ fn files_without_their_manifest_are_kept() {
 fn a_refused_command_of_a_file_ends_the_start() {
     let folder = Folder::new("refused");
     write_increment(&folder, &[&["SET", "k", "v"], &["LPUSH", "l", "a"], &["LPUSH", "k", "a"], &["SET", "k", "w"]]);
-    let launch = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let launch = Launch::varve().config(format!("dir {}", folder.path().display())).config("appendonly yes");
     let error = launch.start().expect_err("the start ends").to_string();
     assert!(error.contains("The command 'LPUSH' at offset 56 was refused (WRONGTYPE"), "{error}");
 }
@@ -207,7 +173,7 @@ fn an_unknown_command_of_a_file_ends_the_start() {
     let folder = Folder::new("unknown");
     for launch in [Launch::varve(), Launch::peer()] {
         write_increment(&folder, &[&["SET", "k", "v"][..], &["JSON.SET", "k", "$", "1"]]);
-        let launch = launch.config(format!("dir {}", folder.0.display())).config("appendonly yes");
+        let launch = launch.config(format!("dir {}", folder.path().display())).config("appendonly yes");
         let error = launch.start().expect_err("the start ends").to_string();
         assert!(error.contains("Unknown command 'JSON.SET'"), "{error}");
     }
@@ -248,7 +214,7 @@ fn limits_hold_behind_the_loading() {
     let commands: Vec<[&str; 3]> = keys.iter().map(|key| ["SET", key, &value]).collect();
     write_increment(&folder, &commands.iter().map(|words| &words[..]).collect::<Vec<_>>());
     let launch = Launch::varve()
-        .config(format!("dir {}", folder.0.display()))
+        .config(format!("dir {}", folder.path().display()))
         .config("appendonly yes")
         .config("key-load-delay 200000")
         .config("maxmemory 1mb")
@@ -275,7 +241,7 @@ fn a_file_that_is_loaded_is_not_switched_off() {
     write_increment(&folder, &[&["SET", "k", "v"]]);
     let launch = Launch::varve().config("io-threads 1").config("key-load-delay 500000");
     let launch = launch.config("enable-protected-configs yes");
-    let launch = launch.config(format!("dir {}", folder.0.display())).config("appendonly yes");
+    let launch = launch.config(format!("dir {}", folder.path().display())).config("appendonly yes");
     let server = launch.start_loading().expect("the server starts");
     let mut client = server.client();
     assert!(client.cmd("GET k").text().starts_with("LOADING"), "it loads still");
@@ -305,9 +271,9 @@ fn a_file_that_is_loaded_is_not_switched_off() {
 fn a_file_without_a_folder_is_not_switched_on() {
     for launch in [Launch::varve(), Launch::peer()] {
         let folder = Folder::new("nowhere");
-        let in_the_way = folder.0.join("appendonlydir");
+        let in_the_way = folder.path().join("appendonlydir");
         fs::write(&in_the_way, "no folder").expect("room");
-        let launch = launch.config(format!("dir {}", folder.0.display())).config("appendfsync always");
+        let launch = launch.config(format!("dir {}", folder.path().display())).config("appendfsync always");
         let server = launch.start().expect("the server starts");
         let mut client = server.client();
         let refused = client.cmd("CONFIG SET appendonly yes").text();
@@ -319,31 +285,6 @@ fn a_file_without_a_folder_is_not_switched_on() {
         assert_eq!(client.cmd("CONFIG SET appendonly yes").text(), "OK");
         assert_eq!(client.cmd("SET k w").text(), "OK");
         wait_rewrite(&mut client);
-    }
-}
-
-fn field(client: &mut Client, name: &str) -> String {
-    let info = client.cmd("INFO persistence").text();
-    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.unwrap_or_else(|| panic!("{name} in {info}")).to_owned()
-}
-
-/// Waits until a field of INFO has this value.
-fn wait_field(client: &mut Client, name: &str, value: &str) {
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    while field(client, name) != value {
-        assert!(std::time::Instant::now() < end, "{name} is {} and not {value}", field(client, name));
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Waits until no rewrite is under way or scheduled.
-fn wait_rewrite(client: &mut Client) {
-    let end = std::time::Instant::now() + Duration::from_secs(60);
-    let goes_on = |info: &str| info.contains("aof_rewrite_in_progress:1") || info.contains("aof_rewrite_scheduled:1");
-    while goes_on(&client.cmd("INFO persistence").text()) {
-        assert!(std::time::Instant::now() < end, "{}", client.cmd("INFO persistence").text());
-        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -378,7 +319,7 @@ fn a_base_and_what_comes_behind_it_are_all_data() {
     }
     // One that a FLUSHALL among the random commands has ended begins anew.
     assert!(field(&mut client, "aof_rewrites").parse::<u64>().expect("a number") >= 12);
-    let names = fs::read_dir(folder.0.join("appendonlydir")).expect("a folder").count();
+    let names = fs::read_dir(folder.path().join("appendonlydir")).expect("a folder").count();
     assert_eq!(names, 3, "a manifest, a base, an increment");
     let known = digest(&server);
     drop((client, server));
@@ -390,7 +331,7 @@ fn a_base_and_what_comes_behind_it_are_all_data() {
 fn the_file_is_switched_on_and_off_while_the_server_runs() {
     let folder = Folder::new("switch");
     let first = seed::seed("switching an append-only file on and off");
-    let launch = || Launch::varve().config(format!("dir {}", folder.0.display())).config("appendfsync always");
+    let launch = || Launch::varve().config(format!("dir {}", folder.path().display())).config("appendfsync always");
     let server = launch().start().expect("the server starts");
     let mut client = server.client();
     fill(&server, first, 1000);
@@ -452,7 +393,7 @@ fn a_rewrite_that_fails_changes_nothing() {
     let mut client = server.client();
     fill(&server, seed::seed("rewrites that fail"), 500);
     // The base cannot take its temporary name.
-    let in_the_way = folder.0.join(format!("appendonlydir/temp-rewriteaof-bg-{}.rdb", server.pid()));
+    let in_the_way = folder.path().join(format!("appendonlydir/temp-rewriteaof-bg-{}.rdb", server.pid()));
     fs::create_dir_all(in_the_way.join("x")).expect("room");
     for failures in 1..4 {
         client.cmd("BGREWRITEAOF");
@@ -485,7 +426,7 @@ fn a_rewrite_that_fails_changes_nothing() {
 fn issue_13_workers_that_follow_switches_together_agree() {
     let folder = Folder::new("together");
     let first = seed::seed("clients that switch an append-only file together");
-    let launch = || Launch::varve().config("io-threads 3").config(format!("dir {}", folder.0.display()));
+    let launch = || Launch::varve().config("io-threads 3").config(format!("dir {}", folder.path().display()));
     let server = launch().start().expect("the server starts");
     fill_while(&server, first, |client| {
         thread::scope(|scope| {
@@ -542,7 +483,7 @@ fn replaced_files_stay_while_they_are_not_to_be_removed() {
     let folder = Folder::new("history");
     let server = folder.start(Launch::varve().config("aof-disable-auto-gc yes"));
     let mut client = server.client();
-    let dir = folder.0.join("appendonlydir");
+    let dir = folder.path().join("appendonlydir");
     let history = || {
         let manifest = fs::read_to_string(dir.join("appendonly.aof.manifest")).expect("a manifest");
         let lines = manifest.lines().filter(|line| line.ends_with(" type h"));
@@ -657,7 +598,7 @@ fn a_slow_script_of_a_file_is_waited_for() {
     let script = "redis.call('SET', KEYS[1], 'y') for i = 1, ARGV[1] do redis.call('PING') end";
     let busy = |rounds: u32, launch: Launch| {
         write_increment(&folder, &[&["EVAL", script, "1", "x", &rounds.to_string()][..]]);
-        let launch = launch.config(format!("dir {}", folder.0.display())).config("appendonly yes");
+        let launch = launch.config(format!("dir {}", folder.path().display())).config("appendonly yes");
         let server = launch.config("busy-reply-threshold 1").start_loading().expect("it listens");
         let mut client = server.client();
         let mut told = false;
@@ -709,7 +650,7 @@ fn issue_13_large_arguments_are_in_the_file() {
 fn issue_13_a_start_without_data_refuses_nobody() {
     for round in 0..10 {
         let folder = Folder::new(&format!("empty-{round}"));
-        let launch = Launch::varve().config(format!("dir {}", folder.0.display())).config("appendonly yes");
+        let launch = Launch::varve().config(format!("dir {}", folder.path().display())).config("appendonly yes");
         let server = launch.start_loading().expect("the server starts");
         assert_eq!(server.client().cmd("SET k v").text(), "OK");
     }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod appendonly;
 mod bits;
 mod burst;
 pub mod collections;

@@ -93,7 +93,7 @@ fn store(server: &Server, who: usize, expected: &[(RespValue, String)], (stop, s
 /// Writes keys that may be evicted.
 fn write(server: &Server, stop: &AtomicBool) {
     let mut client = server.client();
-    let value = "v".repeat(800);
+    let value = "v".repeat(4000);
     for n in 0_u64.. {
         (0..20).for_each(|i| client.queue(&["SET", &format!("filler:{}", 20 * n + i), &value, "EX", "3000"]));
         client.flush().expect("it is sent");

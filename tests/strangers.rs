@@ -91,8 +91,8 @@ fn thousands_of_strangers_are_bounded_and_harm_nobody() {
     until("some are closed", || figure(&mut known, "connected_clients") <= (5 * OF_EACH - OF_EACH / 4) as u64);
     let now = server.memory().expect("its memory").resident;
     assert!(now < resident + STRANGER_BYTES + 64 * MB, "resident memory grew from {resident} to {now}");
-    let grown = figure(&mut known, "used_memory").saturating_sub(used);
-    assert!(grown < 2 * MB, "strangers cost {grown} bytes of the limit");
+    // On a busy machine some are closed later.
+    until("strangers cost little of the limit", || figure(&mut known, "used_memory").saturating_sub(used) < 2 * MB);
     assert_eq!(figure(&mut known, "evicted_keys"), 0);
     // Those that wait are closed when their time is up.
     assert_eq!(known.cmd("CONFIG SET unauthenticated-timeout 1").text(), "OK");

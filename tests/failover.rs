@@ -598,3 +598,34 @@ fn issue_17_a_replica_says_how_far_its_file_is() {
     client.cmd("SET k x");
     assert_eq!(client.cmd("WAITAOF 0 1 60000"), copies(1));
 }
+
+/// A client may ask before there is a replica, and write more meanwhile: each replica that comes has what was written before. Its
+/// file counts where it has one.
+#[test]
+fn issue_17_who_asks_before_there_is_a_replica_is_answered_when_there_is_one() {
+    // Its file has a part of the journal that no replica is ever sent.
+    let launch = Launch::varve().config("repl-diskless-sync-delay 0").config("appendonly yes");
+    let primary = launch.start().expect("Varve");
+    let mut writer = primary.client();
+    let mut ask = |line: &str| {
+        assert_eq!(writer.cmd("SET k v").text(), "OK");
+        let mut client = primary.client();
+        client.set_timeout(LIMIT).expect("a timeout");
+        client.queue(&line.split(' ').collect::<Vec<_>>());
+        client.flush().expect("sent");
+        client
+    };
+    let (mut of_memory, mut of_file) = (ask("WAIT 1 0"), ask("WAITAOF 0 1 0"));
+    let mut client = primary.client();
+    wait("both wait", &primary, || field(&mut client, "clients", "blocked_clients") == "2");
+    client.cmd("SET k w");
+    let without = varve();
+    follow(&without, &primary);
+    assert_eq!(of_memory.read().expect("a reply").integer(), Some(1));
+    let counted = |reply: &RespValue| reply.elements().map(|files| files[1].integer());
+    assert_eq!(counted(&client.cmd("WAITAOF 0 1 100")), Some(Some(0)), "it keeps no file");
+    assert_eq!(field(&mut client, "clients", "blocked_clients"), "1");
+    let with = Launch::varve().config("appendonly yes").start().expect("Varve");
+    follow(&with, &primary);
+    assert_eq!(counted(&of_file.read().expect("a reply")), Some(Some(1)));
+}

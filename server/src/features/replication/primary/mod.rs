@@ -300,7 +300,7 @@ fn acknowledge(ctx: &mut ServerCtx<'_>, at: usize) {
     {
         let mut now = following.shared.now();
         now.acked = now.acked.max(offset);
-        now.filed = now.filed.max(filed.unwrap_or(0));
+        now.filed = now.filed.max(filed);
         now.acked_ms = ctx.now.steady_ms;
         // It has found the mark: whatever follows is the stream.
         if following.is_marked && matches!(now.stage, Stage::Gets(_)) {

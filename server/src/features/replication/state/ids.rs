@@ -76,9 +76,9 @@ impl Ids {
         self.now.lock().history.clone()
     }
 
-    /// The offset of the stream's end, which is at this position of the journal.
+    /// The offset of the stream's end, which is or was at this position of the journal: 0 if the stream begins behind that.
     pub(crate) fn offset(&self, end: u64) -> u64 {
-        self.now.lock().offsets.at(end) as u64
+        self.now.lock().offsets.at(end).max(0) as u64
     }
 
     /// The offset of what stands at this position of the journal; None if that is before the first byte that is counted.
@@ -188,6 +188,7 @@ mod tests {
         assert_eq!((ids.offset(500), ids.position(0)), (0, None), "a file has taken 500 bytes");
         ids.begin("b".repeat(40), 500);
         assert_eq!((ids.offset(500), ids.offset(620), ids.position(100)), (0, 120, Some(600)));
+        assert_eq!(ids.offset(499), 0, "each replica has the data of before the stream");
         ids.rest("c".repeat(40), 620);
         assert_eq!(ids.offset(900), 120);
         ids.begin("d".repeat(40), 1000);

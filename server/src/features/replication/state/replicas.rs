@@ -141,7 +141,7 @@ pub(crate) struct ReplicaNow {
     /// The offset up to which it has the stream.
     pub(crate) acked: u64,
     /// The offset up to which its append-only file has it.
-    pub(crate) filed: u64,
+    pub(crate) filed: Option<u64>,
     /// When it last said so, milliseconds of the steady clock.
     pub(crate) acked_ms: i64,
     /// Bytes of its data set that it was sent.
@@ -160,7 +160,7 @@ impl ReplicaNow {
             instant: 0,
             walk: 0,
             acked: 0,
-            filed: 0,
+            filed: None,
             acked_ms: now_ms,
             sent_bytes: 0,
             sent_since_ms: 0,
@@ -356,8 +356,8 @@ impl Replicas {
     pub(crate) fn acked(&self, offset: u64, in_files: bool) -> usize {
         let has = |replica: &&Arc<Replica>| {
             let now = replica.now();
-            let acked = if in_files { now.filed } else { now.acked };
-            matches!(now.stage, Stage::Online) && acked >= offset
+            let acked = if in_files { now.filed } else { Some(now.acked) };
+            matches!(now.stage, Stage::Online) && acked.is_some_and(|acked| acked >= offset)
         };
         self.all.lock().iter().filter(has).count()
     }

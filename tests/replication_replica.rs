@@ -313,6 +313,37 @@ fn a_command_that_fails_here_stops_replication_and_not_the_server() {
     }
 }
 
+/// Bytes that are no command end the link and not the server. All that stands before them is applied once, whether it comes in one
+/// piece with them or not, and the next link goes on behind it.
+#[test]
+fn issue_17_a_damaged_stream_ends_the_link_behind_its_last_whole_command() {
+    for together in [false, true] {
+        let (replica, listener, mut link) = synced_replica_of_test();
+        let (mut stream, mut client) = (Vec::new(), replica.client());
+        for words in [&["SELECT", "0"][..], &["SET", "k", "v"], &["APPEND", "k", "w"]] {
+            encode(&mut stream, words);
+        }
+        let offset = 1000 + stream.len() as u64;
+        if !together {
+            link.send(&std::mem::take(&mut stream));
+            while link.acknowledged() < offset {}
+        }
+        stream.extend(b"*1\r\n$x\r\n");
+        link.send(&stream);
+        let _ = link.rest();
+        let mut link = Link::accept(&listener);
+        let line = format!("Protocol error from master behind offset {offset}: ");
+        assert!(is_in_log(&replica, &line), "{line}\n{}", replica.log());
+        assert_eq!(client.cmd("PING").text(), "PONG");
+        assert_eq!(link.greet()[1..], [ID.to_owned(), (offset + 1).to_string()], "{together}: {}", replica.log());
+        assert_eq!(client.cmd("GET k").text(), "vw");
+        link.send(b"+CONTINUE\r\n");
+        let offset = offset + link.command(&["APPEND", "k", "x"]) as u64;
+        while link.acknowledged() < offset {}
+        assert_eq!(client.cmd("GET k").text(), "vwx");
+    }
+}
+
 /// Clients of a replica that may be written have changed its libraries, so that commands of the stream about them fail. They are
 /// passed over, as in redis-server: the replica keeps what its clients made, and all other commands are applied.
 #[test]

@@ -7,7 +7,8 @@
 //! ```
 //! A command that is refused here, and was not at the primary, ends replication: what it changed there is missing here. Lanes may
 //! be ahead of it: the place in the history is lost, and the next link brings all data. What
-//! was received of a command that is not whole is dropped with the link: the next one begins behind the last whole command.
+//! was received of a command that is not whole is dropped with the link: the next one begins behind the last whole command. Bytes
+//! that are no command end the link as well, and all in front of them is applied.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use varve_exec::apply::Router;
 use varve_exec::pause::Pause;
+use varve_protocol::{Parsed, Parser, RequestLimits};
 
 use super::link::{End, Line};
 use super::{ID_DIGITS, Thread};
@@ -119,6 +121,18 @@ fn is_paused(state: &ServerState) -> bool {
     pauses.now(Now::read().steady_ms) != Pause::None && !pauses.is_held()
 }
 
+/// Bytes of the whole commands at the front of a stream that has a fault. The router does not say where it has found that.
+#[cold]
+fn whole_bytes(stream: &mut [u8]) -> usize {
+    let mut parser = Parser::new(RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() });
+    let (mut at, mut spans) = (0, Vec::new());
+    while let Parsed::Request { consumed } | Parsed::Empty { consumed } = parser.parse(&mut stream[at..], &mut spans) {
+        at += consumed;
+        spans.clear();
+    }
+    at
+}
+
 fn wake(state: &ServerState, workers: impl Iterator<Item = usize>) {
     workers.for_each(|worker| state.workers()[worker].send(Message::Load));
 }
@@ -172,19 +186,29 @@ impl Stream {
             return Ok(());
         }
         let (replica, table) = (state.replication().replica(), state.table());
-        let mut ready = Default::default();
-        let result = replica.receive(|| {
+        let (mut ready, mut fault) = (Default::default(), None);
+        replica.receive(|| {
             let to = (&replica.applier, &**state.store(), &**table);
-            let (consumed, workers) = self.router.push(to, self.offset, &mut line.input).map_err(|reason| {
-                End::Broken(format!("Protocol error from master behind offset {}: {reason}", self.offset))
-            })?;
-            ready = workers;
+            let consumed = match self.router.push(to, self.offset, &mut line.input) {
+                Ok((consumed, workers)) => {
+                    ready = workers;
+                    consumed
+                }
+                // The lanes have what stands in front of the fault: it is applied, and so it counts.
+                Err(reason) => {
+                    fault = Some(reason);
+                    whole_bytes(&mut line.input)
+                }
+            };
             self.offset += consumed as u64;
             self.open.extend(line.input.drain(..consumed));
-            Ok(self.piece())
-        });
+            Ok::<_, End>(self.piece())
+        })?;
+        if let Some(reason) = fault {
+            wake(state, 0..state.workers().len());
+            return Err(End::Broken(format!("Protocol error from master behind offset {}: {reason}", self.offset)));
+        }
         wake(state, ready.iter());
-        result?;
         if self.router.take_asked() {
             self.asked_at = Some(self.offset);
             replica.wake_at(self.offset);

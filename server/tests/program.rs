@@ -1,7 +1,7 @@
 //! The program as scripts and operators see it: its version line, its log, its errors.
 
 use std::process::{Command, Output};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use varve_testkit::Launch;
 
@@ -61,4 +61,27 @@ fn a_file_that_is_no_socket_stays_where_a_socket_is_wanted() {
     assert!(log.contains("Failed opening Unix socket") && log.contains("Address already in use"), "{log}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
     std::fs::remove_file(&path).unwrap();
+}
+
+/// Data is kept without any setting, as at redis-server: in a file of the working directory, by save points and at the end.
+#[test]
+fn issue_13_a_server_that_is_started_with_a_port_alone_keeps_its_data() {
+    let folder = std::env::temp_dir().join(format!("varve-port-alone-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let stands = format!("--chdir={}", folder.display());
+    let launch = Launch::command(["env", &stands, PROGRAM, "--port", "{port}"].map(str::to_owned).to_vec());
+    for round in 0..3_u64 {
+        let mut server = launch.start().expect("varve-server starts");
+        let mut client = server.client();
+        let found = client.cmd("GET k").text();
+        assert_eq!(found, if round == 0 { String::new() } else { round.to_string() }, "{}", server.log());
+        let points = client.cmd("CONFIG GET save").elements().expect("a setting")[1].text();
+        assert_eq!(points, "3600 1 300 100 60 10000");
+        assert_eq!(client.cmd("INCR k").integer(), Some(round as i64 + 1));
+        server.signal("TERM").expect("a signal");
+        assert_eq!(server.wait(Duration::from_secs(60)), Some(true), "{}", server.log());
+    }
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, ["dump.rdb"]);
+    std::fs::remove_dir_all(&folder).unwrap();
 }

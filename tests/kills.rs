@@ -25,6 +25,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
+use varve_tests::replicas::{LIMIT, wait};
 
 /// Writers that a kill interrupts.
 const WRITERS: usize = 4;
@@ -402,41 +403,74 @@ fn what_was_acknowledged_outlives_a_kill() {
     kill_and_look("always", kills(), 20..250);
 }
 
-/// Both ends lose what they have written and not synced.
+/// Writes rising numbers to a key until the server is gone; `counted` is the last one of which WAITAOF has counted both files.
+fn count(mut client: Client, sent: &mut u64, counted: &AtomicU64) {
+    let both = RespValue::Array(vec![RespValue::Integer(1), RespValue::Integer(1)]);
+    client.set_timeout(LIMIT).expect("a timeout");
+    loop {
+        *sent += 1;
+        if ask(&mut client, &["SET", "key", &sent.to_string()]).is_err() {
+            return;
+        }
+        match ask(&mut client, &["WAITAOF", "1", "1", "0"]) {
+            Ok(reply) => assert_eq!(reply, both, "both files have number {sent}"),
+            Err(_) => return,
+        }
+        counted.store(*sent, Relaxed);
+    }
+}
+
+/// Both ends lose what they have written and not synced, at random moments under load of a second writer. Behind each second round
+/// the replica is promoted, and leads from then on. Its primary follows it.
 #[test]
 fn what_waitaof_has_counted_outlives_the_end_of_both() {
-    let folders = [Folder::new("waitaof-primary"), Folder::new("waitaof-replica")];
-    let start = |folder: &Folder| {
+    let mut folders = [Folder::new("waitaof-one"), Folder::new("waitaof-other")];
+    let start = |folder: &Folder, follows: bool| {
         let loses = format!("VARVE_LOSE_LOG={}", folder.syncs().display());
         let launch = Launch::varve().under(["env".to_owned(), format!("LD_PRELOAD={}", library().display()), loses]);
-        let launch = launch.config("repl-diskless-sync-delay 0");
-        launch
+        let launch = launch
+            .config("repl-diskless-sync-delay 0")
             .config(format!("dir {}", folder.0.display()))
             .config("appendonly yes")
-            .config("appendfsync everysec")
-            .start()
+            .config("appendfsync everysec");
+        // Its primary is gone.
+        let launch = if follows { launch.config("replicaof 127.0.0.1 1") } else { launch };
+        launch.start().expect("the file loads")
     };
-    let [primary, replica] = folders.each_ref().map(|folder| start(folder).expect("it starts"));
-    let reply = replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
-    assert!(!reply.is_error(), "{}", reply.text());
-    let mut client = primary.client();
-    let mut counted = 0;
-    for number in 1..=3_u64 {
-        client.cmd(&format!("SET key {number}"));
-        let reply = client.cmd("WAITAOF 1 1 30000");
-        let both = RespValue::Array(vec![RespValue::Integer(1), RespValue::Integer(1)]);
-        assert_eq!(reply, both, "both files have number {number}");
-        counted = number;
-        client.cmd(&format!("SET later {number}"));
-    }
-    for server in [&primary, &replica] {
-        server.signal("KILL").expect("a signal");
-    }
-    drop((primary, replica));
-    for folder in &folders {
-        let server = start(folder).expect("the file loads");
-        let found = number(&mut server.client(), "key");
-        assert_eq!(found, counted, "{}", folder.0.display());
+    let mut random = Random::new(seed::seed("the end of a primary and of its replica behind WAITAOF"));
+    let (counted, mut sent, mut told) = (AtomicU64::new(0), 0, Told::default());
+    for round in 0..=kills().div_ceil(2) {
+        let [primary, replica] = [start(&folders[0], false), start(&folders[1], true)];
+        let (before, last, name) = (counted.load(Relaxed), AtomicU64::new(0), format!("WAITAOF, round {round}"));
+        for (server, which) in [(&primary, "primary"), (&replica, "replica")] {
+            let mut client = server.client();
+            whole(&mut client, 0, &name);
+            let found = number(&mut client, "key");
+            assert!((before..=sent).contains(&found), "{name}, {which}: {found}, not {before} to {sent}");
+        }
+        if round == kills().div_ceil(2) {
+            break;
+        }
+        let leads = if round % 2 == 1 {
+            assert_eq!(replica.client().cmd("REPLICAOF NO ONE").text(), "OK");
+            folders.reverse();
+            [replica, primary]
+        } else {
+            [primary, replica]
+        };
+        let [primary, replica] = &leads;
+        let reply = replica.client().cmd(&format!("REPLICAOF 127.0.0.1 {}", primary.port()));
+        assert!(!reply.is_error(), "{}", reply.text());
+        let (counts, pause) = (1 + random.below(3) as u64, random.below(1000) as u64);
+        thread::scope(|scope| {
+            scope.spawn(|| count(primary.client(), &mut sent, &counted));
+            scope.spawn(|| write(primary.client(), 0, &mut told, &last));
+            wait("WAITAOF counts", primary, || counted.load(Relaxed) >= before + counts);
+            thread::sleep(Duration::from_millis(pause));
+            let order = if random.below(2) == 0 { [primary, replica] } else { [replica, primary] };
+            order.iter().for_each(|server| server.signal("KILL").expect("a signal"));
+        });
+        println!("{name}: {} of {sent} counted, {} written beside", counted.load(Relaxed), last.load(Relaxed));
     }
 }
 

@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use varve_testkit::skip::has_or_skipped;
+
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n";
 
 /// A folder that ends with the test.
@@ -153,6 +155,26 @@ fn nothing_but_the_report_is_written_where_nobody_looks() {
     assert_eq!((code(&output), text(&output.stderr)), (0, ""), "standard error is no terminal: there is no bar");
     assert!(!output.stdout.contains(&0x1b) && !output.stdout.contains(&b'\r'), "no control characters");
     assert!(text(&output.stdout).ends_with("sound: every byte was read, and a start takes it\n"));
+}
+
+/// The program `script` gives it a terminal. The bar is gone again when the report is written.
+#[test]
+fn issue_13_a_bar_is_drawn_on_a_terminal() {
+    if !has_or_skipped("script") {
+        return;
+    }
+    let folder = Folder::new("terminal");
+    let file = folder.file("long.rdb", &rdb(20_000));
+    let line = format!("'{}' rdb '{}'", env!("CARGO_BIN_EXE_varve-check"), file.display());
+    let mut command = Command::new("script");
+    // No bar is drawn on a terminal that cannot move its cursor.
+    command.args(["-qec", &line, "/dev/null"]).env("TERM", "xterm").stdin(Stdio::null());
+    let output = command.output().expect("it runs");
+    let shown = text(&output.stdout);
+    assert_eq!(code(&output), 0, "{shown}");
+    assert!(shown.contains("░ ") && shown.contains(" KiB of ") && shown.contains(" left"), "{shown:?}");
+    let report = shown.rsplit('\x1b').next().expect("a piece");
+    assert!(!report.contains('░') && report.contains("sound: every byte was read"), "{shown:?}");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! ```text
 //! players   each keeps strings (to 3 MB, which grow in place), a hash, a list, a set and a sorted set beside a model of them,
 //!           and writes, grows, expires and deletes what all share, more than the limit takes
-//! director  another policy each while; under allkeys-* what is kept may go, so what a player knows holds only from after
-//!           such a time on
+//! director  another policy each while; two databases of copies are swapped and flushed while saves are under way; under
+//!           allkeys-* what is kept may go, so what a player knows holds only from after such a time on
 //! end       every kept byte compared, and what the append-only file has; DEBUG VERIFY; all keys deleted: what is used then is
 //!           what was used at the start
 //! ```
@@ -394,7 +394,19 @@ impl<'s> Player<'s> {
             (4, _) => words(&[b"PEXPIRE", &name("h"), b"20000"]),
             (5, _) => words(&[b"ZINCRBY", &name("z"), b"3", &member]),
             (6, _) => words(&[b"LSET", &name("l"), b"-1", &value]),
+            (7, _) if self.random.one_in(100) => self.whole_collection(n),
             _ => words(&[b"SMOVE", &name("s"), b"s:0", &member]),
+        }
+    }
+
+    /// A shared collection changes its name, or is copied to another name or database.
+    fn whole_collection(&mut self, n: usize) -> Request {
+        let (kind, other) = (*self.random.pick(&["h", "l", "s", "z"]), self.random.below(SHARED));
+        let [from, to] = [n, other].map(|n| format!("{kind}:{n}").into_bytes());
+        match self.random.below(3) {
+            0 => words(&[b"RENAME", &from, &to]),
+            1 => words(&[b"COPY", &from, &to, b"REPLACE"]),
+            _ => words(&[b"COPY", &from, &to, b"DB", [b"1", b"2"][self.random.below(2)], b"REPLACE"]),
         }
     }
 
@@ -460,6 +472,7 @@ fn direct(server: &Server, stage: &Stage, seed: u64, length: Duration) {
     ];
     let mut random = Random::new(seed);
     let (mut client, mut saver) = (server.client(), server.client());
+    assert_eq!(saver.cmd("SELECT 1").text(), "OK");
     let begin = Instant::now();
     // At least one round, the last policy one under which what is kept stays.
     let rounds = 1 + length.as_secs() / 80;
@@ -482,6 +495,11 @@ fn direct(server: &Server, stage: &Stage, seed: u64, length: Duration) {
             };
             let reply = saver.cmd(command).text();
             assert!(reply.contains(said), "{command}: {reply}");
+            // The players' own keys are in database 0.
+            let wide = *random.pick(&["SWAPDB 1 2", "SWAPDB 2 1", "FLUSHDB"]);
+            if random.one_in(10) {
+                assert_eq!(saver.cmd(wide).text(), "OK", "{wide}");
+            }
             thread::sleep(Duration::from_millis(20));
         }
         if lossy {
@@ -564,6 +582,9 @@ fn judge(client: &mut Client, seconds: u64) {
 
 /// Deletes every key; what is then used must be what was used before there was any.
 fn nothing_leaks(client: &mut Client, at_start: u64) {
+    for line in ["SELECT 1", "FLUSHDB", "SELECT 2", "FLUSHDB", "SELECT 0"] {
+        assert_eq!(client.cmd(line).text(), "OK", "{line}");
+    }
     let mut cursor = b"0".to_vec();
     loop {
         let reply = client.call(&[b"SCAN".to_vec(), cursor, b"COUNT".to_vec(), b"1000".to_vec()]).expect("a reply");

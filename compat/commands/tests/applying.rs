@@ -150,11 +150,11 @@ fn apply(workers: usize, stream: &[u8], rng: &mut Rng) -> Result<Applied, String
             waiting.extend_from_slice(&stream[at..end]);
             at = end;
             let before = waiting.len();
-            routed = router.push((&applier, &store, &table), offset, &mut waiting).map(|(consumed, _)| {
-                offset += consumed as u64;
-                waiting.drain(..consumed.min(waiting.len()));
-                assert!(waiting.is_empty() || waiting.len() == before - consumed);
-            });
+            let pushed = router.push((&applier, &store, &table), offset, &mut waiting);
+            offset += pushed.bytes as u64;
+            waiting.drain(..pushed.bytes.min(waiting.len()));
+            assert!(waiting.is_empty() || waiting.len() == before - pushed.bytes);
+            routed = pushed.fault.map_or(Ok(()), Err);
             assert!(applier.applied() <= offset);
         }
         let result = applier.finish().and(routed);

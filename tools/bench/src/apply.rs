@@ -145,8 +145,9 @@ impl Applying {
             piece.extend_from_slice(&stream.bytes[begin..end]);
             assert!(self.applier.wait_for_room(), "nothing is refused");
             let to = (&self.applier, &*self.store, &self.table);
-            let (_, workers) = router.push(to, begin as u64, &mut piece).expect("commands");
-            self.wake(workers);
+            let pushed = router.push(to, begin as u64, &mut piece);
+            assert!(pushed.fault.is_none(), "commands: {:?}", pushed.fault);
+            self.wake(pushed.workers);
             between();
             begin = end;
         }

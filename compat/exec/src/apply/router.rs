@@ -47,6 +47,17 @@ pub struct Router {
     messages: Vec<Range<u64>>,
 }
 
+/// The outcome of [`Router::push`].
+#[derive(Debug)]
+pub struct Pushed {
+    /// Bytes of the commands that were routed.
+    pub bytes: usize,
+    /// The workers that have something to do.
+    pub workers: WorkerSet,
+    /// What is wrong with the bytes behind these commands, if they are no command.
+    pub fault: Option<String>,
+}
+
 /// A transaction whose EXEC has not come.
 #[derive(Debug)]
 struct Open {
@@ -144,18 +155,14 @@ impl Router {
         std::mem::take(&mut self.asked)
     }
 
-    /// Routes the whole commands at the front of `bytes`, which stand at `offset` of the stream; gives how many bytes that
-    /// were, and the workers that have something to do. What follows a command of which a part is missing comes again with the
-    /// next call, in front of the rest.
-    ///
-    /// # Errors
-    /// Something that is no command: what is wrong with it.
+    /// Routes the whole commands at the front of `bytes`, which stand at `offset` of the stream. What follows a command of which a
+    /// part is missing comes again with the next call, in front of the rest.
     pub fn push(
         &mut self,
         (applier, store, table): (&Applier, &Store, &CommandTable),
         offset: u64,
         bytes: &mut Vec<u8>,
-    ) -> Result<(usize, WorkerSet), String> {
+    ) -> Pushed {
         self.gathered.resize_with(applier.lanes(), Gathered::default);
         let mut at = 0;
         let fault = loop {
@@ -189,7 +196,7 @@ impl Router {
         (0..self.gathered.len()).for_each(|lane| self.flush(lane));
         let routed = self.open_at().unwrap_or(offset + at as u64);
         let workers = applier.push(&mut self.works, routed, &mut self.spare);
-        fault.map_or(Ok((at, workers)), Err)
+        Pushed { bytes: at, workers, fault }
     }
 
     fn next(&mut self, input: &mut [u8]) -> Parsed {

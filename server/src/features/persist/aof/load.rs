@@ -304,12 +304,13 @@ fn commands(
 fn route(state: &ServerState, router: &mut Router, offset: u64, mut bytes: Vec<u8>) -> Result<(), String> {
     let to = (&state.persist().aof.applier, &**state.store(), &**state.table());
     let length = bytes.len();
-    let (routed, workers) = router.push(to, offset, &mut bytes)?;
-    if routed < length {
-        return Err(format!("No command at offset {}", offset + routed as u64));
+    let pushed = router.push(to, offset, &mut bytes);
+    pushed.workers.iter().for_each(|worker| state.workers()[worker].send(Message::Load));
+    match pushed.fault {
+        Some(fault) => Err(fault),
+        None if pushed.bytes < length => Err(format!("No command at offset {}", offset + pushed.bytes as u64)),
+        None => Ok(()),
     }
-    workers.iter().for_each(|worker| state.workers()[worker].send(Message::Load));
-    Ok(())
 }
 
 /// Has the shards' indexes make room for the keys of the whole file, going by those that its first bytes have made.

@@ -14,9 +14,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use varve_exec::apply::Router;
+use varve_exec::apply::{Pushed, Router};
 use varve_exec::pause::Pause;
-use varve_protocol::{Parsed, Parser, RequestLimits};
 
 use super::link::{End, Line};
 use super::{ID_DIGITS, Thread};
@@ -121,18 +120,6 @@ fn is_paused(state: &ServerState) -> bool {
     pauses.now(Now::read().steady_ms) != Pause::None && !pauses.is_held()
 }
 
-/// Bytes of the whole commands at the front of a stream that has a fault. The router does not say where it has found that.
-#[cold]
-fn whole_bytes(stream: &mut [u8]) -> usize {
-    let mut parser = Parser::new(RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() });
-    let (mut at, mut spans) = (0, Vec::new());
-    while let Parsed::Request { consumed } | Parsed::Empty { consumed } = parser.parse(&mut stream[at..], &mut spans) {
-        at += consumed;
-        spans.clear();
-    }
-    at
-}
-
 fn wake(state: &ServerState, workers: impl Iterator<Item = usize>) {
     workers.for_each(|worker| state.workers()[worker].send(Message::Load));
 }
@@ -186,29 +173,19 @@ impl Stream {
             return Ok(());
         }
         let (replica, table) = (state.replication().replica(), state.table());
-        let (mut ready, mut fault) = (Default::default(), None);
+        let mut routed = None;
         replica.receive(|| {
             let to = (&replica.applier, &**state.store(), &**table);
-            let consumed = match self.router.push(to, self.offset, &mut line.input) {
-                Ok((consumed, workers)) => {
-                    ready = workers;
-                    consumed
-                }
-                // The lanes have what stands in front of the fault: it is applied, and so it counts.
-                Err(reason) => {
-                    fault = Some(reason);
-                    whole_bytes(&mut line.input)
-                }
-            };
-            self.offset += consumed as u64;
-            self.open.extend(line.input.drain(..consumed));
+            let Pushed { bytes, .. } = routed.insert(self.router.push(to, self.offset, &mut line.input));
+            self.offset += *bytes as u64;
+            self.open.extend(line.input.drain(..*bytes));
             Ok::<_, End>(self.piece())
         })?;
+        let Pushed { workers, fault, .. } = routed.expect("the commands were routed");
+        wake(state, workers.iter());
         if let Some(reason) = fault {
-            wake(state, 0..state.workers().len());
             return Err(End::Broken(format!("Protocol error from master behind offset {}: {reason}", self.offset)));
         }
-        wake(state, ready.iter());
         if self.router.take_asked() {
             self.asked_at = Some(self.offset);
             replica.wake_at(self.offset);

@@ -23,5 +23,5 @@ mod router;
 mod worker;
 
 pub use queue::{Applier, Forgiven, LANES_MAX, NumberSet, WorkerSet};
-pub use router::{Pushed, Router};
+pub use router::{RoutedBytes, Router};
 pub use worker::ApplyWorker;

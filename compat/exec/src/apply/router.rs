@@ -49,12 +49,12 @@ pub struct Router {
 
 /// The outcome of [`Router::push`].
 #[derive(Debug)]
-pub struct Pushed {
+pub struct RoutedBytes {
     /// Bytes of the commands that were routed.
     pub bytes: usize,
     /// The workers that have something to do.
     pub workers: WorkerSet,
-    /// What is wrong with the bytes behind these commands, if they are no command.
+    /// The fault of the bytes behind these commands, if they are no command.
     pub fault: Option<String>,
 }
 
@@ -162,7 +162,7 @@ impl Router {
         (applier, store, table): (&Applier, &Store, &CommandTable),
         offset: u64,
         bytes: &mut Vec<u8>,
-    ) -> Pushed {
+    ) -> RoutedBytes {
         self.gathered.resize_with(applier.lanes(), Gathered::default);
         let mut at = 0;
         let fault = loop {
@@ -196,7 +196,7 @@ impl Router {
         (0..self.gathered.len()).for_each(|lane| self.flush(lane));
         let routed = self.open_at().unwrap_or(offset + at as u64);
         let workers = applier.push(&mut self.works, routed, &mut self.spare);
-        Pushed { bytes: at, workers, fault }
+        RoutedBytes { bytes: at, workers, fault }
     }
 
     fn next(&mut self, input: &mut [u8]) -> Parsed {

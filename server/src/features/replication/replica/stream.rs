@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use varve_exec::apply::{Pushed, Router};
+use varve_exec::apply::{RoutedBytes, Router};
 use varve_exec::pause::Pause;
 
 use super::link::{End, Line};
@@ -176,12 +176,12 @@ impl Stream {
         let mut routed = None;
         replica.receive(|| {
             let to = (&replica.applier, &**state.store(), &**table);
-            let Pushed { bytes, .. } = routed.insert(self.router.push(to, self.offset, &mut line.input));
+            let RoutedBytes { bytes, .. } = routed.insert(self.router.push(to, self.offset, &mut line.input));
             self.offset += *bytes as u64;
             self.open.extend(line.input.drain(..*bytes));
             Ok::<_, End>(self.piece())
         })?;
-        let Pushed { workers, fault, .. } = routed.expect("the commands were routed");
+        let RoutedBytes { workers, fault, .. } = routed.expect("the commands were routed");
         wake(state, workers.iter());
         if let Some(reason) = fault {
             return Err(End::Broken(format!("Protocol error from master behind offset {}: {reason}", self.offset)));

@@ -23,6 +23,7 @@ mod load;
 pub(crate) mod mail;
 mod now;
 mod rates;
+pub(crate) mod seen_bytes;
 pub(crate) mod watchdog;
 mod worker_handle;
 
@@ -63,6 +64,7 @@ use crate::system::memory::system_memory_bytes;
 use handshakes::Handshakes;
 use mail::Message;
 use rates::{Rates, Totals};
+use seen_bytes::SeenBytes;
 use varve_base::counter::Counter;
 
 /// See the module's picture.
@@ -86,6 +88,7 @@ pub(crate) struct ServerState {
     replication: Replication,
     scripts: Arc<Scripts>,
     command_logs: Mutex<CommandLogs>,
+    command_log_bytes: SeenBytes,
     latency: Mutex<latency::Monitor>,
     hot_keys: Collecting,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
@@ -182,6 +185,7 @@ impl ServerState {
             pubsub,
             tracking,
             command_logs: Mutex::new(CommandLogs::default()),
+            command_log_bytes: SeenBytes::default(),
             latency: Mutex::default(),
             hot_keys: Collecting::default(),
             ticks_paused: AtomicBool::new(false),
@@ -307,6 +311,11 @@ impl ServerState {
     /// The logs of commands, locked. The lock is a leaf.
     pub(crate) fn command_logs(&self) -> MutexGuard<'_, CommandLogs> {
         self.command_logs.lock()
+    }
+
+    /// Bytes of the logs of commands, which count against the memory limit.
+    pub(crate) fn command_log_bytes(&self) -> usize {
+        self.command_log_bytes.look(&self.command_logs, CommandLogs::bytes)
     }
 
     /// The latency monitor, locked. The lock is a leaf.

@@ -476,7 +476,7 @@ impl Worker {
         let scripts = core.state.scripts().memory();
         let stream = core.state.replication().counted_bytes();
         let (tracking, rights) = (core.state.tracking().bytes(), core.state.acl().bytes());
-        let logs = core.state.command_logs().bytes();
+        let logs = core.state.command_log_bytes();
         let tables = (tracking + rights + logs) as u64;
         core.state.store().set_outside_bytes(info::startup_bytes() + buffers + tables + scripts.bytes() + stream);
         let taken = evict_clients::total(&core.state);

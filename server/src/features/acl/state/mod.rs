@@ -17,6 +17,7 @@ use varve_acl::{KnownCommands, RuleContext, UserLine, Users};
 use varve_exec::CommandSet;
 
 use crate::config::{Config, UserLines};
+use crate::state::seen_bytes::SeenBytes;
 use crate::system::error_text;
 use log::AclLog;
 
@@ -30,6 +31,7 @@ pub(crate) struct AccessControl {
     log: Mutex<AclLog>,
     /// Bytes of the users. Relaxed: a figure that no other data depends on.
     user_bytes: AtomicUsize,
+    log_bytes: SeenBytes,
 }
 
 impl AccessControl {
@@ -39,7 +41,14 @@ impl AccessControl {
         let users =
             Users::new(&config.password.0, &RuleContext { commands: &known, all_channels: config.all_channels });
         let user_bytes = AtomicUsize::new(users.memory());
-        AccessControl { known, users: RwLock::new(users), epoch: AtomicU64::new(1), log: Mutex::default(), user_bytes }
+        AccessControl {
+            known,
+            users: RwLock::new(users),
+            epoch: AtomicU64::new(1),
+            log: Mutex::default(),
+            user_bytes,
+            log_bytes: SeenBytes::default(),
+        }
     }
 
     /// Takes the users that the configuration declares, or those of its file.
@@ -123,7 +132,7 @@ impl AccessControl {
 
     /// Bytes of the users and of the log, which count against the memory limit.
     pub(crate) fn bytes(&self) -> usize {
-        self.user_bytes.load(Ordering::Relaxed) + self.log().bytes()
+        self.user_bytes.load(Ordering::Relaxed) + self.log_bytes.look(&self.log, AclLog::bytes)
     }
 
     /// The log of what was denied, locked. The lock is a leaf.

@@ -23,7 +23,6 @@ mod load;
 pub(crate) mod mail;
 mod now;
 mod rates;
-pub(crate) mod seen_bytes;
 pub(crate) mod watchdog;
 mod worker_handle;
 
@@ -61,10 +60,10 @@ use crate::features::tracking::state::TrackingTable;
 use crate::net::sockets::Sockets;
 use crate::net::tls::Contexts;
 use crate::system::memory::system_memory_bytes;
+use crate::system::seen_bytes::SeenBytes;
 use handshakes::Handshakes;
 use mail::Message;
 use rates::{Rates, Totals};
-use seen_bytes::SeenBytes;
 use varve_base::counter::Counter;
 
 /// See the module's picture.

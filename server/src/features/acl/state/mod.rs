@@ -17,8 +17,8 @@ use varve_acl::{KnownCommands, RuleContext, UserLine, Users};
 use varve_exec::CommandSet;
 
 use crate::config::{Config, UserLines};
-use crate::state::seen_bytes::SeenBytes;
 use crate::system::error_text;
+use crate::system::seen_bytes::SeenBytes;
 use log::AclLog;
 
 /// See the module's text.

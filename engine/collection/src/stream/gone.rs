@@ -21,6 +21,7 @@ pub(super) struct GoneConsumers {
 }
 
 /// The bit by which nodes know that a consumer may have entries below.
+#[inline]
 pub(super) fn bit(consumer: u32) -> u64 {
     1 << (consumer % 64)
 }
@@ -50,6 +51,7 @@ impl GoneConsumers {
     }
 
     /// Whether entries are left, or numbers that are free again ([`GoneConsumers::take_free`]).
+    #[inline]
     pub(super) fn is_any(&self) -> bool {
         !self.left.is_empty() || !self.free.is_empty()
     }

@@ -12,8 +12,9 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed, until};
-use varve_tests::appendonly::{Folder, digest, field, wait_field, wait_rewrite};
+use varve_tests::appendonly::{digest, field, wait_field, wait_rewrite};
 use varve_tests::fill::fill;
+use varve_tests::folder::Folder;
 
 #[test]
 fn each_server_loads_the_other_ones_folder() {

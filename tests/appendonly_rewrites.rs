@@ -13,7 +13,8 @@ use std::fs;
 use std::process::Command;
 
 use varve_testkit::{Client, Launch, Server, until};
-use varve_tests::appendonly::{Folder, digest, field, wait_field, wait_rewrite};
+use varve_tests::appendonly::{digest, field, wait_field, wait_rewrite};
+use varve_tests::folder::Folder;
 
 /// A walk of a key lasts ten seconds: longer than the requests of a test that are to come while it goes on.
 const SLOW: &str = "rdb-key-save-delay 10000000";

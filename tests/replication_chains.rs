@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use varve_testkit::{Client, Launch, Random, Server, seed};
 use varve_tests::fill::fill_while;
-use varve_tests::replicas::{Folder, LIMIT, assert_equal, field, follow, stop_following, wait};
+use varve_tests::folder::Folder;
+use varve_tests::replicas::{LIMIT, assert_equal, field, follow, stop_following, wait};
 
 /// Commands of one load, and of one beside which a server is killed.
 const COMMANDS: usize = 2_000;

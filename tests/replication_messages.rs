@@ -11,7 +11,8 @@
 use std::time::Duration;
 
 use varve_testkit::{Client, Launch, Random, Replica, Server, figure, seed, until};
-use varve_tests::replicas::{Folder, assert_equal, caught_up, field, follow, stop_following, wait};
+use varve_tests::folder::Folder;
+use varve_tests::replicas::{assert_equal, caught_up, field, follow, stop_following, wait};
 
 /// How long a command of a stream may take.
 const LIMIT: Duration = Duration::from_secs(20);

@@ -16,8 +16,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use varve_testkit::{Client, Launch, RespValue, Server, figure, seed, until};
 use varve_tests::collections::Types;
+use varve_tests::folder::Folder;
 use varve_tests::generate::{Generator, Kind};
-use varve_tests::replicas::{Folder, assert_equal, follow};
+use varve_tests::replicas::{assert_equal, follow};
 
 /// Steps of a random load.
 const STEPS: usize = 20_000;

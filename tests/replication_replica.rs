@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use varve_testkit::client::encode;
 use varve_testkit::{Client, Launch, RespValue, Server, seed};
 use varve_tests::fill::fill;
+use varve_tests::folder::Folder;
 use varve_tests::primary::{ID, Link, empty_file};
-use varve_tests::replicas::{Folder, LIMIT, assert_equal, caught_up, field, follow, stop_following, wait};
+use varve_tests::replicas::{LIMIT, assert_equal, caught_up, field, follow, stop_following, wait};
 
 /// Commands of a round.
 const COMMANDS: usize = 4_000;

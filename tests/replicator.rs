@@ -20,7 +20,8 @@ use std::thread;
 use programs::java;
 use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
 use varve_tests::ending::SetAtEnd;
-use varve_tests::replicas::{Folder, field, wait};
+use varve_tests::folder::Folder;
+use varve_tests::replicas::{field, wait};
 
 /// Clients that write.
 const WRITERS: usize = 2;

@@ -1,43 +1,24 @@
 //! The append-only file of a server, as tests see it: the folder that outlives its servers, and the ends of rewrites.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use varve_testkit::{Client, Launch, Server};
 
+use crate::folder::Folder;
+
 /// How long a test waits for a rewrite.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A folder that outlives its servers, and is removed with the test.
-#[derive(Debug)]
-pub struct Folder(PathBuf);
-
 impl Folder {
-    /// A folder for the test of this name.
-    ///
-    /// # Panics
-    /// The system makes none.
-    #[must_use]
-    pub fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("varve-appendonly-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder for temporary files");
-        Folder(path)
-    }
-
-    /// Its path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
     /// A server that keeps its append-only file there.
     ///
     /// # Panics
     /// It does not start.
     #[must_use]
     pub fn start(&self, launch: Launch) -> Server {
-        let launch = launch.config(format!("dir {}", self.0.display())).config("appendonly yes");
+        let launch = launch.config(self.line()).config("appendonly yes");
         launch.start().expect("the server starts")
     }
 
@@ -47,7 +28,7 @@ impl Folder {
     /// There is none.
     #[must_use]
     pub fn manifest(&self) -> String {
-        fs::read_to_string(self.0.join("appendonlydir/appendonly.aof.manifest")).expect("a manifest")
+        fs::read_to_string(self.path().join("appendonlydir/appendonly.aof.manifest")).expect("a manifest")
     }
 
     /// The file that is appended to last.
@@ -58,13 +39,7 @@ impl Folder {
     pub fn last_increment(&self) -> PathBuf {
         let manifest = self.manifest();
         let line = manifest.lines().rfind(|line| line.ends_with(" type i")).expect("an increment");
-        self.0.join("appendonlydir").join(line.split(' ').nth(1).expect("a name"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        self.path().join("appendonlydir").join(line.split(' ').nth(1).expect("a name"))
     }
 }
 

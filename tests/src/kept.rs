@@ -5,7 +5,8 @@ use std::{fs, thread};
 
 use varve_testkit::{Client, Launch, Server};
 
-use crate::replicas::{Folder, differences};
+use crate::folder::Folder;
+use crate::replicas::differences;
 
 /// How long keys whose time has come may be there still on one of both servers.
 const LAG: Duration = Duration::from_secs(20);

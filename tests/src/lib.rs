@@ -13,6 +13,7 @@ pub mod compare;
 pub mod cost;
 pub mod ending;
 pub mod fill;
+pub mod folder;
 pub mod generate;
 pub mod kept;
 pub mod network;

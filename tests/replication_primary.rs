@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use varve_testkit::{Client, Launch, RespValue, Server, figure, seed, until};
 use varve_tests::collections::Types;
+use varve_tests::fill::may_make_minus_zero;
 use varve_tests::folder::Folder;
 use varve_tests::generate::{Generator, Kind};
 use varve_tests::replicas::{assert_equal, follow};
@@ -52,14 +53,15 @@ fn compare_offsets(primary: &Server, replica: &Server) {
     until("the replica has been there", || figure(&mut theirs, "slave_repl_offset") >= offset);
 }
 
-/// Runs random commands until it is to stop, or all steps are done.
+/// Runs random commands until it is to stop, or all steps are done. None makes a score of -0: a small sorted set keeps its sign
+/// in redis-server's long form alone, which a replica that loads the data set does not take.
 fn load(primary: &Server, salt: u64, stop: &AtomicBool) {
     let mut generator = Generator::new(seed::seed("commands of a primary") ^ salt, 2, Types::ALL);
     let mut client = primary.client();
     for _ in 0..STEPS {
         let step = generator.next_step();
         let name = String::from_utf8_lossy(&step.args[0]).to_lowercase();
-        if step.kind != Kind::Call || OTHERS.contains(&&name[..]) {
+        if step.kind != Kind::Call || OTHERS.contains(&&name[..]) || may_make_minus_zero(&step.args) {
             continue;
         }
         if stop.load(Relaxed) {

@@ -322,6 +322,14 @@ impl ServerState {
         self.latency.lock()
     }
 
+    /// Gives the latency monitor what took at least so many milliseconds; nothing where they are 0.
+    pub(crate) fn note_spike(&self, event: latency::Event, took: Duration, threshold_ms: u64) {
+        let millis = took.as_millis() as u64;
+        if threshold_ms > 0 && millis >= threshold_ms {
+            self.latency().add(event, Now::read().unix_ms / 1000, millis);
+        }
+    }
+
     /// The collection of the keys that cost most (HOTKEYS).
     pub(crate) fn hot_keys(&self) -> &Collecting {
         &self.hot_keys
@@ -365,6 +373,11 @@ impl ServerState {
     /// DEBUG REPLYBUFFER RESIZING: 0 keeps the room.
     pub(crate) fn keep_outputs(&self, on: bool) {
         self.outputs_kept.store(on, Ordering::Relaxed);
+    }
+
+    /// Wakes these workers, which look for commands of a file or of a primary that they are to run.
+    pub(crate) fn wake_to_apply(&self, workers: impl IntoIterator<Item = usize>) {
+        workers.into_iter().for_each(|worker| self.workers()[worker].send(Message::Load));
     }
 
     /// Sends each worker a message of its own.

@@ -379,9 +379,7 @@ impl Core {
         let served = share.take_served();
         let place = if is_primarys { &mut self.applies_stream } else { &mut self.applies_file };
         *place = Some(share);
-        for other in ready.unwrap_or_default().iter().filter(|other| *other != self.index) {
-            self.state.workers()[other].send(Message::Load);
-        }
+        self.state.wake_to_apply(ready.unwrap_or_default().iter().filter(|other| *other != self.index));
         if is_primarys && ready.is_some() {
             self.deliver(served);
             replica.try_hand_on(state.persist().aof.journal());

@@ -230,6 +230,7 @@ fn advice(event: Event) -> &'static str {
         Event::AofWriteBesideSave => "The disk is busy with a save: no-appendfsync-on-rewrite spares syncs meanwhile.",
         Event::AofSync => "Replies wait for the disk: appendfsync everysec does not, and may lose a second.",
         Event::AofRename => "The file system takes long to rename and to sync a folder.",
+        Event::RdbUnlink => "The file system takes long to remove a large file, as after a save that was given up.",
         Event::Background => "Background steps were held up: are there more workers than processors?",
     }
 }

@@ -36,12 +36,14 @@ pub(crate) enum Event {
     AofSync,
     /// A base of the append-only file takes its place.
     AofRename,
+    /// The unfinished file of a save that was given up or failed is removed.
+    RdbUnlink,
     /// Other background steps of the store: draining segments, growing tables, freeing collections.
     Background,
 }
 
 impl Event {
-    const ALL: [Event; 11] = [
+    const ALL: [Event; 12] = [
         Event::Command,
         Event::FastCommand,
         Event::Unblocking,
@@ -52,6 +54,7 @@ impl Event {
         Event::AofWriteBesideSave,
         Event::AofSync,
         Event::AofRename,
+        Event::RdbUnlink,
         Event::Background,
     ];
 
@@ -68,6 +71,7 @@ impl Event {
             Event::AofWriteBesideSave => "aof-write-active-child",
             Event::AofSync => "aof-fsync-always",
             Event::AofRename => "aof-rename",
+            Event::RdbUnlink => "rdb-unlink-temp-file",
             Event::Background => "background-cycle",
         }
     }

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use varve_aof::StreamPlace;
 use varve_base::number::parse_i64;
@@ -270,6 +271,13 @@ impl SaveFile {
         })
     }
 
+    /// Removes what was written; how long that took. A file system that frees gigabytes takes its time.
+    pub(super) fn give_up(self) -> Duration {
+        let began = Instant::now();
+        drop(self);
+        began.elapsed()
+    }
+
     /// Appends the side files, ends the file, and gives it its name, if it is to have one.
     pub(super) fn keep(self) -> io::Result<()> {
         let SaveFile { place, mut writer, sides, is_in_entry, .. } = self;
@@ -504,6 +512,23 @@ mod tests {
             }
         }
         assert!(old_ones > 20 && new_ones > 20, "{old_ones} and {new_ones}");
+    }
+
+    #[test]
+    fn giving_up_a_save_takes_as_long_as_its_files_take_to_go() {
+        let (disk, place) = disk();
+        disk.set_fault(|_, call| {
+            if call == Call::Remove {
+                std::thread::sleep(Duration::from_millis(30));
+            }
+            None
+        });
+        let mut file = SaveFile::create(place, &Config::default().save, false).expect("no fault");
+        file.begin(format::VERSION, &mut RdbBuffer::new(false)).expect("no fault");
+        file.put(&mut entries(0, 100), true).expect("no fault");
+        // The file and its side file.
+        assert!(file.give_up() >= Duration::from_millis(60));
+        assert_eq!((contents(&disk, &temp("")), contents(&disk, &temp(SIDES[0]))), (None, None));
     }
 
     #[test]

@@ -27,6 +27,8 @@ use super::rdb_file::{Beside, SaveFile, SavePlace};
 use super::state::snapshot::{End, Next, Piece, Snapshot};
 use super::state::{Outcome, UnderWay, Waiter};
 use crate::config::Config;
+use crate::features::latency::state as latency;
+use crate::features::replication::release_instant;
 use crate::features::replication::state::replicas::SyncFile;
 use crate::state::ServerState;
 use crate::state::mail::Message;
@@ -120,12 +122,6 @@ pub(super) fn begin(
     let begun = begin_alone(state, purpose).map(drop);
     release_instant(state);
     begun
-}
-
-/// A primary's stream goes on behind an instant.
-pub(super) fn release_instant(state: &ServerState) {
-    let workers = state.replication().replica().release_instant();
-    workers.iter().for_each(|worker| state.workers()[worker].send(Message::Load));
 }
 
 /// Begins a save like [`begin`], for a worker that is alone behind the gate.
@@ -345,7 +341,7 @@ pub(super) fn reply(state: &ServerState, waiters: &[Waiter], saved: bool) {
     }
 }
 
-/// Writes the file; false if the snapshot was cut short.
+/// Writes the file; false if the snapshot was cut short. Then, and behind an error, what was written is removed.
 fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
     let settings = &job.config.save;
     let syncs = match &job.base {
@@ -359,10 +355,20 @@ fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
     };
     let version = version.map_err(io::Error::other)?;
     let mut file = if job.is_sent { send(state, place, job)? } else { SaveFile::create(place, settings, syncs)? };
+    let written = write_entries(state, &mut file, version, job);
+    if let Ok(true) = written {
+        return file.keep().map(|()| true);
+    }
+    state.note_spike(latency::Event::RdbUnlink, file.give_up(), job.config.latency_threshold_ms);
+    written
+}
+
+/// Writes all entries; false if the snapshot was cut short.
+fn write_entries(state: &ServerState, file: &mut SaveFile, version: u16, job: &Job) -> io::Result<bool> {
     file.begin(version, &mut about(job))?;
     loop {
         let keys = match job.snapshot.next() {
-            Next::Piece(piece) => put(&mut file, piece, &job.snapshot),
+            Next::Piece(piece) => put(file, piece, &job.snapshot),
             Next::End(End::Whole) => break,
             Next::End(End::Emptied) => return Ok(false),
         };
@@ -373,17 +379,13 @@ fn write(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<bool> {
         if job.is_sent {
             stream::wake(state);
         }
-        note_written(job, keys, settings.key_save_delay_us);
+        note_written(job, keys, job.config.save.key_save_delay_us);
         if job.snapshot.is_over() {
             return Ok(false);
         }
     }
     job.snapshot.set_written();
-    if job.snapshot.is_over() {
-        return Ok(false);
-    }
-    file.keep()?;
-    Ok(true)
+    Ok(!job.snapshot.is_over())
 }
 
 /// The file of a data set that replicas are sent while it is written.

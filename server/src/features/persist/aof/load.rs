@@ -24,7 +24,6 @@ use super::place::{Place, shown};
 use crate::config::{Config, path_of};
 use crate::features::replication::state::past::PastMark;
 use crate::state::ServerState;
-use crate::state::mail::Message;
 use crate::system::error_text;
 
 /// Bytes of a file's beginning in which its first notes stand.
@@ -305,7 +304,7 @@ fn route(state: &ServerState, router: &mut Router, offset: u64, mut bytes: Vec<u
     let to = (&state.persist().aof.applier, &**state.store(), &**state.table());
     let length = bytes.len();
     let pushed = router.push(to, offset, &mut bytes);
-    pushed.workers.iter().for_each(|worker| state.workers()[worker].send(Message::Load));
+    state.wake_to_apply(pushed.workers.iter());
     match pushed.fault {
         Some(fault) => Err(fault),
         None if pushed.bytes < length => Err(format!("No command at offset {}", offset + pushed.bytes as u64)),

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use varve_store::StoreWorker;
 
-use super::super::save::release_instant;
 use super::super::state::Waiter;
 use super::super::state::aof::Order;
 use super::load;
 use super::place::Place;
+use crate::features::replication::release_instant;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 

@@ -28,7 +28,6 @@ use super::writer::{PastBounds, Writer};
 use super::{load, stream};
 use crate::config::{Config, Fsync};
 use crate::features::latency::state as latency;
-use crate::state::Now;
 use crate::state::ServerState;
 use crate::system::{cpus, error_text};
 
@@ -358,10 +357,7 @@ impl<'a> Keeper<'a> {
     /// Gives the latency monitor the calls of the disk that took so long.
     fn report_spikes(&mut self, state: &ServerState, threshold_ms: u64) {
         for (event, took) in self.took.drain(..) {
-            let millis = took.as_millis() as u64;
-            if threshold_ms > 0 && millis >= threshold_ms {
-                state.latency().add(event, Now::read().unix_ms / 1000, millis);
-            }
+            state.note_spike(event, took, threshold_ms);
         }
     }
 

@@ -30,6 +30,7 @@ use varve_store::EffectSink;
 
 use super::handing::lead_noted;
 use super::replica;
+use super::replica::release_instant;
 use super::state::failover::Handing;
 use super::state::peer::{DataFilter, Following};
 use super::state::replica::LinkStage;
@@ -41,7 +42,6 @@ use crate::net::stream::Ends;
 use crate::state::awaited;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
-use crate::state::mail::Message;
 use crate::system::error_text;
 
 /// The commands of this part.
@@ -145,8 +145,7 @@ fn follow_filtered(ctx: &mut ServerCtx<'_>, filter: DataFilter, is_old: bool) ->
     }
     let written = filtered::without_keys(ctx.state, filter.functions);
     let (replication, end) = (ctx.state.replication(), journal.end());
-    let workers = replication.replica().release_instant();
-    workers.iter().for_each(|worker| ctx.state.workers()[worker].send(Message::Load));
+    release_instant(ctx.state);
     let file = written.map_err(|error| {
         tracing::warn!("A data set without keys can't be written: {}", error_text(&error));
         errors::NO_STREAM

@@ -21,6 +21,8 @@ mod link;
 mod stream;
 mod sync;
 
+pub(crate) use stream::release_instant;
+
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -21,7 +21,6 @@ use super::link::{End, Line};
 use super::{ID_DIGITS, Thread};
 use crate::features::persist::aof::stream as kept;
 use crate::features::replication::state::replica::{LinkStage, ReceivedPiece};
-use crate::state::mail::Message;
 use crate::state::{Now, ServerState};
 use crate::system::{error_text, random};
 
@@ -93,7 +92,7 @@ fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> 
             break result;
         }
         // Whoever has asked for an instant may be gone.
-        wake(state, replica.release_instant().iter());
+        release_instant(state);
     };
     replica.hand_on(state.persist().aof.journal());
     replica.set_applies(false);
@@ -120,8 +119,9 @@ fn is_paused(state: &ServerState) -> bool {
     pauses.now(Now::read().steady_ms) != Pause::None && !pauses.is_held()
 }
 
-fn wake(state: &ServerState, workers: impl Iterator<Item = usize>) {
-    workers.for_each(|worker| state.workers()[worker].send(Message::Load));
+/// A primary's stream goes on behind an instant.
+pub(crate) fn release_instant(state: &ServerState) {
+    state.wake_to_apply(state.replication().replica().release_instant().iter());
 }
 
 impl Stream {
@@ -182,7 +182,7 @@ impl Stream {
             Ok::<_, End>(self.piece())
         })?;
         let RoutedBytes { workers, fault, .. } = routed.expect("the commands were routed");
-        wake(state, workers.iter());
+        state.wake_to_apply(workers.iter());
         if let Some(reason) = fault {
             return Err(End::Broken(format!("Protocol error from master behind offset {}: {reason}", self.offset)));
         }
@@ -226,7 +226,7 @@ impl Stream {
         // Whoever has asked for an instant may be gone.
         let held = std::mem::replace(&mut self.was_held, true);
         if held {
-            wake(state, state.replication().replica().release_instant().iter());
+            release_instant(state);
         }
         self.acknowledge(thread, line)
     }

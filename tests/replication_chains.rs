@@ -1,4 +1,5 @@
-//! Chains of three servers, in all mixtures of Varve and redis-server 7.0.15, under random load of all types.
+//! Chains of three servers, in all mixtures of Varve and redis-server 7.0.15, and of Varve and Valkey 9, under random load of all
+//! types. redis-server and Valkey are not mixed: one does not read the other's data sets.
 //!
 //! ```text
 //!   top ---> middle ---> bottom      links are cut by either end; then servers are killed under load, and start again
@@ -15,6 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use varve_testkit::server::valkey_binary;
+use varve_testkit::skip::skipped;
 use varve_testkit::{Client, Launch, Random, Server, seed};
 use varve_tests::fill::fill_while;
 use varve_tests::folder::Folder;
@@ -41,9 +44,8 @@ struct Place {
 }
 
 impl Place {
-    fn start(is_varve: bool, name: String, saves: bool) -> Place {
+    fn start(launch: Launch, name: String, saves: bool) -> Place {
         let folder = Folder::new(&name);
-        let launch = if is_varve { Launch::varve() } else { Launch::peer().config("repl-diskless-sync-delay 0") };
         let kept = if saves { "appendonly no" } else { "appendonly yes" };
         let lines = ["repl-backlog-size 16mb", "shutdown-timeout 0", kept];
         let launch = lines.into_iter().fold(launch.config(folder.line()), Launch::config);
@@ -212,11 +214,12 @@ fn kill_primary(primary: &mut Place, at: usize, seed: u64) {
     load(&primary.server, seed + 1, COMMANDS_BESIDE_KILLS, |_| true).expect("the primary stays");
 }
 
-fn one_round(mixture: usize, seed: u64) {
+/// A round of a mixture of Varve and another server.
+fn one_round(other: &Launch, mixture: usize, seed: u64) {
     let mut random = Random::new(seed);
     let place = |nth: usize, name: &str, random: &mut Random| {
-        let is_varve = mixture >> nth & 1 == 1;
-        Place::start(is_varve, format!("{name}-{mixture:03b}-{seed}"), random.one_in(2))
+        let launch = if mixture >> nth & 1 == 1 { Launch::varve() } else { other.clone() };
+        Place::start(launch, format!("{name}-{mixture:03b}-{seed}"), random.one_in(2))
     };
     let mut top = place(0, "top", &mut random);
     let mut middle = place(1, "middle", &mut random);
@@ -254,21 +257,39 @@ fn one_round(mixture: usize, seed: u64) {
     assert_at_rest(&middle.server, [(&bottom.server, &middle.server), (&top.server, &bottom.server)]);
 }
 
-#[test]
-fn issue_17_chains_of_three_are_equal_at_rest() {
+/// All rounds, of these mixtures of Varve and another server.
+fn all_rounds(other: &Launch, mixtures: &[usize], what: &str) {
     let rounds = std::env::var("VARVE_CHAINS").map_or(1, |rounds| rounds.parse().expect("a number of rounds"));
-    let first = seed::seed("chains of three");
+    let first = seed::seed(what);
     println!("bits that are 1 are Varve's, the last is the top's");
-    let all: Vec<(u64, usize)> = (0..rounds).flat_map(|round| (0..8).map(move |mixture| (round, mixture))).collect();
+    let all: Vec<(u64, usize)> =
+        (0..rounds).flat_map(|round| mixtures.iter().map(move |mixture| (round, *mixture))).collect();
     for beside in all.chunks(AT_A_TIME) {
         thread::scope(|scope| {
             for (round, mixture) in beside.iter().copied() {
                 let seed = first + 100 * round + 10 * mixture as u64;
                 let name = format!("mixture {mixture:03b} of round {round}, seed {seed}");
                 println!("{name}");
-                let one = thread::Builder::new().name(name).spawn_scoped(scope, move || one_round(mixture, seed));
+                let one =
+                    thread::Builder::new().name(name).spawn_scoped(scope, move || one_round(other, mixture, seed));
                 one.expect("a thread");
             }
         });
     }
+}
+
+#[test]
+fn issue_17_chains_of_three_are_equal_at_rest() {
+    let other = Launch::peer().config("repl-diskless-sync-delay 0");
+    all_rounds(&other, &[0, 1, 2, 3, 4, 5, 6, 7], "chains of three");
+}
+
+#[test]
+fn issue_17_chains_with_valkey_are_equal_at_rest() {
+    let Some(valkey) = valkey_binary() else {
+        return skipped("there is no valkey-server: cargo xtask setup installs one");
+    };
+    let other = Launch::binary(valkey).config("repl-diskless-sync-delay 0");
+    // All of Varve are among the mixtures with redis-server.
+    all_rounds(&other, &[1, 2, 3, 4, 5, 6], "chains of three with Valkey");
 }

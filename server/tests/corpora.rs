@@ -19,6 +19,7 @@ const FILES: &[(&str, Result<u64, &str>)] = &[
     // Commands of a module, which redis-server without it refuses as well.
     ("appendonly6.aof", Err("Unknown command 'hellotype.insert' reading the append only file appendonly.aof")),
     ("appendonly7.aof", Ok(3)),
+    ("rdb-preamble.aof", Ok(3)),
 ];
 
 /// The keys of all databases behind a start with this file, or the log of a start that fails.

@@ -13,6 +13,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("function.rdb", "function of the first form"),
     // Values of modules of Redis 4.0's candidates: only the module itself finds their end.
     ("module.rdb", "module value of the first form"),
+    // Damaged on purpose, for tests of redis-server.
+    ("corrupt_ziplist.rdb", "a ziplist is damaged"),
 ];
 
 fn read(path: &Path) -> Result<String, String> {

@@ -322,7 +322,7 @@ impl ServerState {
         self.latency.lock()
     }
 
-    /// Gives the latency monitor what took at least so many milliseconds; nothing where they are 0.
+    /// Gives the latency monitor what took at least `threshold_ms` milliseconds; nothing where that is 0.
     pub(crate) fn note_spike(&self, event: latency::Event, took: Duration, threshold_ms: u64) {
         let millis = took.as_millis() as u64;
         if threshold_ms > 0 && millis >= threshold_ms {
@@ -373,6 +373,11 @@ impl ServerState {
     /// DEBUG REPLYBUFFER RESIZING: 0 keeps the room.
     pub(crate) fn keep_outputs(&self, on: bool) {
         self.outputs_kept.store(on, Ordering::Relaxed);
+    }
+
+    /// Goes on with a primary's stream, which was held for an instant.
+    pub(crate) fn release_instant(&self) {
+        self.wake_to_apply(self.replication().replica().release_instant().iter());
     }
 
     /// Wakes these workers, which look for commands of a file or of a primary that they are to run.

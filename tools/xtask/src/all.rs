@@ -6,6 +6,7 @@ use crate::shell::{Tally, build_programs, cargo, command, program, run, server_b
 use crate::{book, lanes, licences, loops, package, redispy, release, setup, tidy};
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Sanitizers, and the crates whose tests run under each.
@@ -60,8 +61,17 @@ fn crate_tests() -> Tally {
     step("tests", || {
         // All but the end-to-end tests, which have a step of their own: a list of crates would forget the next one.
         let args = ["test", "--quiet", "--no-fail-fast", "--workspace", "--exclude", "varve-tests"];
-        cargo_test("tests", &mut cargo(&args))
+        let mut tests = cargo(&args);
+        cargo_test("tests", with_real_files(&mut tests))
     })
+}
+
+/// Names real files to a program, where there are some.
+fn with_real_files(command: &mut Command) -> &mut Command {
+    match setup::real_files() {
+        Some(folder) => command.env("VARVE_RDB_FILES", folder),
+        None => command,
+    }
 }
 
 /// The index's search without SSE2.
@@ -184,7 +194,7 @@ pub(crate) fn fuzz(seconds: u64) -> Tally {
         let limit = format!("-max_total_time={seconds}");
         let mut target = command("fuzz/run", &[name.as_str(), &limit, "-print_final_stats=1", "-verbosity=0"]);
         target.env("CARGO_TARGET_DIR", target_dir().join("fuzz"));
-        tally.add(Tally::one(&format!("fuzz target {name}"), run(&mut target)));
+        tally.add(Tally::one(&format!("fuzz target {name}"), run(with_real_files(&mut target))));
     }
     tally
 }

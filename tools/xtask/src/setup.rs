@@ -5,6 +5,7 @@
 //! .test-tools/redis-5.2.1.tar.gz         redis-py's source, for its tests
 //! .test-tools/apt/                       source lists of our own, derived from the machine's; its own lists and cache
 //! .test-tools/redis_7.0.15.orig.tar.gz   the peer's source, for its test suite
+//! .test-tools/files/                     the RDB and append-only files of that suite
 //! ```
 //!
 //! The machine's configuration is not changed; packages that are there are left alone. While redis-server is being
@@ -81,6 +82,21 @@ pub(crate) fn venv_python() -> PathBuf {
 /// The peer's source as one archive.
 pub(crate) fn source_archive() -> PathBuf {
     tools_dir().join(format!("redis_{PEER_VERSION}.orig.tar.gz"))
+}
+
+/// A folder of real RDB and append-only files: the one that `VARVE_RDB_FILES` names, else those of the peer's own tests. None
+/// where its source is not there.
+pub(crate) fn real_files() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("VARVE_RDB_FILES") {
+        return Some(PathBuf::from(named));
+    }
+    let (archive, folder) = (source_archive(), tools_dir().join("files"));
+    let within = format!("redis-{PEER_VERSION}/tests/assets");
+    fs::create_dir_all(&folder).ok()?;
+    let words =
+        ["-xzf".as_ref(), archive.as_os_str(), "--strip-components=3".as_ref(), "-C".as_ref(), folder.as_os_str()];
+    run(command("tar", &words).args(["--wildcards", &format!("{within}/*.rdb"), &format!("{within}/*.aof")])).ok()?;
+    Some(folder)
 }
 
 fn has(program: &str) -> bool {

@@ -28,7 +28,6 @@ use super::state::snapshot::{End, Next, Piece, Snapshot};
 use super::state::{Outcome, UnderWay, Waiter};
 use crate::config::Config;
 use crate::features::latency::state as latency;
-use crate::features::replication::release_instant;
 use crate::features::replication::state::replicas::SyncFile;
 use crate::state::ServerState;
 use crate::state::mail::Message;
@@ -120,7 +119,7 @@ pub(super) fn begin(
         return Err(NotBegun::Busy);
     }
     let begun = begin_alone(state, purpose).map(drop);
-    release_instant(state);
+    state.release_instant();
     begun
 }
 
@@ -228,7 +227,7 @@ pub(crate) fn save_alone(state: &Arc<ServerState>, worker: &mut StoreWorker) -> 
     if let Some(snapshot) = state.persist().under_way() {
         finish_walk(worker, Some(&snapshot));
     }
-    release_instant(state);
+    state.release_instant();
     thread.join().expect("the saver ends by returning") == Outcome::Saved
 }
 

@@ -10,7 +10,7 @@
 mod handing;
 pub(crate) mod primary;
 mod replica;
-pub(crate) use replica::{at_start as follow_at_start, before_start, release_instant};
+pub(crate) use replica::{at_start as follow_at_start, before_start};
 mod role;
 pub(crate) mod state;
 

@@ -18,7 +18,6 @@ use super::super::state::Waiter;
 use super::super::state::aof::Order;
 use super::load;
 use super::place::Place;
-use crate::features::replication::release_instant;
 use crate::state::ServerState;
 use crate::state::mail::Message;
 
@@ -55,7 +54,7 @@ pub(crate) fn begin(
     })?;
     super::super::load::empty(state, worker);
     let _ = emptied.send(());
-    release_instant(state);
+    state.release_instant();
     drop(alone);
     Ok(true)
 }

@@ -30,7 +30,6 @@ use varve_store::EffectSink;
 
 use super::handing::lead_noted;
 use super::replica;
-use super::replica::release_instant;
 use super::state::failover::Handing;
 use super::state::peer::{DataFilter, Following};
 use super::state::replica::LinkStage;
@@ -145,7 +144,7 @@ fn follow_filtered(ctx: &mut ServerCtx<'_>, filter: DataFilter, is_old: bool) ->
     }
     let written = filtered::without_keys(ctx.state, filter.functions);
     let (replication, end) = (ctx.state.replication(), journal.end());
-    release_instant(ctx.state);
+    ctx.state.release_instant();
     let file = written.map_err(|error| {
         tracing::warn!("A data set without keys can't be written: {}", error_text(&error));
         errors::NO_STREAM

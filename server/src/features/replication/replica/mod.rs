@@ -21,8 +21,6 @@ mod link;
 mod stream;
 mod sync;
 
-pub(crate) use stream::release_instant;
-
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

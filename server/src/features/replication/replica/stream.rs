@@ -92,7 +92,7 @@ fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> 
             break result;
         }
         // Whoever has asked for an instant may be gone.
-        release_instant(state);
+        state.release_instant();
     };
     replica.hand_on(state.persist().aof.journal());
     replica.set_applies(false);
@@ -117,11 +117,6 @@ fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> 
 fn is_paused(state: &ServerState) -> bool {
     let pauses = state.pauses();
     pauses.now(Now::read().steady_ms) != Pause::None && !pauses.is_held()
-}
-
-/// A primary's stream goes on behind an instant.
-pub(crate) fn release_instant(state: &ServerState) {
-    state.wake_to_apply(state.replication().replica().release_instant().iter());
 }
 
 impl Stream {
@@ -226,7 +221,7 @@ impl Stream {
         // Whoever has asked for an instant may be gone.
         let held = std::mem::replace(&mut self.was_held, true);
         if held {
-            release_instant(state);
+            state.release_instant();
         }
         self.acknowledge(thread, line)
     }

@@ -12,11 +12,12 @@
 //! rankings of their own as well, which do not age.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use varve_base::heavy::{Heavy, HeavyName, merge};
 use varve_base::rng::Rng;
+use varve_base::shared::SharedU32;
 
 /// Commands between two samples on average, at most.
 const GAP_MAX: u64 = 1024;
@@ -32,7 +33,7 @@ const HALF_LIFE: Duration = Duration::from_secs(60);
 pub struct HotKeys {
     ranks: Mutex<Ranks>,
     /// Commands of which one is sampled for a collection; 0: nobody collects.
-    ratio: AtomicU32,
+    ratio: SharedU32,
     collected: Mutex<Collected>,
 }
 

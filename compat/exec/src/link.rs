@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 /// Unsent bytes below which a command that had more is to go on.
 pub const LINK_LOW_BYTES: usize = 256 << 10;
@@ -47,7 +47,7 @@ pub struct Link {
     host: String,
     port: u16,
     idle_max: Duration,
-    inner: Mutex<Inner>,
+    inner: SharedMutex<Inner>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Link {
             keeps: false,
             progress: false,
         };
-        Link { host, port, idle_max, inner: Mutex::new(inner) }
+        Link { host, port, idle_max, inner: SharedMutex::new(inner) }
     }
 
     /// The name or the address of the other server.

@@ -8,11 +8,12 @@
 //! Counters are written by their worker alone and read by INFO; histograms are made at a command's first call.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use varve_base::counter::Counter;
 use varve_base::hist::Hist;
+use varve_base::shared::SharedBool;
 use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, Mark, Reply};
 
@@ -80,7 +81,7 @@ pub struct CommandStats {
     /// Errors replied, by their first word.
     errors: Mutex<BTreeMap<String, u64>>,
     /// Whether durations go into the histograms (`latency-tracking`).
-    tracking: AtomicBool,
+    tracking: SharedBool,
     /// Errors replied.
     pub error_replies: Counter,
 }
@@ -94,7 +95,7 @@ impl CommandStats {
             commands,
             hot_keys: HotKeys::default(),
             errors: Mutex::default(),
-            tracking: AtomicBool::new(true),
+            tracking: SharedBool::new(true),
             error_replies: Counter::default(),
         })
     }

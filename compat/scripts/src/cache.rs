@@ -15,10 +15,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use varve_base::counted::{CountedMutex, HeapBytes};
 use varve_base::sha1::{Digest, sha1};
+use varve_base::shared::SharedU64;
 
 /// Scripts that only EVAL has brought and that are kept.
 const BY_EVAL_MAX: usize = 500;
@@ -132,8 +133,8 @@ impl Hasher for NameHasher {
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     /// Counts what was taken out.
-    changes: AtomicU64,
-    scripts: Mutex<Known>,
+    changes: SharedU64,
+    scripts: CountedMutex<Known>,
 }
 
 #[derive(Debug, Default)]
@@ -142,6 +143,12 @@ struct Known {
     /// Those that only EVAL has brought, oldest first.
     by_eval: VecDeque<Name>,
     bytes: usize,
+}
+
+impl HeapBytes for Known {
+    fn heap_bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 #[derive(Debug)]
@@ -198,10 +205,14 @@ impl Cache {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Number of scripts, and bytes that they take.
-    pub(crate) fn size(&self) -> (usize, usize) {
-        let known = self.scripts.lock();
-        (known.scripts.len(), known.bytes)
+    /// Number of scripts.
+    pub(crate) fn len(&self) -> usize {
+        self.scripts.lock().scripts.len()
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.scripts.bytes()
     }
 }
 
@@ -252,9 +263,9 @@ mod tests {
         (3..BY_EVAL_MAX + 3).for_each(|n| cache.add(name(n), &body(n), true));
         assert!(!cache.has(name(0)) && cache.has(name(1)) && cache.has(name(2)) && cache.has(name(3)));
         assert!(cache.changes() > before);
-        assert_eq!(cache.size().0, BY_EVAL_MAX + 2);
+        assert_eq!(cache.len(), BY_EVAL_MAX + 2);
         cache.flush();
-        assert_eq!(cache.size(), (0, 0));
+        assert_eq!((cache.len(), cache.bytes()), (0, 0));
         assert!(cache.get(name(1)).is_none());
     }
 }

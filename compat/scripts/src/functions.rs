@@ -13,13 +13,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{
-    AtomicBool, AtomicU64,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
+use varve_base::counted::{CountedMutex, HeapBytes};
+use varve_base::shared::{SharedBool, SharedMutex, SharedU64};
 use varve_exec::{CmdResult, CommandError, ScriptKind, ScriptRules};
 use varve_lua::{Host, LibraryFunction, LuaChunk, RandomNumbers, ScriptFlags, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
@@ -44,12 +42,12 @@ const NAME_BYTES: usize = 64;
 pub struct Functions {
     settings: ScriptSettings,
     random: Arc<RandomNumbers>,
-    known: Mutex<Known>,
-    state: Mutex<Option<State>>,
+    known: CountedMutex<Known>,
+    state: SharedMutex<Option<State>>,
     /// The state is taken out.
-    in_use: AtomicBool,
+    in_use: SharedBool,
     /// Bytes of the state when it was used last, or at the last tick of a function that runs.
-    state_bytes: AtomicU64,
+    state_bytes: SharedU64,
 }
 
 impl std::fmt::Debug for Functions {
@@ -83,9 +81,9 @@ pub(crate) struct Function {
     chunk: LuaChunk,
     /// The words in quotes of its library, which may be names of commands.
     pub(crate) words: Arc<[Box<[u8]>]>,
-    met_wide: AtomicBool,
+    met_wide: SharedBool,
     /// Its library is not known any more.
-    gone: AtomicBool,
+    gone: SharedBool,
 }
 
 /// The fate of libraries that are there when others come.
@@ -138,6 +136,12 @@ struct Known {
     /// By the name in lower case.
     functions: HashMap<Vec<u8>, Arc<Function>, TextHashes>,
     bytes: usize,
+}
+
+impl HeapBytes for Known {
+    fn heap_bytes(&self) -> usize {
+        self.bytes
+    }
 }
 
 impl Function {
@@ -201,6 +205,11 @@ impl Functions {
             library_bytes: known.bytes as u64,
             state_bytes: self.state_bytes.load(Relaxed),
         }
+    }
+
+    /// Bytes of the libraries and of the state.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.known.bytes() as u64 + self.state_bytes.load(Relaxed)
     }
 
     /// The account of the state's memory, for whoever has the place of scripts.
@@ -345,8 +354,8 @@ impl Opened<'_> {
                 library,
                 chunk,
                 words,
-                met_wide: AtomicBool::new(false),
-                gone: AtomicBool::new(false),
+                met_wide: SharedBool::new(false),
+                gone: SharedBool::new(false),
             })
         };
         let functions = registered.into_iter().map(function).collect();

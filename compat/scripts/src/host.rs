@@ -1,8 +1,9 @@
 //! The hosts of scripts, and of libraries that come from a file: they answer the questions of the language.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
+use varve_base::shared::SharedU64;
 use varve_exec::{Audience, CommandError, ScriptCalls, ScriptKind};
 use varve_lua::{Control, Host, LogLevel, Replicate};
 use varve_protocol::{Args, Reply, Resp};
@@ -27,7 +28,7 @@ pub(crate) struct ScriptHost<'h> {
 /// may take long and fill the state meanwhile.
 pub(crate) struct StateMemory<'h> {
     /// The sum that the state is part of.
-    pub(crate) sum: &'h AtomicU64,
+    pub(crate) sum: &'h SharedU64,
     /// The part of it that is this state's.
     pub(crate) counted_bytes: u64,
 }

@@ -9,8 +9,9 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
+use varve_base::shared::SharedU64;
 use varve_exec::{Beginning, CmdResult, ScriptCalls, ScriptKeeper, ScriptKind, ScriptRules};
 use varve_lua::{LuaChunk, RandomNumbers, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
@@ -35,7 +36,7 @@ pub struct Scripts {
     /// Scripts of all workers and functions draw from one sequence.
     random: Arc<RandomNumbers>,
     /// Bytes of all workers' states of the language.
-    state_bytes: AtomicU64,
+    state_bytes: SharedU64,
 }
 
 /// The memory that scripts take.
@@ -57,13 +58,6 @@ pub struct ScriptMemory {
     pub function_state_bytes: u64,
 }
 
-impl ScriptMemory {
-    /// All bytes.
-    pub fn bytes(&self) -> u64 {
-        self.script_bytes + self.state_bytes + self.library_bytes + self.function_state_bytes
-    }
-}
-
 impl Scripts {
     /// Those of a server that has run none.
     pub fn new(settings: ScriptSettings) -> Scripts {
@@ -82,13 +76,17 @@ impl Scripts {
         &self.functions
     }
 
-    /// The memory that scripts and functions take.
+    /// Bytes that scripts and functions take. Reading them takes no lock.
+    pub fn bytes(&self) -> u64 {
+        self.cache.bytes() as u64 + self.state_bytes.load(Relaxed) + self.functions.bytes()
+    }
+
+    /// The memory that scripts and functions take, by its parts.
     pub fn memory(&self) -> ScriptMemory {
-        let (scripts, bytes) = self.cache.size();
         let functions = self.functions.sizes();
         ScriptMemory {
-            scripts: scripts as u64,
-            script_bytes: bytes as u64,
+            scripts: self.cache.len() as u64,
+            script_bytes: self.cache.bytes() as u64,
             state_bytes: self.state_bytes.load(Relaxed),
             libraries: functions.libraries,
             functions: functions.functions,

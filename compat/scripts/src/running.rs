@@ -7,13 +7,10 @@
 //! ```
 //! One script runs at a time in a server.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU64,
-    Ordering::{AcqRel, Acquire, Release},
-};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedBool, SharedMutex, SharedU8, SharedU64};
 use varve_exec::{CommandError, ScriptKind};
 use varve_protocol::Args;
 
@@ -31,14 +28,14 @@ const KILLED: u8 = 3;
 pub struct Running {
     /// The beginning of the clock of `since`.
     epoch: Instant,
-    state: AtomicU8,
+    state: SharedU8,
     /// When the script that runs began, in milliseconds since `epoch`.
-    since: AtomicU64,
-    function: AtomicBool,
+    since: SharedU64,
+    function: SharedBool,
     /// The function that runs, once it takes time.
-    called: Mutex<Option<RunningFunction>>,
+    called: SharedMutex<Option<RunningFunction>>,
     /// The server ends: nothing runs any more, whatever it has changed.
-    abandoned: AtomicBool,
+    abandoned: SharedBool,
 }
 
 /// A function that runs.
@@ -56,11 +53,11 @@ impl Default for Running {
     fn default() -> Running {
         Running {
             epoch: Instant::now(),
-            state: AtomicU8::new(IDLE),
-            since: AtomicU64::new(0),
-            function: AtomicBool::new(false),
-            called: Mutex::default(),
-            abandoned: AtomicBool::new(false),
+            state: SharedU8::new(IDLE),
+            since: SharedU64::new(0),
+            function: SharedBool::new(false),
+            called: SharedMutex::default(),
+            abandoned: SharedBool::new(false),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! Nothing here knows what it is used for: no keys, no segments, no tables, no clock and no globals.
 
 pub mod bits;
+pub mod counted;
 pub mod counter;
 pub mod glob;
 pub mod group;

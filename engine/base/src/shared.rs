@@ -1,10 +1,12 @@
-//! Numbers that any thread may write: atomics, each of whose writes is counted in debug builds.
+//! Numbers and locks that any thread may write: each write, and each taking of a lock, is counted in debug builds.
 //!
 //! A write takes the line away from every other core that reads it, so with 64 workers nothing that all of them share may
 //! be written in each turn of a worker's loop. A test asks [`writes`] before and after a turn. A number with one writer is
-//! a [`crate::counter::Counter`]; leaf locks count here too (`rank.rs`). In release builds these are plain atomics.
+//! a [`crate::counter::Counter`]; leaf locks count here too (`rank.rs`). In release builds these are plain atomics and locks.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(all(debug_assertions, not(loom)))]
 thread_local! {
@@ -67,6 +69,21 @@ macro_rules! shared {
                 self.0.compare_exchange(current, new, success, failure)
             }
 
+            /// Changes the value to what `change` makes of it, tried again where another thread was faster; gives what it was.
+            ///
+            /// # Errors
+            /// When `change` makes nothing of the value, which this gives.
+            #[inline(always)]
+            pub fn fetch_update(
+                &self,
+                set: Ordering,
+                fetch: Ordering,
+                change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                note_write();
+                self.0.fetch_update(set, fetch, change)
+            }
+
             $(
                 #[doc = concat!("`", stringify!($change), "` of the atomic; gives the value before.")]
                 #[inline(always)]
@@ -83,8 +100,68 @@ shared!(SharedBool, AtomicBool, bool, swap fetch_or fetch_and);
 shared!(SharedU8, AtomicU8, u8, swap);
 shared!(SharedU32, AtomicU32, u32, swap fetch_add fetch_sub);
 shared!(SharedU64, AtomicU64, u64, swap fetch_add fetch_sub fetch_or fetch_and fetch_max);
+shared!(SharedI32, AtomicI32, i32, swap);
 shared!(SharedI64, AtomicI64, i64, swap fetch_max);
-shared!(SharedUsize, AtomicUsize, usize, swap fetch_add fetch_sub);
+shared!(SharedUsize, AtomicUsize, usize, swap fetch_add fetch_sub fetch_max);
+
+/// A lock that may be waited for, each of whose takings is counted; see the module.
+#[derive(Debug, Default)]
+pub struct SharedMutex<T: ?Sized>(Mutex<T>);
+
+impl<T> SharedMutex<T> {
+    /// Around this value.
+    pub const fn new(value: T) -> SharedMutex<T> {
+        SharedMutex(Mutex::new(value))
+    }
+
+    /// The value, of a lock that nobody else has any more.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T: ?Sized> SharedMutex<T> {
+    /// Takes the lock; waits for it.
+    #[inline(always)]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        note_write();
+        self.0.lock()
+    }
+
+    /// Takes the lock if nobody has it.
+    #[inline(always)]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        note_write();
+        self.0.try_lock()
+    }
+}
+
+/// A lock for many readers or one writer, each of whose takings is counted: a reader writes that it reads.
+#[derive(Debug, Default)]
+pub struct SharedRwLock<T: ?Sized>(RwLock<T>);
+
+impl<T> SharedRwLock<T> {
+    /// Around this value.
+    pub const fn new(value: T) -> SharedRwLock<T> {
+        SharedRwLock(RwLock::new(value))
+    }
+}
+
+impl<T: ?Sized> SharedRwLock<T> {
+    /// Takes the lock to read; waits for a writer.
+    #[inline(always)]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        note_write();
+        self.0.read()
+    }
+
+    /// Takes the lock to write; waits for all others.
+    #[inline(always)]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        note_write();
+        self.0.write()
+    }
+}
 
 #[cfg(all(test, debug_assertions, not(loom)))]
 mod tests {

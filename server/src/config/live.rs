@@ -9,11 +9,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, RwLock};
 use varve_acl::UserLine;
 use varve_base::glob;
+use varve_base::shared::{SharedMutex, SharedRwLock, SharedU64};
 use varve_exec::{CmdResult, CommandError};
 
 use super::file::{list, refuse_missing};
@@ -49,10 +49,10 @@ pub(crate) struct Ineffective {
 #[derive(Debug)]
 pub(crate) struct Live {
     /// Changed under the lock of `state` only, and never held while anything else is done.
-    current: RwLock<Arc<Config>>,
+    current: SharedRwLock<Arc<Config>>,
     /// Counts the changes, so that a worker sees with one load whether its snapshot is the current one.
-    changes: AtomicU64,
-    state: Mutex<State>,
+    changes: SharedU64,
+    state: SharedMutex<State>,
 }
 
 #[derive(Debug)]
@@ -64,8 +64,8 @@ struct State {
 
 impl Live {
     pub(crate) fn new(values: Values, file: Option<PathBuf>) -> Live {
-        let current = RwLock::new(Arc::new(Config::new(&values)));
-        Live { current, changes: AtomicU64::new(0), state: Mutex::new(State { values, file }) }
+        let current = SharedRwLock::new(Arc::new(Config::new(&values)));
+        Live { current, changes: SharedU64::new(0), state: SharedMutex::new(State { values, file }) }
     }
 
     /// The settings as they are now.

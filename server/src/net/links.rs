@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::time::{Duration, Instant};
 
@@ -23,6 +22,7 @@ use mio::event::Event;
 use mio::{Registry, Token};
 use rustls::ClientConfig;
 use slab::Slab;
+use varve_base::shared::SharedUsize;
 use varve_exec::link::{LINK_LOW_BYTES, Link, LinkFault, LinkState};
 
 use super::conn::WaitReasons;
@@ -44,7 +44,7 @@ const RECEIVED_MAX: usize = 1 << 20;
 /// Bytes read or written by one call.
 const IO_BYTES: usize = 64 << 10;
 /// Sockets to other servers that the process has.
-static SOCKETS: AtomicUsize = AtomicUsize::new(0);
+static SOCKETS: SharedUsize = SharedUsize::new(0);
 
 /// The right to have a socket.
 #[derive(Debug)]

@@ -14,7 +14,8 @@ use std::io;
 use std::path::Path;
 
 use mio::{Registry, Token, Waker};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
+use varve_base::shared::SharedMutex;
 
 use crate::config::Config;
 use crate::net::listen::{self, Door, Listener};
@@ -23,7 +24,7 @@ use crate::system::error_text;
 /// See the module's picture. The lock is a leaf: who holds it takes nothing more.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    open: Mutex<Vec<Listener>>,
+    open: SharedMutex<Vec<Listener>>,
     registry: Registry,
     token: Token,
     waker: Waker,
@@ -35,7 +36,7 @@ impl Sockets {
     /// # Errors
     /// When the poll does not take them.
     pub(crate) fn new(registry: Registry, token: Token, waker: Waker, listeners: Vec<Listener>) -> io::Result<Sockets> {
-        let sockets = Sockets { open: Mutex::default(), registry, token, waker };
+        let sockets = Sockets { open: SharedMutex::default(), registry, token, waker };
         sockets.add(&mut sockets.open.lock(), listeners)?;
         Ok(sockets)
     }

@@ -10,9 +10,9 @@
 //! The client's later requests wait meanwhile. Where the asking worker is the only one, all of this happens in place.
 //! Not here: what CLIENT's arguments mean (features/clients).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedMutex, SharedUsize};
 
 use crate::features::clients::state::Question;
 use crate::features::pubsub::state::ConnRef;
@@ -47,15 +47,15 @@ pub(crate) struct Lines {
 pub(crate) struct Gather {
     pub(crate) question: Question,
     pub(crate) asker: Asker,
-    missing: AtomicUsize,
-    answers: Mutex<Answers>,
+    missing: SharedUsize,
+    answers: SharedMutex<Answers>,
 }
 
 impl Gather {
     /// A question to `workers` workers.
     pub(crate) fn new(question: Question, asker: Asker, workers: usize) -> Gather {
         assert!(workers > 0, "the asking worker answers too");
-        Gather { question, asker, missing: AtomicUsize::new(workers), answers: Mutex::default() }
+        Gather { question, asker, missing: SharedUsize::new(workers), answers: SharedMutex::default() }
     }
 
     /// One worker's answer. True if it was the last one that was missing.

@@ -3,25 +3,25 @@
 //! A connection is counted from here on until a worker has it or it is closed, so that half of a handshake is a client of
 //! `maxclients` as any other. The lock is a leaf. Not here: handshakes (worker/handshakes.rs).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use mio::Waker;
-use parking_lot::Mutex;
+use varve_base::shared::{SharedMutex, SharedU64};
 
 use crate::net::conn::Newcomer;
 
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Handshakes {
-    queue: Mutex<Vec<Newcomer>>,
+    queue: SharedMutex<Vec<Newcomer>>,
     waker: Waker,
-    count: AtomicU64,
+    count: SharedU64,
 }
 
 impl Handshakes {
     /// `waker` wakes the thread.
     pub(crate) fn new(waker: Waker) -> Handshakes {
-        Handshakes { queue: Mutex::default(), waker, count: AtomicU64::new(0) }
+        Handshakes { queue: SharedMutex::default(), waker, count: SharedU64::new(0) }
     }
 
     /// Gives the thread a connection.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use mio::Waker;
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 use varve_exec::Served;
 use varve_exec::link::Link;
@@ -93,13 +93,13 @@ impl fmt::Debug for AloneWork {
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    queue: Mutex<Vec<Message>>,
+    queue: SharedMutex<Vec<Message>>,
     waker: Arc<Waker>,
 }
 
 impl Mailbox {
     pub(crate) fn new(waker: Arc<Waker>) -> Mailbox {
-        Mailbox { queue: Mutex::new(Vec::new()), waker }
+        Mailbox { queue: SharedMutex::new(Vec::new()), waker }
     }
 
     /// Puts a message and wakes the worker.

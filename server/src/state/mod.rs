@@ -32,11 +32,14 @@ pub(crate) use rates::RatesNow;
 pub(crate) use worker_handle::{WaitTimes, WaitsOn, WorkerHandle, WorkerStats};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
+use varve_base::counted::{CountedGuard, CountedMutex};
+use varve_base::counter::Counter;
 use varve_base::hist::Counts;
+use varve_base::shared::{SharedBool, SharedI64, SharedMutex, SharedU64};
 use varve_exec::batch::ScriptParts;
 use varve_exec::pause::Pause;
 use varve_exec::{Command, CommandSet, CommandTable};
@@ -60,11 +63,9 @@ use crate::features::tracking::state::TrackingTable;
 use crate::net::sockets::Sockets;
 use crate::net::tls::Contexts;
 use crate::system::memory::system_memory_bytes;
-use crate::system::seen_bytes::SeenBytes;
 use handshakes::Handshakes;
 use mail::Message;
 use rates::{Rates, Totals};
-use varve_base::counter::Counter;
 
 /// See the module's picture.
 #[derive(Debug)]
@@ -86,24 +87,23 @@ pub(crate) struct ServerState {
     persist: Persist,
     replication: Replication,
     scripts: Arc<Scripts>,
-    command_logs: Mutex<CommandLogs>,
-    command_log_bytes: SeenBytes,
-    latency: Mutex<latency::Monitor>,
+    command_logs: CountedMutex<CommandLogs>,
+    latency: SharedMutex<latency::Monitor>,
     hot_keys: Collecting,
     /// Nothing happens by the clock on the workers (DEBUG PAUSE-CRON).
-    ticks_paused: AtomicBool,
+    ticks_paused: SharedBool,
     /// Until when DEBUG SLEEP keeps the server asleep, milliseconds of the steady clock.
-    asleep_until_ms: AtomicI64,
+    asleep_until_ms: SharedI64,
     /// Connections keep the room of outputs that are written (DEBUG REPLYBUFFER RESIZING 0).
-    outputs_kept: AtomicBool,
+    outputs_kept: SharedBool,
     started: Instant,
     /// 40 hexadecimal digits, new at each start.
     run_id: String,
-    next_client: AtomicU64,
+    next_client: SharedU64,
     /// When a client that spoke another protocol was last logged, milliseconds of Unix time.
-    foreign_logged_ms: AtomicI64,
-    stopping: AtomicBool,
-    rates: Mutex<Rates>,
+    foreign_logged_ms: SharedI64,
+    stopping: SharedBool,
+    rates: SharedMutex<Rates>,
     accepting: AcceptStats,
 }
 
@@ -183,19 +183,18 @@ impl ServerState {
             handshakes,
             pubsub,
             tracking,
-            command_logs: Mutex::new(CommandLogs::default()),
-            command_log_bytes: SeenBytes::default(),
-            latency: Mutex::default(),
+            command_logs: CountedMutex::default(),
+            latency: SharedMutex::default(),
             hot_keys: Collecting::default(),
-            ticks_paused: AtomicBool::new(false),
-            asleep_until_ms: AtomicI64::new(0),
-            outputs_kept: AtomicBool::new(false),
+            ticks_paused: SharedBool::new(false),
+            asleep_until_ms: SharedI64::new(0),
+            outputs_kept: SharedBool::new(false),
             started: Instant::now(),
             run_id,
-            next_client: AtomicU64::new(1),
-            foreign_logged_ms: AtomicI64::new(i64::MIN),
-            stopping: AtomicBool::new(false),
-            rates: Mutex::new(Rates::default()),
+            next_client: SharedU64::new(1),
+            foreign_logged_ms: SharedI64::new(i64::MIN),
+            stopping: SharedBool::new(false),
+            rates: SharedMutex::new(Rates::default()),
             accepting: AcceptStats::default(),
         }
     }
@@ -308,13 +307,13 @@ impl ServerState {
     }
 
     /// The logs of commands, locked. The lock is a leaf.
-    pub(crate) fn command_logs(&self) -> MutexGuard<'_, CommandLogs> {
+    pub(crate) fn command_logs(&self) -> CountedGuard<'_, CommandLogs> {
         self.command_logs.lock()
     }
 
     /// Bytes of the logs of commands, which count against the memory limit.
     pub(crate) fn command_log_bytes(&self) -> usize {
-        self.command_log_bytes.look(&self.command_logs, CommandLogs::bytes)
+        self.command_logs.bytes()
     }
 
     /// The latency monitor, locked. The lock is a leaf.

@@ -7,15 +7,17 @@
 //! A thread of its own, while the period is not 0. Not here: the stack (system/sys/crash.rs).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
+
+use varve_base::shared::SharedBool;
 
 use super::{Now, ServerState};
 use crate::system::error_text;
 use crate::system::sys::crash;
 
 /// The thread is there.
-static RUNS: AtomicBool = AtomicBool::new(false);
+static RUNS: SharedBool = SharedBool::new(false);
 
 /// Starts the thread if the settings ask for it; it ends by itself when they no longer do.
 pub(crate) fn follow_config(state: &Arc<ServerState>) {

@@ -52,6 +52,11 @@ pub(crate) struct WorkerStats {
     pub(crate) evicted: Counter,
     /// How long connections have waited.
     pub(crate) waits: WaitTimes,
+    /// Turns of the loop without a tick, and their writes to what workers share: in debug builds, for a test.
+    #[cfg(debug_assertions)]
+    pub(crate) turns: Counter,
+    #[cfg(debug_assertions)]
+    pub(crate) shared_writes: Counter,
 }
 
 /// The things that a connection waits for while others hold them.

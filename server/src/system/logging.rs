@@ -12,12 +12,13 @@ use std::fmt::{self, Write as _};
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::field::{Field, Visit};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber, span};
+use varve_base::shared::{SharedBool, SharedU8};
 
 use super::sys::{LocalTime, local_time};
 use super::syslog::{Severity, Syslog};
@@ -32,9 +33,9 @@ pub(crate) enum LogLevel {
 }
 
 /// The level in force, as the discriminant of `LogLevel`: CONFIG SET changes it while every thread logs.
-static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Notice as u8);
+static LEVEL: SharedU8 = SharedU8::new(LogLevel::Notice as u8);
 /// The process follows a primary.
-static IS_REPLICA: AtomicBool = AtomicBool::new(false);
+static IS_REPLICA: SharedBool = SharedBool::new(false);
 
 /// Starts the log of this process; once. The file's directory must be there. Lines go to `syslog` as well.
 pub(crate) fn start(level: LogLevel, file: Option<&Path>, syslog: Option<Syslog>) -> std::io::Result<()> {

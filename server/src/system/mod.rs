@@ -11,7 +11,6 @@ pub(crate) mod oom_score;
 pub(crate) mod open_files;
 pub(crate) mod random;
 pub(crate) mod replace_file;
-pub(crate) mod seen_bytes;
 mod symbols;
 pub(crate) mod sys;
 pub(crate) mod syslog;

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 /// Held while a file has a name: another thread would take that file for its own, or away.
-static NAMED: Mutex<()> = Mutex::new(());
+static NAMED: SharedMutex<()> = SharedMutex::new(());
 
 /// Makes a file in `folder`, empty, to be written and read. It has a name of this `kind` for a moment.
 ///

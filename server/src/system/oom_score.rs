@@ -7,14 +7,14 @@
 
 use std::io;
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 use super::error_text;
 
 const FILE: &str = "/proc/self/oom_score_adj";
 
 /// The value that the process was started with, once it has been changed.
-static BASE: Mutex<Option<i32>> = Mutex::new(None);
+static BASE: SharedMutex<Option<i32>> = SharedMutex::new(None);
 
 /// A value of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

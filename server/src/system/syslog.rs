@@ -10,7 +10,7 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 /// Where the system's log listens.
 const SOCKET: &str = "/dev/log";
@@ -32,7 +32,7 @@ pub(crate) struct Syslog {
     /// The facility's number.
     facility: u8,
     /// None: it is opened for the next line.
-    socket: Mutex<Option<UnixDatagram>>,
+    socket: SharedMutex<Option<UnixDatagram>>,
 }
 
 impl Syslog {
@@ -42,7 +42,7 @@ impl Syslog {
     }
 
     fn at(path: &Path, ident: &str, facility: u8) -> Syslog {
-        Syslog { path: path.to_owned(), ident: ident.to_owned(), facility, socket: Mutex::new(None) }
+        Syslog { path: path.to_owned(), ident: ident.to_owned(), facility, socket: SharedMutex::new(None) }
     }
 
     /// Sends a line. `date` has the form `Nov 21 02:29:54`.

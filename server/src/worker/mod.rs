@@ -45,6 +45,7 @@ use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::{Events, Poll, Token, Waker};
+use varve_base::shared;
 use varve_exec::CommandTable;
 use varve_protocol::Reply;
 
@@ -296,6 +297,7 @@ impl Worker {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => panic!("poll: {error}"),
                 _ => {}
             }
+            let writes = shared::writes();
             self.core.now = Now::read();
             let woken = self.core.now.instant;
             self.core.handle().load().wake(self.core.now.steady_ms);
@@ -333,9 +335,24 @@ impl Worker {
                 background_due_ms = Some(0);
             }
             self.core.send_background_changes();
+            self.count_turn(writes);
         }
         self.end_script_at_once();
         self.farewell();
+    }
+
+    /// Counts the turn, and its writes to what workers share, for a test: in debug builds, and without the turns that have a
+    /// tick, ten a second.
+    #[inline(always)]
+    fn count_turn(&self, writes_before: u64) {
+        #[cfg(debug_assertions)]
+        if !self.tick.is_of(self.core.now.instant) {
+            let stats = self.core.handle().stats();
+            stats.turns.add(1);
+            stats.shared_writes.add(shared::writes() - writes_before);
+        }
+        #[cfg(not(debug_assertions))]
+        let _ = writes_before;
     }
 
     /// The store's background steps; those that took long go to the latency monitor.
@@ -473,12 +490,12 @@ impl Worker {
         // Bytes over the limit go at once, and must not cost a key its place before.
         let buffers = core.state.total(|stats| &stats.buffer_bytes) + core.state.pubsub().payload_bytes() as u64;
         let buffers = buffers.min(max);
-        let scripts = core.state.scripts().memory();
+        let scripts = core.state.scripts().bytes();
         let stream = core.state.replication().counted_bytes();
         let (tracking, rights) = (core.state.tracking().bytes(), core.state.acl().bytes());
         let logs = core.state.command_log_bytes();
         let tables = (tracking + rights + logs) as u64;
-        core.state.store().set_outside_bytes(info::startup_bytes() + buffers + tables + scripts.bytes() + stream);
+        core.state.store().set_outside_bytes(info::startup_bytes() + buffers + tables + scripts + stream);
         let taken = evict_clients::total(&core.state);
         core.follow_clients(taken);
         if taken > max {

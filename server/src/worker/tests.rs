@@ -23,6 +23,7 @@ mod timeouts;
 mod tls;
 mod tracking;
 mod transactions;
+mod turns;
 mod users;
 
 use std::io::{Read, Write};

@@ -50,6 +50,12 @@ pub(super) struct Tick {
 }
 
 impl Tick {
+    /// True if the tick of now has been done.
+    #[cfg(debug_assertions)]
+    pub(super) fn is_of(&self, now: Instant) -> bool {
+        self.due == Some(now + TICK)
+    }
+
     /// The worker has worked for this time in a turn of its loop.
     #[inline]
     pub(super) fn add_busy(&mut self, busy: Duration) {

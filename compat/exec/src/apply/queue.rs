@@ -20,10 +20,11 @@
 //! and waits for the end of those that are.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
+use varve_base::shared::{SharedMutex, SharedUsize};
 
 /// Lanes at most: a set of them is one word.
 pub const LANES_MAX: usize = u64::BITS as usize;
@@ -258,10 +259,10 @@ impl State {
 pub struct Applier {
     workers: usize,
     lanes: usize,
-    state: Mutex<State>,
+    state: SharedMutex<State>,
     changed: Condvar,
     /// Works that are not done: what idle workers ask.
-    works: AtomicUsize,
+    works: SharedUsize,
     /// Errors of scripts and transactions do not end the work.
     forgives: bool,
 }
@@ -297,8 +298,8 @@ impl Applier {
             forgiven: Forgiven::default(),
             stopped: false,
         };
-        let (state, changed) = (Mutex::new(state), Condvar::new());
-        Applier { workers, lanes, state, changed, works: AtomicUsize::new(0), forgives: false }
+        let (state, changed) = (SharedMutex::new(state), Condvar::new());
+        Applier { workers, lanes, state, changed, works: SharedUsize::new(0), forgives: false }
     }
 
     /// True if errors of scripts and transactions do not end the work.

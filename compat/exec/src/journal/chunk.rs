@@ -17,10 +17,11 @@
 //! are (`stream.rs`), and where the pieces go (`queue.rs`).
 
 use std::ops::{Deref, Range};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use varve_aof::{Note, put_request, put_sent};
+use varve_base::shared::SharedU64;
 use varve_store::{Pin, PinRead};
 
 /// Bytes of a chunk into which units are copied.
@@ -119,8 +120,8 @@ impl Deref for ChunkPart<'_> {
 /// Pinned bytes that a journal counts until they are let go.
 #[derive(Debug)]
 struct Counted {
-    bytes: AtomicU64,
-    sum: Arc<AtomicU64>,
+    bytes: SharedU64,
+    sum: Arc<SharedU64>,
 }
 
 impl Counted {
@@ -189,11 +190,11 @@ impl Chunk {
     }
 
     /// Counts the pinned bytes in `sum` from now on, until they are let go.
-    pub(super) fn count_pinned(&mut self, sum: &Arc<AtomicU64>) {
+    pub(super) fn count_pinned(&mut self, sum: &Arc<SharedU64>) {
         let bytes = self.pinned_bytes() as u64;
         if bytes > 0 {
             sum.fetch_add(bytes, Relaxed);
-            self.counted = Some(Counted { bytes: AtomicU64::new(bytes), sum: Arc::clone(sum) });
+            self.counted = Some(Counted { bytes: SharedU64::new(bytes), sum: Arc::clone(sum) });
         }
     }
 

@@ -30,13 +30,13 @@ mod place;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use varve_aof::{Note, put_request};
 use varve_base::lock::{SpinGuard, SpinMutex};
 use varve_base::rank::{self, Rank};
+use varve_base::shared::{SharedBool, SharedMutex, SharedU64};
 use varve_store::{EffectSink, Prepared, Unit};
 
 use self::lane::{Apart, Lane};
@@ -62,13 +62,13 @@ pub struct Journal {
     /// A lane for each worker, each on cache lines of its own, and a last one for what no worker's command does.
     lanes: Box<[OwnLines]>,
     /// The thread that takes has it.
-    merger: Mutex<Merger>,
-    synced: AtomicU64,
-    released: AtomicU64,
+    merger: SharedMutex<Merger>,
+    synced: SharedU64,
+    released: SharedU64,
     /// Bytes of large arguments that wait.
-    pinned: Arc<AtomicU64>,
+    pinned: Arc<SharedU64>,
     /// A line with the time stands in front of the first unit of a second.
-    timestamps: AtomicBool,
+    timestamps: SharedBool,
 }
 
 #[derive(Debug, Default)]
@@ -124,11 +124,11 @@ impl Journal {
         Arc::new(Journal {
             place: Place::default(),
             lanes: (0..lanes).map(|_| OwnLines::default()).collect(),
-            merger: Mutex::new(Merger::new(lanes)),
-            synced: AtomicU64::new(0),
-            released: AtomicU64::new(0),
+            merger: SharedMutex::new(Merger::new(lanes)),
+            synced: SharedU64::new(0),
+            released: SharedU64::new(0),
             pinned: Arc::default(),
-            timestamps: AtomicBool::new(false),
+            timestamps: SharedBool::new(false),
         })
     }
 

@@ -103,8 +103,12 @@ impl Store {
         self.limit().use_meter()
     }
 
-    /// Sets the bytes that connections' buffers use, which the limit covers.
+    /// Sets the bytes that connections' buffers use, which the limit covers. All workers read them: they are written only where
+    /// they have changed.
     pub fn set_outside_bytes(&self, bytes: u64) {
-        self.limit().outside.store(bytes, Relaxed);
+        let outside = &self.limit().outside;
+        if outside.load(Relaxed) != bytes {
+            outside.store(bytes, Relaxed);
+        }
     }
 }

@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use varve_base::counted::HeapBytes;
 use varve_exec::stats::{CommandLog, LoggedCommand};
 
 /// One command.
@@ -47,9 +48,10 @@ impl CommandLogs {
     pub(crate) fn of(&mut self, log: CommandLog) -> &mut Ring {
         &mut self.0[log as usize]
     }
+}
 
-    /// Bytes of all entries.
-    pub(crate) fn bytes(&self) -> usize {
+impl HeapBytes for CommandLogs {
+    fn heap_bytes(&self) -> usize {
         self.0.iter().map(|ring| ring.bytes).sum()
     }
 }
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(log.iter().next().unwrap().id, 5);
         log.add(entry(9), 0);
         assert_eq!(log.len(), 0);
-        assert_eq!(logs.bytes(), 0);
+        assert_eq!(logs.heap_bytes(), 0);
         logs.of(CommandLog::LargeReply).add(entry(1), 1);
         assert_eq!([CommandLog::LargeReply, CommandLog::Slow].map(|log| logs.of(log).len()), [1, 0]);
     }
@@ -128,14 +130,14 @@ mod tests {
         let mut most = 0;
         for nth in 0..10 {
             logs.of(CommandLog::Slow).add(long.clone(), 4);
-            most = most.max(logs.bytes());
-            assert!(logs.bytes() >= (nth + 1).min(4) * 1800);
+            most = most.max(logs.heap_bytes());
+            assert!(logs.heap_bytes() >= (nth + 1).min(4) * 1800);
         }
-        assert_eq!(logs.bytes(), most, "as much as four take");
+        assert_eq!(logs.heap_bytes(), most, "as much as four take");
         logs.of(CommandLog::LargeRequest).add(long, 4);
-        assert!(logs.bytes() > most);
+        assert!(logs.heap_bytes() > most);
         logs.of(CommandLog::Slow).reset();
         logs.of(CommandLog::LargeRequest).reset();
-        assert_eq!(logs.bytes(), 0);
+        assert_eq!(logs.heap_bytes(), 0);
     }
 }

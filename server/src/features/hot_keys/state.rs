@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 /// By what keys are ranked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub(crate) struct Report {
 
 /// The collection of the server, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Collecting(Mutex<Option<Kept>>);
+pub(crate) struct Collecting(SharedMutex<Option<Kept>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Kept {

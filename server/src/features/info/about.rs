@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
+use varve_base::shared::{SharedMutex, SharedU64};
 use varve_scripts::ScriptMemory;
 use varve_store::{ProcessMemory, Store};
 
@@ -24,11 +23,11 @@ pub(crate) struct About {
     /// `used_memory` before the first client.
     pub(crate) startup_bytes: u64,
     pub(crate) peak: MemoryPeak,
-    baseline: Mutex<StatFacts>,
+    baseline: SharedMutex<StatFacts>,
     /// When the allocator may be asked again to give memory back.
-    next_trim: Mutex<Option<Instant>>,
+    next_trim: SharedMutex<Option<Instant>>,
     /// The most bytes that have been in use since then. Relaxed: a figure that no other data depends on.
-    most_used: AtomicU64,
+    most_used: SharedU64,
 }
 
 static ABOUT: OnceLock<About> = OnceLock::new();
@@ -79,9 +78,9 @@ impl About {
             supervised,
             startup_bytes,
             peak: MemoryPeak::default(),
-            baseline: Mutex::default(),
-            next_trim: Mutex::default(),
-            most_used: AtomicU64::new(0),
+            baseline: SharedMutex::default(),
+            next_trim: SharedMutex::default(),
+            most_used: SharedU64::new(0),
         }
     }
 

@@ -1,10 +1,12 @@
 //! The highest memory that anybody saw.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use varve_base::shared::SharedU64;
 
 /// The highest `used_memory` that anybody looked at: a tick does, and INFO.
 #[derive(Debug, Default)]
-pub(crate) struct MemoryPeak(AtomicU64);
+pub(crate) struct MemoryPeak(SharedU64);
 
 impl MemoryPeak {
     /// Takes a reading and gives the highest so far.

@@ -6,8 +6,9 @@
 //! While nobody monitors, a turn costs one relaxed load. Not here: the lines' form (`varve_exec::monitor`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
+use varve_base::shared::SharedUsize;
 use varve_exec::monitor::Seen;
 
 use crate::features::pubsub::state::{Item, Registry};
@@ -15,14 +16,14 @@ use crate::features::pubsub::state::{Item, Registry};
 /// The number of monitors.
 #[derive(Debug)]
 pub(crate) struct Monitors {
-    all: AtomicUsize,
-    of_worker: Box<[AtomicUsize]>,
+    all: SharedUsize,
+    of_worker: Box<[SharedUsize]>,
 }
 
 impl Monitors {
     /// No monitors, with `workers` workers.
     pub(crate) fn new(workers: usize) -> Monitors {
-        Monitors { all: AtomicUsize::new(0), of_worker: (0..workers).map(|_| AtomicUsize::new(0)).collect() }
+        Monitors { all: SharedUsize::new(0), of_worker: (0..workers).map(|_| SharedUsize::new(0)).collect() }
     }
 
     /// True if somebody wants every command.

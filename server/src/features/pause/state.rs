@@ -10,9 +10,9 @@
 //! A pause that begins while another one lasts makes it stricter or longer, never shorter. CLIENT UNPAUSE ends what CLIENT PAUSE
 //! began, and no hold. Not here: which commands are held (`varve_exec::pause`).
 
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedI64, SharedMutex, SharedU8};
 use varve_exec::pause::Pause;
 
 /// The bits of a kind that clients have asked for.
@@ -32,11 +32,11 @@ pub(crate) enum Hold {
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     /// See the module's picture.
-    kind: AtomicU8,
+    kind: SharedU8,
     /// When the clients' pause ends, milliseconds of the steady clock.
-    until_ms: AtomicI64,
+    until_ms: SharedI64,
     /// Held by who begins or ends a pause.
-    change: Mutex<()>,
+    change: SharedMutex<()>,
 }
 
 impl Pauses {

@@ -1,7 +1,7 @@
 //! The table of what tracking clients have read, and the changes that wait to be broadcast.
 //!
 //! ```text
-//!  256 stripes: Mutex { key -> [client, ...] }        pending, one an author: Mutex { prefix -> { key -> author } }
+//!  256 stripes: SharedMutex { key -> [client, ...] }        pending, one an author: SharedMutex { prefix -> { key -> author } }
 //!
 //!  a client ends tracking:  its number stays with the keys that it has read
 //!  sweep, a stripe a turn:  numbers of clients that track no more are taken out, keys without numbers too
@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
+use varve_base::shared::{SharedBool, SharedMutex, SharedUsize};
 use varve_store::{Author, Observer, Store};
 
 use crate::features::pubsub::state::{Item, Kind, Name, Registry, Stale};
@@ -69,40 +69,40 @@ struct Walks {
 /// Changes of one author that wait to be broadcast.
 #[derive(Debug, Default)]
 struct Pending {
-    any: AtomicBool,
+    any: SharedBool,
     /// By prefix, then by key: who changed it last.
-    keys: Mutex<BTreeMap<Name, BTreeMap<Name, u64>>>,
+    keys: SharedMutex<BTreeMap<Name, BTreeMap<Name, u64>>>,
 }
 
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct TrackingTable {
     registry: Arc<Registry>,
-    stripes: Box<[Mutex<Keys>]>,
-    keys: AtomicUsize,
-    items: AtomicUsize,
+    stripes: Box<[SharedMutex<Keys>]>,
+    keys: SharedUsize,
+    items: SharedUsize,
     /// Bytes of all entries.
-    bytes: AtomicUsize,
-    clients: Mutex<Clients>,
+    bytes: SharedUsize,
+    clients: SharedMutex<Clients>,
     /// True from the end of a client's tracking to the end of a sweep that began after it.
-    dirty: AtomicBool,
+    dirty: SharedBool,
     pending: Box<[Pending]>,
     /// Held by the worker that evicts or sweeps, so that two do not both take the last key too many.
-    walks: Mutex<Walks>,
+    walks: SharedMutex<Walks>,
     hasher: RandomState,
 }
 
 impl TrackingTable {
     pub(crate) fn new(registry: Arc<Registry>) -> TrackingTable {
         TrackingTable {
-            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
-            keys: AtomicUsize::new(0),
-            items: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
-            clients: Mutex::default(),
-            dirty: AtomicBool::new(false),
+            stripes: (0..STRIPES).map(|_| SharedMutex::default()).collect(),
+            keys: SharedUsize::new(0),
+            items: SharedUsize::new(0),
+            bytes: SharedUsize::new(0),
+            clients: SharedMutex::default(),
+            dirty: SharedBool::new(false),
             pending: (0..registry.authors()).map(|_| Pending::default()).collect(),
-            walks: Mutex::default(),
+            walks: SharedMutex::default(),
             hasher: RandomState::new(),
             registry,
         }
@@ -280,7 +280,7 @@ impl TrackingTable {
         }
     }
 
-    fn stripe(&self, key: &[u8]) -> &Mutex<Keys> {
+    fn stripe(&self, key: &[u8]) -> &SharedMutex<Keys> {
         &self.stripes[self.hasher.hash_one(key) as usize % STRIPES]
     }
 }

@@ -12,7 +12,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
@@ -24,6 +23,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, ServerConfig, SignatureScheme,
     SupportedProtocolVersion, version,
 };
+use varve_base::shared::SharedRwLock;
 
 use super::files::{authorities, certificates, private_key};
 use super::{ciphers, tickets};
@@ -40,7 +40,7 @@ pub(crate) struct Context {
 
 /// The context that new connections get. A connection keeps the one that it began with, so that a change closes none.
 #[derive(Debug, Default)]
-pub(crate) struct Contexts(RwLock<Option<Context>>);
+pub(crate) struct Contexts(SharedRwLock<Option<Context>>);
 
 impl Contexts {
     /// The context of accepted connections; None while TLS is not spoken.

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
 use varve_base::rng::Rng;
+use varve_base::shared::SharedMutex;
 
 use super::{Disk, DiskFile};
 
@@ -75,7 +75,7 @@ struct State {
 
 /// See the module's picture.
 #[derive(Clone, Default)]
-pub(crate) struct FailingDisk(Arc<Mutex<State>>);
+pub(crate) struct FailingDisk(Arc<SharedMutex<State>>);
 
 impl std::fmt::Debug for FailingDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -125,7 +125,7 @@ impl FailingDisk {
         let lasting = state.changes.iter().filter(|_| rng.below(2) == 0);
         lasting.for_each(|change| apply(&mut names, change));
         let files: Vec<Contents> = state.files.iter().map(|file| file.after_crash(rng)).collect();
-        FailingDisk(Arc::new(Mutex::new(State {
+        FailingDisk(Arc::new(SharedMutex::new(State {
             files,
             names: names.clone(),
             synced_names: names,
@@ -152,7 +152,7 @@ impl FailingDisk {
     fn changed(&self, mut state: parking_lot::MutexGuard<'_, State>) {
         let State { files, names, synced_names, changes, recorded, .. } = &mut *state;
         let Some(recorded) = recorded else { return };
-        recorded.push(FailingDisk(Arc::new(Mutex::new(State {
+        recorded.push(FailingDisk(Arc::new(SharedMutex::new(State {
             files: files.clone(),
             names: names.clone(),
             synced_names: synced_names.clone(),

@@ -4,12 +4,13 @@
 //! ahead of the lock, which brings the pair while the unit is rendered, made no difference.
 //! Not here: the bytes, which each worker keeps in a lane of its own (`lane.rs`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 use varve_aof::select_len;
 use varve_base::lock::{SpinGuard, SpinMutex};
+use varve_base::shared::{SharedMutex, SharedU64};
 
 use super::super::stream::Databases;
 
@@ -18,9 +19,9 @@ use super::super::stream::Databases;
 #[repr(align(128))]
 pub(super) struct Place {
     reserved: SpinMutex<Reserved>,
-    end: AtomicU64,
+    end: SharedU64,
     /// The thread that takes was woken, and has not gone on yet.
-    woken: Mutex<bool>,
+    woken: SharedMutex<bool>,
     came: Condvar,
 }
 

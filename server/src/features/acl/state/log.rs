@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use varve_acl::Denial;
+use varve_base::counted::HeapBytes;
 use varve_exec::denials::Origin;
 
 /// Why something was denied.
@@ -112,6 +113,12 @@ const TEXT_BYTES_MAX: usize = 1024;
 /// Milliseconds within which events are alike.
 const ALIKE_MS: i64 = 60_000;
 
+impl HeapBytes for AclLog {
+    fn heap_bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
 impl AclLog {
     /// Adds an event, and drops the oldest entries over `len_max`.
     /// Long texts are cut: whoever is denied could else fill memory that no limit counts.
@@ -138,11 +145,6 @@ impl AclLog {
         self.entries.iter()
     }
 
-    /// Bytes of all entries.
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Events of this reason since the start.
     pub(crate) fn count(&self, reason: Reason) -> u64 {
         self.counts[reason.place()]
@@ -167,7 +169,11 @@ mod tests {
         let mut log = AclLog::default();
         log.add(event(&"k".repeat(1 << 20)), 0, "\u{e9}".repeat(1 << 20), 3);
         log.add(event(&"k".repeat(2 << 20)), 1, String::new(), 3);
-        assert!(log.bytes() > TEXT_BYTES_MAX && log.bytes() < 4 * TEXT_BYTES_MAX, "{} bytes", log.bytes());
+        assert!(
+            log.heap_bytes() > TEXT_BYTES_MAX && log.heap_bytes() < 4 * TEXT_BYTES_MAX,
+            "{} bytes",
+            log.heap_bytes()
+        );
         let kept: Vec<_> = log.iter().map(|entry| (entry.event.object.capacity(), entry.client.capacity())).collect();
         assert_eq!(kept.len(), 1, "they are alike as far as they are kept");
         assert!(kept[0].0 <= TEXT_BYTES_MAX && kept[0].1 <= TEXT_BYTES_MAX, "{kept:?}");
@@ -183,9 +189,9 @@ mod tests {
         assert_eq!(seen(&log), [(b"a".to_vec(), 1, 120_001), (b"a".to_vec(), 2, 60_000), (b"b".to_vec(), 1, 1)]);
         log.add(event("c"), 120_002, String::new(), 3);
         assert_eq!(seen(&log).len(), 3);
-        assert_eq!(log.bytes(), log.iter().map(Entry::memory).sum::<usize>());
+        assert_eq!(log.heap_bytes(), log.iter().map(Entry::memory).sum::<usize>());
         log.reset();
-        assert_eq!((log.iter().len(), log.bytes()), (0, 0));
+        assert_eq!((log.iter().len(), log.heap_bytes()), (0, 0));
         assert_eq!((log.count(Reason::Key), log.count(Reason::Login)), (5, 0));
     }
 }

@@ -10,28 +10,28 @@
 pub(crate) mod log;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
+use parking_lot::RwLockReadGuard;
 use varve_acl::{KnownCommands, RuleContext, UserLine, Users};
+use varve_base::counted::{CountedGuard, CountedMutex};
+use varve_base::shared::{SharedRwLock, SharedU64, SharedUsize};
 use varve_exec::CommandSet;
 
 use crate::config::{Config, UserLines};
 use crate::system::error_text;
-use crate::system::seen_bytes::SeenBytes;
 use log::AclLog;
 
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct AccessControl {
     known: KnownCommands,
-    users: RwLock<Users>,
+    users: SharedRwLock<Users>,
     /// The number of changes of the users, from 1.
-    epoch: AtomicU64,
-    log: Mutex<AclLog>,
+    epoch: SharedU64,
+    log: CountedMutex<AclLog>,
     /// Bytes of the users. Relaxed: a figure that no other data depends on.
-    user_bytes: AtomicUsize,
-    log_bytes: SeenBytes,
+    user_bytes: SharedUsize,
 }
 
 impl AccessControl {
@@ -40,14 +40,13 @@ impl AccessControl {
         let known = KnownCommands::new(commands.rows());
         let users =
             Users::new(&config.password.0, &RuleContext { commands: &known, all_channels: config.all_channels });
-        let user_bytes = AtomicUsize::new(users.memory());
+        let user_bytes = SharedUsize::new(users.memory());
         AccessControl {
             known,
-            users: RwLock::new(users),
-            epoch: AtomicU64::new(1),
-            log: Mutex::default(),
+            users: SharedRwLock::new(users),
+            epoch: SharedU64::new(1),
+            log: CountedMutex::default(),
             user_bytes,
-            log_bytes: SeenBytes::default(),
         }
     }
 
@@ -132,11 +131,11 @@ impl AccessControl {
 
     /// Bytes of the users and of the log, which count against the memory limit.
     pub(crate) fn bytes(&self) -> usize {
-        self.user_bytes.load(Ordering::Relaxed) + self.log_bytes.look(&self.log, AclLog::bytes)
+        self.user_bytes.load(Ordering::Relaxed) + self.log.bytes()
     }
 
     /// The log of what was denied, locked. The lock is a leaf.
-    pub(crate) fn log(&self) -> MutexGuard<'_, AclLog> {
+    pub(crate) fn log(&self) -> CountedGuard<'_, AclLog> {
         self.log.lock()
     }
 }

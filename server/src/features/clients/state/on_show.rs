@@ -6,9 +6,9 @@
 //! ```
 //! While nobody looks at a page the worker does nothing for it.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedI64, SharedMutex};
 
 /// For how long a page's wish holds, milliseconds: longer than the page's interval.
 const WANTED_MS: i64 = 12_000;
@@ -36,14 +36,14 @@ pub(crate) struct ShownClient {
 #[derive(Debug)]
 pub(crate) struct OnShow {
     /// By the steady clock, milliseconds.
-    wanted_until_ms: AtomicI64,
+    wanted_until_ms: SharedI64,
     /// None: the worker has shown none since a page began to ask.
-    clients: Mutex<Option<Vec<ShownClient>>>,
+    clients: SharedMutex<Option<Vec<ShownClient>>>,
 }
 
 impl Default for OnShow {
     fn default() -> OnShow {
-        OnShow { wanted_until_ms: AtomicI64::new(i64::MIN), clients: Mutex::default() }
+        OnShow { wanted_until_ms: SharedI64::new(i64::MIN), clients: SharedMutex::default() }
     }
 }
 

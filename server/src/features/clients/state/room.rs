@@ -7,8 +7,9 @@
 //! A worker makes one reply at a time, so that all replies in the making fit into what is left. Where the clients take more than
 //! their half nevertheless, the largest are closed, as `maxmemory-clients` has it. Not here: those limits themselves.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+
+use varve_base::shared::SharedU64;
 
 /// Memory that a machine has at the least: some do not say how much it is.
 const MACHINE_BYTES_MIN: u64 = 4 << 30;
@@ -21,13 +22,13 @@ const REPLY_PART: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct ClientRoom {
     /// Bytes of all clients together.
-    bytes: AtomicU64,
+    bytes: SharedU64,
 }
 
 impl ClientRoom {
     /// The room on a machine that has this number of bytes of memory.
     pub(crate) fn new(machine_bytes: u64) -> ClientRoom {
-        ClientRoom { bytes: AtomicU64::new(machine_bytes.max(MACHINE_BYTES_MIN) / 2) }
+        ClientRoom { bytes: SharedU64::new(machine_bytes.max(MACHINE_BYTES_MIN) / 2) }
     }
 
     /// Bytes that all clients together may take.

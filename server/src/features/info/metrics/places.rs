@@ -10,14 +10,14 @@
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 /// Connections at once.
 pub(super) const PLACES: usize = 16;
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<Vec<Place>>);
+pub(super) struct Places(SharedMutex<Vec<Place>>);
 
 #[derive(Debug)]
 struct Place {

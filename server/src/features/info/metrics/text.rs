@@ -11,9 +11,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use varve_base::hist::Counts;
+use varve_base::shared::SharedUsize;
 use varve_commands::segments::class_name;
 use varve_exec::stats::CommandLog;
 use varve_store::SegmentClass;
@@ -33,7 +34,7 @@ const LIMITS: usize = 15;
 /// All metrics as they are now.
 pub(super) fn all(state: &ServerState) -> String {
     // Room for as much as last time: a text that grows is copied again and again.
-    static LAST: AtomicUsize = AtomicUsize::new(32 << 10);
+    static LAST: SharedUsize = SharedUsize::new(32 << 10);
     let facts = facts(state);
     let mut text = Text(String::with_capacity(LAST.load(Ordering::Relaxed) + 4096));
     fields(&facts, &mut text);

@@ -13,12 +13,12 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::AcqRel;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use varve_aof::Form;
+use varve_base::shared::SharedBool;
 use varve_catalog::{Acl, Flags, Group, Row};
 use varve_exec::CmdResult;
 use varve_exec::journal::Cut;
@@ -167,7 +167,7 @@ impl Base {
         let temp = if self.form == Form::Commands { self.to_commands(&rdb)? } else { rdb };
         let Some(at) = self.at else { return self.take_place_alone(state, &temp).map(|()| true) };
         let (done, answer) = sync_channel(1);
-        let claimed = Arc::new(AtomicBool::new(false));
+        let claimed = Arc::new(SharedBool::new(false));
         let (form, keeps_history) = (self.form, self.keeps_history);
         let rebase = Rebase { temp, form, at, keeps_history, claimed: Arc::clone(&claimed), done };
         state.persist().aof.send(Order::Rebase(rebase));

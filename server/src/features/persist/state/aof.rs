@@ -9,14 +9,14 @@
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::Waker;
-use parking_lot::Mutex;
 use varve_aof::Form;
+use varve_base::shared::{SharedBool, SharedI32, SharedMutex, SharedU64};
 use varve_exec::apply::Applier;
 use varve_exec::journal::{Cut, Journal, Reached};
 
@@ -42,7 +42,7 @@ pub(crate) struct Rebase {
     /// Files that it replaces stay.
     pub(crate) keeps_history: bool,
     /// Set by the first of two: the thread that begins to give it its place, or whoever does not want that any more.
-    pub(crate) claimed: Arc<AtomicBool>,
+    pub(crate) claimed: Arc<SharedBool>,
     /// Takes how it went, and the last handles of files that were removed.
     pub(crate) done: SyncSender<io::Result<Vec<Box<dyn Read + Send>>>>,
 }
@@ -74,23 +74,23 @@ pub(crate) struct AofFacts {
 pub(crate) struct Aof {
     journal: Arc<Journal>,
     /// A file is kept.
-    on: AtomicBool,
+    on: SharedBool,
     /// No file is kept, and the journal has a thread: it takes for replicas.
-    streams: AtomicBool,
+    streams: SharedBool,
     /// That thread has begun: the one before it has ended.
-    feeds: AtomicBool,
+    feeds: SharedBool,
     /// The number of the system's error for which writes are refused; 0 for none.
-    refuses: AtomicI32,
-    facts: Mutex<AofFacts>,
+    refuses: SharedI32,
+    facts: SharedMutex<AofFacts>,
     /// CONFIG SET has begun or ended the file, and that is still to be followed.
-    switching: AtomicBool,
+    switching: SharedBool,
     /// The file has no base yet: what is in its folder does not count.
-    waits_for_base: AtomicBool,
+    waits_for_base: SharedBool,
     pub(crate) rewrites: Rewrites,
     /// Microseconds that the thread waits before it writes (DEBUG AOF-FLUSH-SLEEP).
-    write_delay_us: AtomicU64,
+    write_delay_us: SharedU64,
     sleepers: Box<[Sleeper]>,
-    thread: Mutex<Thread>,
+    thread: SharedMutex<Thread>,
     /// Commands of a file on their way to the workers that run them.
     pub(crate) applier: Applier,
 }
@@ -107,7 +107,7 @@ struct Thread {
 #[derive(Debug)]
 struct Sleeper {
     /// It is to be woken when more is synced.
-    waits: AtomicBool,
+    waits: SharedBool,
     waker: Arc<Waker>,
 }
 
@@ -115,21 +115,21 @@ impl Aof {
     /// Nothing is kept yet. The workers are woken by these.
     pub(crate) fn new(wakers: Vec<Arc<Waker>>) -> Aof {
         let sleepers: Box<[Sleeper]> =
-            wakers.into_iter().map(|waker| Sleeper { waits: AtomicBool::new(false), waker }).collect();
+            wakers.into_iter().map(|waker| Sleeper { waits: SharedBool::new(false), waker }).collect();
         let applier = Applier::forgiving(sleepers.len());
         Aof {
             journal: Journal::new(sleepers.len()),
-            on: AtomicBool::new(false),
-            streams: AtomicBool::new(false),
-            feeds: AtomicBool::new(false),
-            refuses: AtomicI32::new(0),
-            facts: Mutex::new(AofFacts { last_write_ok: true, ..AofFacts::default() }),
-            switching: AtomicBool::new(false),
-            waits_for_base: AtomicBool::new(false),
+            on: SharedBool::new(false),
+            streams: SharedBool::new(false),
+            feeds: SharedBool::new(false),
+            refuses: SharedI32::new(0),
+            facts: SharedMutex::new(AofFacts { last_write_ok: true, ..AofFacts::default() }),
+            switching: SharedBool::new(false),
+            waits_for_base: SharedBool::new(false),
             rewrites: Rewrites::default(),
-            write_delay_us: AtomicU64::new(0),
+            write_delay_us: SharedU64::new(0),
             sleepers,
-            thread: Mutex::default(),
+            thread: SharedMutex::default(),
             applier,
         }
     }

@@ -15,9 +15,10 @@ use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
+use varve_base::shared::{SharedBool, SharedMutex};
 use varve_commands::dump::Insertion;
 use varve_rdb::{Dialect, LastUse, ValueReader};
 use varve_store::FilledExtent;
@@ -122,10 +123,10 @@ impl Batch {
 /// See the module's picture.
 #[derive(Debug, Default)]
 pub(crate) struct Batches {
-    queue: Mutex<Queue>,
+    queue: SharedMutex<Queue>,
     changed: Condvar,
     /// Something waits: what idle workers ask.
-    any: AtomicBool,
+    any: SharedBool,
 }
 
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 /// A client that has asked for the end, and its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) struct Leaver {
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(crate) struct Leaving(Mutex<Inner>);
+pub(crate) struct Leaving(SharedMutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {

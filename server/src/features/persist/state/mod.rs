@@ -12,16 +12,15 @@ pub(crate) mod rewrites;
 pub(crate) mod snapshot;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
-
-use parking_lot::Mutex;
 
 use crate::features::pubsub::state::ConnRef;
 use aof::Aof;
 use batch::Batches;
 use leaving::Leaving;
 use snapshot::{QueuedBytes, Snapshot};
+use varve_base::shared::{SharedBool, SharedMutex, SharedU64};
 
 /// Seconds after a save that failed before a save point begins another one.
 const RETRY_S: u64 = 5;
@@ -100,24 +99,24 @@ pub(crate) struct SaveFacts {
 #[derive(Debug, Default)]
 pub(crate) struct Loading {
     /// A file is being read, and its keys are not all there.
-    on: AtomicBool,
+    on: SharedBool,
     /// The data that there was is served meanwhile.
-    serves: AtomicBool,
+    serves: SharedBool,
     /// Unix time at which it began.
-    pub(crate) began_s: AtomicU64,
-    pub(crate) total_bytes: AtomicU64,
-    pub(crate) done_bytes: AtomicU64,
+    pub(crate) began_s: SharedU64,
+    pub(crate) total_bytes: SharedU64,
+    pub(crate) done_bytes: SharedU64,
     /// Bytes of memory that the writer of the file used, as the file says; 0 if it does not.
-    pub(crate) used_bytes: AtomicU64,
+    pub(crate) used_bytes: SharedU64,
     /// Keys of the last file, and those of them whose time had come.
-    pub(crate) keys: AtomicU64,
-    pub(crate) expired: AtomicU64,
+    pub(crate) keys: SharedU64,
+    pub(crate) expired: SharedU64,
     /// Collections of the last file without elements, which are no keys.
-    empty: AtomicU64,
+    empty: SharedU64,
     /// Entries on their way to the workers.
     pub(crate) batches: Batches,
     /// Keys whose time is over are loaded too: commands that follow say when they went.
-    pub(crate) overdue_stay: AtomicBool,
+    pub(crate) overdue_stay: SharedBool,
 }
 
 impl Loading {
@@ -171,11 +170,11 @@ impl Loading {
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Persist {
-    saves: Mutex<Saves>,
+    saves: SharedMutex<Saves>,
     /// The last save in the background failed.
-    failed: AtomicBool,
+    failed: SharedBool,
     /// The store's count of FLUSHALLs that has been followed.
-    flushes: AtomicU64,
+    flushes: SharedU64,
     /// Bytes of the snapshot that are on their way to the file.
     queued: Arc<QueuedBytes>,
     pub(crate) loading: Loading,
@@ -236,10 +235,10 @@ impl Persist {
             count: 0,
             saved_changes: 0,
         };
-        let (saves, flushes) = (Mutex::new(saves), AtomicU64::new(0));
+        let (saves, flushes) = (SharedMutex::new(saves), SharedU64::new(0));
         Persist {
             saves,
-            failed: AtomicBool::new(false),
+            failed: SharedBool::new(false),
             flushes,
             queued: Arc::default(),
             loading,

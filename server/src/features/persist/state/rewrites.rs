@@ -13,7 +13,7 @@
 
 use std::time::Instant;
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 use super::Outcome;
 
@@ -39,7 +39,7 @@ pub(crate) struct RewriteFacts {
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(crate) struct Rewrites(Mutex<State>);
+pub(crate) struct Rewrites(SharedMutex<State>);
 
 #[derive(Debug, Default)]
 struct State {

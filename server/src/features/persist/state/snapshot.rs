@@ -32,11 +32,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Condvar;
 use varve_base::rank::{self, Rank};
+use varve_base::shared::{SharedBool, SharedMutex, SharedU64, SharedUsize};
 use varve_commands::dump::{OutlineEncoder, begin_entry, begin_long_entry, put_count, put_part, put_value};
 use varve_rdb::{LastUse, RdbBuffer};
 use varve_store::{Before, KeptBytes, KeptForPins, KeyUse, PartSink, Pin, Store, UseMeter, ValuePart, Walker};
@@ -59,16 +60,16 @@ pub(crate) struct Snapshot {
     compress: bool,
     /// Unix time of the instant, ms. A key whose time had come by then may be left out; None if none may.
     drops_until_ms: Option<i64>,
-    queue: Mutex<Queue>,
+    queue: SharedMutex<Queue>,
     arrived: Condvar,
     /// Bytes of the pieces that are full and not written yet; the server asks for it at each turn.
     queued_bytes: Arc<QueuedBytes>,
     /// Entries so far.
-    keys: AtomicU64,
+    keys: SharedU64,
     /// The saver has given up: entries are dropped.
-    abandoned: AtomicBool,
+    abandoned: SharedBool,
     /// All entries are written: only the end of the file is left to do.
-    written: AtomicBool,
+    written: SharedBool,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -124,15 +125,15 @@ pub(crate) enum Piece {
 /// Bytes on their way to the file, of whichever snapshot is under way.
 #[derive(Debug, Default)]
 pub(crate) struct QueuedBytes {
-    now: AtomicUsize,
+    now: SharedUsize,
     /// Bytes of large strings that are pinned and not written yet: they are the keys', but for those in `old`.
-    ahead: AtomicUsize,
+    ahead: SharedUsize,
     /// Of them, those that pins keep and no key has any more.
     old: KeptForPins,
     /// Bytes that long collections keep as they were, until they are shown.
     kept: KeptBytes,
     /// The most on its way and kept since the snapshot began.
-    peak: AtomicUsize,
+    peak: SharedUsize,
 }
 
 /// The bytes of a large string that is pinned, counted until this is dropped.
@@ -239,12 +240,12 @@ impl Snapshot {
             uses: store.use_meter(),
             compress,
             drops_until_ms: (!keeps_overdue).then(now_ms),
-            queue: Mutex::default(),
+            queue: SharedMutex::default(),
             arrived: Condvar::new(),
             queued_bytes: Arc::clone(queued_bytes),
-            keys: AtomicU64::new(0),
-            abandoned: AtomicBool::new(false),
-            written: AtomicBool::new(false),
+            keys: SharedU64::new(0),
+            abandoned: SharedBool::new(false),
+            written: SharedBool::new(false),
         }
     }
 

@@ -13,10 +13,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use mio::Waker;
-use parking_lot::Mutex;
+use varve_base::shared::{SharedMutex, SharedU64, SharedUsize};
 
 use super::latch::{Latch, Opened};
 use super::visit::Visit;
@@ -122,11 +122,11 @@ struct Queue {
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    queue: Mutex<Queue>,
-    pushed: AtomicU64,
+    queue: SharedMutex<Queue>,
+    pushed: SharedU64,
     /// The count of pushed items behind the last one that came from its own worker.
-    own_pushed: AtomicU64,
-    owed_bytes: AtomicUsize,
+    own_pushed: SharedU64,
+    owed_bytes: SharedUsize,
     opened: Arc<Opened>,
     waker: Arc<Waker>,
 }
@@ -135,10 +135,10 @@ impl Inbox {
     /// An empty inbox of the worker whose poll this wakes.
     pub(crate) fn new(waker: Arc<Waker>) -> Inbox {
         Inbox {
-            queue: Mutex::new(Queue { entries: VecDeque::new(), rests: true }),
-            pushed: AtomicU64::new(0),
-            own_pushed: AtomicU64::new(0),
-            owed_bytes: AtomicUsize::new(0),
+            queue: SharedMutex::new(Queue { entries: VecDeque::new(), rests: true }),
+            pushed: SharedU64::new(0),
+            own_pushed: SharedU64::new(0),
+            owed_bytes: SharedUsize::new(0),
             opened: Arc::new(Opened::new(Arc::clone(&waker))),
             waker,
         }

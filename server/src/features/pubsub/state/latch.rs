@@ -10,11 +10,11 @@
 //! Shares are counted by [`Arc`]: whatever happens to an item, its share ends with it. Not here: what a connection does
 //! while it waits (features/tracking/invalidation_barrier.rs).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use mio::Waker;
-use parking_lot::Mutex;
+use varve_base::shared::{SharedBool, SharedMutex};
 
 use super::ConnRef;
 
@@ -29,9 +29,9 @@ pub(crate) struct Latch {
 /// The connections of one worker whose latch has opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    any: AtomicBool,
+    any: SharedBool,
     /// A leaf.
-    list: Mutex<Vec<ConnRef>>,
+    list: SharedMutex<Vec<ConnRef>>,
     waker: Arc<Waker>,
 }
 
@@ -69,7 +69,7 @@ impl Drop for Latch {
 impl Opened {
     /// Of the worker whose poll this wakes.
     pub(super) fn new(waker: Arc<Waker>) -> Opened {
-        Opened { any: AtomicBool::new(false), list: Mutex::default(), waker }
+        Opened { any: SharedBool::new(false), list: SharedMutex::default(), waker }
     }
 
     fn add(&self, who: ConnRef) {

@@ -5,7 +5,9 @@
 //! outside the keys under `maxmemory`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+
+use varve_base::shared::SharedUsize;
 
 /// Payloads from this size on are sent from where they lie, once for all receivers.
 const SHARED_BYTES: usize = 16 * 1024;
@@ -18,12 +20,12 @@ pub(crate) struct Payload(Arc<Shared>);
 struct Shared {
     bytes: Box<[u8]>,
     /// Where a large one is counted.
-    sum: Option<Arc<AtomicUsize>>,
+    sum: Option<Arc<SharedUsize>>,
 }
 
 impl Payload {
     /// A copy of these bytes; `sum` counts all large payloads.
-    pub(crate) fn new(bytes: &[u8], sum: &Arc<AtomicUsize>) -> Payload {
+    pub(crate) fn new(bytes: &[u8], sum: &Arc<SharedUsize>) -> Payload {
         let sum = (bytes.len() >= SHARED_BYTES).then(|| Arc::clone(sum));
         if let Some(sum) = &sum {
             sum.fetch_add(bytes.len(), Relaxed);
@@ -63,7 +65,7 @@ mod tests {
 
     #[test]
     fn large_payloads_count_once_while_somebody_has_them() {
-        let sum = Arc::new(AtomicUsize::new(0));
+        let sum = Arc::new(SharedUsize::new(0));
         let small = Payload::new(&[1; SHARED_BYTES - 1], &sum);
         let large = Payload::new(&[1; SHARED_BYTES], &sum);
         let again = large.clone();

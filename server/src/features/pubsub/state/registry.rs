@@ -1,9 +1,9 @@
 //! The registry that all workers share: for each channel, pattern and prefix, how many listeners each worker has.
 //!
 //! ```text
-//!  channels, shard channels: 64 stripes each: Mutex { name -> [count of worker 0, count of worker 1, ...] }
-//!  patterns, prefixes:       RwLock { pattern -> [counts] }, asked only while there is one
-//!  homes:                    16 stripes: Mutex { client id -> worker, connection }
+//!  channels, shard channels: 64 stripes each: SharedMutex { name -> [count of worker 0, count of worker 1, ...] }
+//!  patterns, prefixes:       SharedRwLock { pattern -> [counts] }, asked only while there is one
+//!  homes:                    16 stripes: SharedMutex { client id -> worker, connection }
 //!  inboxes:                  one a worker
 //!  authors:                  workers 0 .. n, and behind them their scripts n .. 2n: visit and latch of what each has pushed
 //! ```
@@ -14,10 +14,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, RwLock};
 use varve_base::glob;
+use varve_base::shared::{SharedBool, SharedMutex, SharedRwLock, SharedUsize};
 use varve_exec::journal::Journal;
 use varve_exec::notify::Events;
 
@@ -41,24 +41,24 @@ pub(super) type Counts = Box<[u32]>;
 /// One name space of channels, found by name.
 #[derive(Debug)]
 struct Exact {
-    stripes: Box<[Mutex<HashMap<Name, Counts>>]>,
+    stripes: Box<[SharedMutex<HashMap<Name, Counts>>]>,
     /// Names with a listener.
-    len: AtomicUsize,
+    len: SharedUsize,
 }
 
 /// One name space of patterns or prefixes, all of which are tried.
 #[derive(Debug, Default)]
 struct Tried {
-    names: RwLock<HashMap<Name, Counts>>,
-    len: AtomicUsize,
+    names: SharedRwLock<HashMap<Name, Counts>>,
+    len: SharedUsize,
 }
 
 /// The latch of the visit that an author is at, if its commands have made something stale that others keep.
 #[derive(Debug, Default)]
 struct Owed {
-    any: AtomicBool,
+    any: SharedBool,
     /// A leaf that nobody else takes.
-    latch: Mutex<Option<Arc<Latch>>>,
+    latch: SharedMutex<Option<Arc<Latch>>>,
 }
 
 /// See the module's picture.
@@ -68,15 +68,15 @@ pub(crate) struct Registry {
     shard_channels: Exact,
     patterns: Tried,
     prefixes: Tried,
-    homes: Box<[Mutex<HashMap<u64, Home>>]>,
+    homes: Box<[SharedMutex<HashMap<u64, Home>>]>,
     inboxes: Box<[Inbox]>,
     /// By worker: its connections have filled an inbox too far.
-    crowded: Box<[AtomicBool]>,
+    crowded: Box<[SharedBool]>,
     /// By author.
     owed: Box<[Owed]>,
     visits: Visits,
     /// Bytes of the large payloads that inboxes and outputs hold.
-    payload_bytes: Arc<AtomicUsize>,
+    payload_bytes: Arc<SharedUsize>,
     hasher: RandomState,
 }
 
@@ -108,7 +108,7 @@ enum Space<'r> {
 
 impl Exact {
     fn new() -> Exact {
-        Exact { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0) }
+        Exact { stripes: (0..STRIPES).map(|_| SharedMutex::default()).collect(), len: SharedUsize::new(0) }
     }
 }
 
@@ -122,8 +122,8 @@ impl Registry {
             shard_channels: Exact::new(),
             patterns: Tried::default(),
             prefixes: Tried::default(),
-            homes: (0..HOME_STRIPES).map(|_| Mutex::default()).collect(),
-            crowded: inboxes.iter().map(|_| AtomicBool::new(false)).collect(),
+            homes: (0..HOME_STRIPES).map(|_| SharedMutex::default()).collect(),
+            crowded: inboxes.iter().map(|_| SharedBool::new(false)).collect(),
             owed: (0..2 * inboxes.len()).map(|_| Owed::default()).collect(),
             payload_bytes: Arc::default(),
             inboxes,

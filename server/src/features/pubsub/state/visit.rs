@@ -15,9 +15,9 @@
 //! effects are appended then, and not for the visits that the worker makes meanwhile.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedBool, SharedMutex, SharedU64};
 use varve_exec::journal::Journal;
 
 /// The position of a visit that is under way.
@@ -27,14 +27,14 @@ const OPEN: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Visit {
     /// The position of the journal that its items wait for; [`OPEN`] while it is under way.
-    until: AtomicU64,
+    until: SharedU64,
     /// The workers that are to be woken when it ends.
-    sleepers: Mutex<Vec<usize>>,
+    sleepers: SharedMutex<Vec<usize>>,
 }
 
 impl Visit {
     fn new() -> Visit {
-        Visit { until: AtomicU64::new(OPEN), sleepers: Mutex::default() }
+        Visit { until: SharedU64::new(OPEN), sleepers: SharedMutex::default() }
     }
 
     /// The position that its items wait for; None while it is under way.
@@ -64,16 +64,16 @@ impl Visit {
 /// The visit that an author is at, if its commands have pushed something.
 #[derive(Debug, Default)]
 struct Author {
-    any: AtomicBool,
+    any: SharedBool,
     /// A leaf that nobody else takes.
-    visit: Mutex<Option<Arc<Visit>>>,
+    visit: SharedMutex<Option<Arc<Visit>>>,
 }
 
 /// The visits of all authors.
 #[derive(Debug)]
 pub(crate) struct Visits {
     /// Items wait for the file.
-    on: AtomicBool,
+    on: SharedBool,
     authors: Box<[Author]>,
     journal: Arc<Journal>,
 }
@@ -82,7 +82,7 @@ impl Visits {
     /// Of this number of authors. Nothing waits yet.
     pub(super) fn new(authors: usize, journal: Arc<Journal>) -> Visits {
         let authors = (0..authors).map(|_| Author::default()).collect();
-        Visits { on: AtomicBool::new(false), authors, journal }
+        Visits { on: SharedBool::new(false), authors, journal }
     }
 
     /// Items that are pushed from now on wait for the file, or not.

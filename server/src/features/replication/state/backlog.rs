@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 use varve_exec::journal::{Chunk, ChunkPart};
 use varve_protocol::{Pinned, Reply, ReplyPart};
 
@@ -27,7 +27,7 @@ const CUT_BELOW_BYTES: u64 = 4 * (64 << 10);
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog(Mutex<Inner>);
+pub(crate) struct Backlog(SharedMutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {

@@ -13,7 +13,7 @@
 //! Each failover has a number, by which the thread that drives it finds out that it has ended. Not here: the commands and the
 //! thread (`primary/failover.rs`).
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 
 use super::replica::Address;
 
@@ -42,7 +42,7 @@ impl Handing {
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(crate) struct Failover(Mutex<Inner>);
+pub(crate) struct Failover(SharedMutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {

@@ -10,8 +10,8 @@
 //! While nobody replicates, nothing is counted, as in redis-server: the offset rests, whatever the journal takes for a file.
 //! Not here: the bytes (the journal), and which of them are still there (`backlog.rs`).
 
-use parking_lot::Mutex;
 use varve_aof::StreamPlace;
+use varve_base::shared::SharedMutex;
 use varve_exec::journal::Origin;
 
 /// The second id of a history that is no other one's continuation.
@@ -20,7 +20,7 @@ const NO_ID: &str = "0000000000000000000000000000000000000000";
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Ids {
-    now: Mutex<Inner>,
+    now: SharedMutex<Inner>,
 }
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Offsets {
 impl Ids {
     /// The history of this id begins, at offset 0.
     pub(crate) fn new(id: String) -> Ids {
-        Ids { now: Mutex::new(Inner { history: History::of(id), offsets: Offsets::Rest(0) }) }
+        Ids { now: SharedMutex::new(Inner { history: History::of(id), offsets: Offsets::Rest(0) }) }
     }
 
     /// Which history the stream is.

@@ -20,10 +20,10 @@ pub(crate) mod waiters;
 pub(crate) mod watchers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
 use varve_aof::StreamPlace;
+use varve_base::shared::{SharedBool, SharedI64, SharedMutex, SharedU64};
 use varve_exec::journal::Chunk;
 
 use backlog::Backlog;
@@ -49,26 +49,26 @@ pub(crate) struct Replication {
     backlog: Backlog,
     spool: Spool,
     /// The part of the stream that the append-only file has.
-    past: Mutex<Arc<Past>>,
+    past: SharedMutex<Arc<Past>>,
     replicas: Replicas,
     waiters: Waiters,
     watchers: Watchers,
     failover: Failover,
     /// The walks so far whose data sets are for replicas: the number of the last one.
-    walks: AtomicU64,
+    walks: SharedU64,
     /// The end of the journal when replicas were last asked how far they are.
-    asked_at: AtomicU64,
+    asked_at: SharedU64,
     /// The stream is kept: effects are appended to the journal for replicas.
-    is_kept: AtomicBool,
+    is_kept: SharedBool,
     /// `repl-backlog-size`.
-    backlog_size: AtomicU64,
+    backlog_size: SharedU64,
     /// `repl-spool-size`.
-    spool_size: AtomicU64,
+    spool_size: SharedU64,
     /// Since when there is no replica, milliseconds of the steady clock; 0 while there is one, or no stream is kept.
-    alone_since_ms: AtomicU64,
+    alone_since_ms: SharedU64,
     /// When what is due each second was last done, and when PING was last said; milliseconds of the steady clock.
-    pub(crate) looked_ms: AtomicI64,
-    pub(crate) pinged_ms: AtomicI64,
+    pub(crate) looked_ms: SharedI64,
+    pub(crate) pinged_ms: SharedI64,
     pub(crate) counts: SyncCounts,
 }
 
@@ -76,11 +76,11 @@ pub(crate) struct Replication {
 #[derive(Debug, Default)]
 pub(crate) struct SyncCounts {
     /// With a data set.
-    pub(crate) full: AtomicU64,
+    pub(crate) full: SharedU64,
     /// With the stream from where they were.
-    pub(crate) partial: AtomicU64,
+    pub(crate) partial: SharedU64,
     /// They asked for that, and it was not there any more.
-    pub(crate) refused: AtomicU64,
+    pub(crate) refused: SharedU64,
 }
 
 impl SyncCounts {
@@ -127,19 +127,19 @@ impl Replication {
             replica: replica::Replica::new(workers),
             backlog: Backlog::default(),
             spool: Spool::default(),
-            past: Mutex::default(),
+            past: SharedMutex::default(),
             replicas: Replicas::new(workers),
             waiters: Waiters::default(),
             watchers: Watchers::default(),
             failover: Failover::default(),
-            walks: AtomicU64::new(0),
-            asked_at: AtomicU64::new(0),
-            is_kept: AtomicBool::new(false),
-            backlog_size: AtomicU64::new(0),
-            spool_size: AtomicU64::new(0),
-            alone_since_ms: AtomicU64::new(0),
-            looked_ms: AtomicI64::new(0),
-            pinged_ms: AtomicI64::new(0),
+            walks: SharedU64::new(0),
+            asked_at: SharedU64::new(0),
+            is_kept: SharedBool::new(false),
+            backlog_size: SharedU64::new(0),
+            spool_size: SharedU64::new(0),
+            alone_since_ms: SharedU64::new(0),
+            looked_ms: SharedI64::new(0),
+            pinged_ms: SharedI64::new(0),
             counts: SyncCounts::default(),
         }
     }
@@ -455,7 +455,7 @@ impl Replication {
         let (in_memory, last) = self.backlog.bounds();
         let first = self.spool.first_before(in_memory);
         let is_kept = self.is_kept();
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let count = |count: &SharedU64| count.load(Ordering::Relaxed);
         ReplicationFacts {
             history: self.ids.history(),
             offset: self.ids.offset(end),

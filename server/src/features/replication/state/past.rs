@@ -10,12 +10,12 @@
 
 use std::path::PathBuf;
 
-use parking_lot::Mutex;
+use varve_base::shared::SharedMutex;
 use varve_exec::journal::StreamMark;
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(crate) struct Past(Mutex<Inner>);
+pub(crate) struct Past(SharedMutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {

@@ -15,12 +15,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 use mio::Waker;
-use parking_lot::Mutex;
 use varve_base::counter::Counter;
+use varve_base::shared::{SharedBool, SharedMutex, SharedU8, SharedU32, SharedU64};
 use varve_exec::apply::{Applier, WorkerSet};
 use varve_exec::checks::ReplicaRules;
 use varve_exec::journal::Journal;
@@ -108,25 +108,25 @@ enum Role {
 /// See the module's picture.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    role: AtomicU8,
-    is_up: AtomicBool,
+    role: SharedU8,
+    is_up: SharedBool,
     /// Lanes apply commands of a stream.
-    applies: AtomicBool,
-    wanted: Mutex<Wanted>,
-    facts: Mutex<LinkFacts>,
+    applies: SharedBool,
+    wanted: SharedMutex<Wanted>,
+    facts: SharedMutex<LinkFacts>,
     /// Bytes of the stream and of data sets that have come from primaries since the start: the link's thread counts.
     received_bytes: Counter,
     /// Commands on their way to the workers that run them.
     pub(crate) applier: Applier,
     /// Somebody was to hand on what is applied, and another thread had the pieces.
-    owes: AtomicBool,
-    pieces: Mutex<VecDeque<ReceivedPiece>>,
+    owes: SharedBool,
+    pieces: SharedMutex<VecDeque<ReceivedPiece>>,
     /// The database that is selected where the stream was applied to, while no link is up.
-    stream_db: AtomicU32,
+    stream_db: SharedU32,
     /// The offset of which the link's thread is to be told once all before it is applied; `u64::MAX` for none.
-    awaited: AtomicU64,
+    awaited: SharedU64,
     /// The link's thread is to be told when the append-only file is synced further.
-    awaits_file: AtomicBool,
+    awaits_file: SharedBool,
 }
 
 #[derive(Debug, Default)]
@@ -154,18 +154,18 @@ impl Replica {
     /// Of a primary with this number of workers.
     pub(super) fn new(workers: usize) -> Replica {
         Replica {
-            role: AtomicU8::new(Role::Primary as u8),
-            is_up: AtomicBool::new(false),
-            applies: AtomicBool::new(false),
-            wanted: Mutex::default(),
-            facts: Mutex::default(),
+            role: SharedU8::new(Role::Primary as u8),
+            is_up: SharedBool::new(false),
+            applies: SharedBool::new(false),
+            wanted: SharedMutex::default(),
+            facts: SharedMutex::default(),
             received_bytes: Counter::default(),
             applier: Applier::new(workers),
-            owes: AtomicBool::new(false),
-            pieces: Mutex::default(),
-            stream_db: AtomicU32::new(0),
-            awaited: AtomicU64::new(u64::MAX),
-            awaits_file: AtomicBool::new(false),
+            owes: SharedBool::new(false),
+            pieces: SharedMutex::default(),
+            stream_db: SharedU32::new(0),
+            awaited: SharedU64::new(u64::MAX),
+            awaits_file: SharedBool::new(false),
         }
     }
 

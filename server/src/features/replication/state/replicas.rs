@@ -12,9 +12,10 @@
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
+use varve_base::shared::{SharedBool, SharedMutex, SharedU8, SharedU64, SharedUsize};
 
 use super::past::Past;
 use super::peer::Peer;
@@ -27,8 +28,8 @@ pub(crate) struct SyncFile {
     pub(crate) file: ClosedAside,
     /// The bytes that stand behind the data set, where replicas are not told its length before.
     pub(crate) mark: Option<String>,
-    bytes: AtomicU64,
-    writing: AtomicU8,
+    bytes: SharedU64,
+    writing: SharedU8,
 }
 
 /// How far the writing of a data set is.
@@ -45,13 +46,13 @@ pub(crate) enum Writing {
 impl SyncFile {
     /// A file that is whole.
     pub(crate) fn whole(file: File) -> io::Result<SyncFile> {
-        let bytes = AtomicU64::new(file.metadata()?.len());
-        Ok(SyncFile { file: file.into(), mark: None, bytes, writing: AtomicU8::new(Writing::Whole as u8) })
+        let bytes = SharedU64::new(file.metadata()?.len());
+        Ok(SyncFile { file: file.into(), mark: None, bytes, writing: SharedU8::new(Writing::Whole as u8) })
     }
 
     /// A file that is being written, behind which this mark is sent.
     pub(crate) fn growing(file: File, mark: String) -> SyncFile {
-        let (bytes, writing) = (AtomicU64::new(0), AtomicU8::new(Writing::GoesOn as u8));
+        let (bytes, writing) = (SharedU64::new(0), SharedU8::new(Writing::GoesOn as u8));
         SyncFile { file: file.into(), mark: Some(mark), bytes, writing }
     }
 
@@ -114,17 +115,17 @@ pub(crate) struct Replica {
     /// It takes a data set of unknown length, with a mark behind it.
     pub(crate) takes_mark: bool,
     /// The position of the stream that it is sent next; `u64::MAX` while that is not known.
-    cursor: AtomicU64,
+    cursor: SharedU64,
     /// The offset of the stream from which on it needs files; `u64::MAX` if it needs none.
-    filed: AtomicU64,
+    filed: SharedU64,
     /// The files that have it. They are its own: the server may keep none any more, or others.
-    past: Mutex<Arc<Past>>,
+    past: SharedMutex<Arc<Past>>,
     /// The position of the stream from which on it needs the spool; `u64::MAX` if it does not.
-    spooled: AtomicU64,
+    spooled: SharedU64,
     /// The position behind the files that it is sent, from which on it will need memory or the spool; `u64::MAX` if it may
     /// find all in files.
-    behind_files: AtomicU64,
-    now: Mutex<ReplicaNow>,
+    behind_files: SharedU64,
+    now: SharedMutex<ReplicaNow>,
 }
 
 /// The part of a replica that changes.
@@ -181,12 +182,12 @@ impl Replica {
             worker,
             wants_file_only,
             takes_mark,
-            cursor: AtomicU64::new(u64::MAX),
-            filed: AtomicU64::new(u64::MAX),
-            past: Mutex::default(),
-            spooled: AtomicU64::new(u64::MAX),
-            behind_files: AtomicU64::new(u64::MAX),
-            now: Mutex::new(now),
+            cursor: SharedU64::new(u64::MAX),
+            filed: SharedU64::new(u64::MAX),
+            past: SharedMutex::default(),
+            spooled: SharedU64::new(u64::MAX),
+            behind_files: SharedU64::new(u64::MAX),
+            now: SharedMutex::new(now),
         }
     }
 
@@ -276,24 +277,24 @@ impl Replica {
 /// All replicas, in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct Replicas {
-    all: Mutex<Vec<Arc<Replica>>>,
+    all: SharedMutex<Vec<Arc<Replica>>>,
     of_worker: Box<[OfWorker]>,
     /// Replicas that are online and have acknowledged lately.
-    good: AtomicUsize,
+    good: SharedUsize,
 }
 
 /// The replicas of a worker.
 #[derive(Debug, Default)]
 struct OfWorker {
-    count: AtomicUsize,
+    count: SharedUsize,
     /// It is woken, and has not looked yet.
-    is_woken: AtomicBool,
+    is_woken: SharedBool,
 }
 
 impl Replicas {
     pub(crate) fn new(workers: usize) -> Replicas {
         let of_worker = (0..workers).map(|_| OfWorker::default()).collect();
-        Replicas { all: Mutex::default(), of_worker, good: AtomicUsize::new(0) }
+        Replicas { all: SharedMutex::default(), of_worker, good: SharedUsize::new(0) }
     }
 
     /// One more.

@@ -15,9 +15,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedMutex, SharedU64};
 use varve_exec::journal::Chunk;
 
 use crate::system::closed_aside::ClosedAside;
@@ -28,7 +28,7 @@ const FILE_BYTES: u64 = 64 << 20;
 
 /// See the module's picture.
 #[derive(Debug, Default)]
-pub(crate) struct Spool(Mutex<VecDeque<Arc<SpoolFile>>>);
+pub(crate) struct Spool(SharedMutex<VecDeque<Arc<SpoolFile>>>);
 
 /// One of its files.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct SpoolFile {
     file: ClosedAside,
     /// The position of its first byte.
     first: u64,
-    bytes: AtomicU64,
+    bytes: SharedU64,
 }
 
 impl SpoolFile {
@@ -75,7 +75,7 @@ impl Spool {
                 let file = Arc::new(SpoolFile {
                     file: nameless_file::create(folder, "spool")?.into(),
                     first: at,
-                    bytes: AtomicU64::new(0),
+                    bytes: SharedU64::new(0),
                 });
                 self.0.lock().push_back(Arc::clone(&file));
                 file

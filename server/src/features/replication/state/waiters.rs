@@ -9,9 +9,9 @@
 //! it finds. A client is in one queue at most, and leaves it at the cost of a search.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedMutex, SharedUsize};
 use varve_exec::Awaited;
 
 /// A client that waits, and its worker.
@@ -28,8 +28,8 @@ type What = (u64, Option<bool>);
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    all: Mutex<Queues>,
-    count: AtomicUsize,
+    all: SharedMutex<Queues>,
+    count: SharedUsize,
 }
 
 #[derive(Debug, Default)]

@@ -1,15 +1,15 @@
 //! Threads that wait for what replicas acknowledge.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::{self, Thread, ThreadId};
 
-use parking_lot::Mutex;
+use varve_base::shared::{SharedMutex, SharedUsize};
 
 /// The threads that look again whenever a replica has said how far it is.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    all: Mutex<Vec<Thread>>,
-    count: AtomicUsize,
+    all: SharedMutex<Vec<Thread>>,
+    count: SharedUsize,
 }
 
 impl Watchers {

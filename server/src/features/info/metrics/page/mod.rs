@@ -21,8 +21,8 @@ mod tiles;
 
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use serde_json::{Value, json};
+use varve_base::shared::SharedMutex;
 
 use super::access::Viewer;
 use super::http::{Answer, Request};
@@ -39,7 +39,7 @@ const _: () = assert!(PAGE.len() < 100 << 10, "the page is under 100 KB");
 /// The state that the page's figures need.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    history: Mutex<History>,
+    history: SharedMutex<History>,
 }
 
 impl Page {

@@ -47,6 +47,7 @@ mod noted;
 mod parse;
 mod prefetch;
 mod preparse;
+mod request;
 mod script;
 mod slices;
 mod stage;

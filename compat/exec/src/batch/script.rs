@@ -162,6 +162,7 @@ impl Scripting<'_> {
             place,
             tries: session.busy_tries(),
             at: At::Before(worker),
+            held_from: None,
             hands: Some(Hands { out: room.scratch, session }),
             out_of_memory: false,
             read_only: false,
@@ -239,6 +240,8 @@ struct Calls<'c> {
     /// How often the request was refused before.
     tries: u32,
     at: At<'c>,
+    /// When it began to keep others out: it took its first shard, or the gate alone. None inside EXEC, which counts its own hold.
+    held_from: Option<Instant>,
     /// Always there between two commands.
     hands: Option<Hands<'c>>,
     /// There was no room when the script began.
@@ -458,6 +461,7 @@ impl<'c> Calls<'c> {
             self.out_of_memory = worker.admit(bytes).is_err();
             worker.begin_unit();
             self.changes = self.store.database_changes();
+            self.held_from = Some(Instant::now());
             self.at = At::Alone(worker, Some(gate));
             return true;
         }
@@ -478,7 +482,7 @@ impl<'c> Calls<'c> {
         true
     }
 
-    /// Ends the script: closes its unit of effects and serves those who wait for keys that it has made ready.
+    /// Ends the script: closes its unit of effects, serves those who wait for keys that it has made ready, and counts its hold.
     fn finish(mut self) -> End {
         self.keep_effects_for(Audience::All);
         self.slices.end_rests(self.store);
@@ -506,6 +510,10 @@ impl<'c> Calls<'c> {
                 drop(gate);
             }
             At::Before(_) | At::Nowhere => {}
+        }
+        if let Some(from) = self.held_from {
+            // Its rests as well: what it holds is held in them.
+            self.observers.stats.holds.record_ns(from.elapsed().as_nanos() as u64);
         }
         self.end
     }
@@ -722,6 +730,9 @@ impl<'c> Calls<'c> {
                 self.hold(tx, shards, held_bytes);
                 true
             });
+        }
+        if self.held_from.is_none() && ctx.tx.gathers() && ctx.tx.holds_shards() {
+            self.held_from = Some(Instant::now());
         }
         let result = invoke(d, ctx, self.table, self.observers);
         ctx.tx.assert_reported();

@@ -27,7 +27,7 @@ use std::time::Instant;
 use varve_catalog::Flags;
 use varve_protocol::{Args, Mark, Reply, Resp};
 use varve_store::gate::{ExclusiveGate, InsideGate, Newcomer};
-use varve_store::{ReadyKey, ScriptToken, Store, StoreWorker, Tx, Words};
+use varve_store::{NotAdmitted, ReadyKey, ScriptToken, Store, StoreWorker, Tx, Words};
 
 use super::Batch;
 use super::request::Request;
@@ -470,7 +470,10 @@ impl<'c> Calls<'c> {
         }
         let Some(gate) = gate.try_enter(worker.id()) else { return false };
         let Some(token) = self.store.try_token() else { return false };
-        self.out_of_memory = worker.admit(bytes).is_err();
+        self.out_of_memory = match worker.admit_soon(bytes) {
+            Err(NotAdmitted::Busy) => return false,
+            admitted => admitted.is_err(),
+        };
         worker.begin_unit();
         let hides = self.still || self.denied.hides_overdue(true);
         let session = self.session();

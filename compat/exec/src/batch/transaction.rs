@@ -68,7 +68,7 @@ impl Running<'_> {
         };
         let rules = self.rules_of(d);
         match self.queueable(d, rules) {
-            None => return Some(Stop::Shut),
+            None => return Some(self.without_room()),
             Some(Ok(())) => {}
             Some(Err(refusal)) => {
                 self.spoil();
@@ -96,8 +96,8 @@ impl Running<'_> {
         }
     }
 
-    /// Whether a command may be queued, which runs a script with these flags; None while the gate is shut. Any may need memory, for
-    /// the queue itself.
+    /// Whether a command may be queued, which runs a script with these flags; None while room for it cannot be made. Any may need
+    /// memory, for the queue itself.
     fn queueable(&mut self, d: &Command, rules: Option<ScriptRules>) -> Option<CmdResult> {
         if d.flags.has(Flags::NO_MULTI) {
             return Some(Err(CommandError::IN_TRANSACTION));
@@ -112,6 +112,11 @@ impl Running<'_> {
         let bytes = (request.end - request.start) as u64;
         let admitted = !self.bodies.denied() && try_admit(self.worker, bytes as usize)?;
         Some(if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) })
+    }
+
+    /// Why a request waits for which room cannot be made at present: the gate is shut, or others hold what may be freed.
+    fn without_room(&self) -> Stop {
+        if self.is_shut_out() { Stop::Shut } else { Stop::Busy }
     }
 
     /// Ends a request that the executor itself has run: its answer is OK or an error.
@@ -195,7 +200,9 @@ impl Running<'_> {
     fn exec(&mut self, d: &'static Command) -> Option<Stop> {
         let multi = self.session.multi_mut().expect("EXEC inside MULTI");
         let admitted = multi.admit_bytes == 0 || {
-            let Some(admitted) = try_admit(self.worker, multi.admit_bytes as usize) else { return Some(Stop::Shut) };
+            let Some(admitted) = try_admit(self.worker, multi.admit_bytes as usize) else {
+                return Some(self.without_room());
+            };
             admitted
         };
         if !admitted {

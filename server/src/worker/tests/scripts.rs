@@ -260,6 +260,24 @@ fn a_script_holds_its_shards_while_it_rests() {
     assert!(longest_us >= counted_us, "held for {longest_us} us, beside {counted_us} us of other commands");
 }
 
+/// A script rests on the thread whose other client writes at the limit: a wait for the script's shard had no end.
+#[test]
+fn a_write_at_the_limit_waits_for_the_script_of_its_own_worker() {
+    let server = Server::start(1, "maxmemory-policy volatile-ttl");
+    let (mut other, mut writer) = (server.connect(), server.connect());
+    // All keys that may go are one.
+    other.ask(&["SET", "held", &"x".repeat(200_000), "EX", "1000"], "+OK\r\n");
+    let mut runner = start_endless(&server, &format!("redis.call('GET', KEYS[1]) {ENDLESS}"), &["held"]);
+    let limit = server.state().store().used_memory() + 50_000;
+    other.ask(&["CONFIG", "SET", "maxmemory", &limit.to_string()], "+OK\r\n");
+    writer.send(&request(&["SET", "new", &"y".repeat(100_000)]));
+    (0..100).for_each(|_| other.ask(&["PING"], "+PONG\r\n"));
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    writer.expect(b"+OK\r\n");
+    other.ask(&["EXISTS", "held", "new"], ":1\r\n");
+}
+
 /// One call of a library function, which compares the texts at each of millions of places.
 #[test]
 fn issue_15_a_search_in_a_long_text_rests_and_takes_the_kill() {

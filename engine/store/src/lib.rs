@@ -47,7 +47,7 @@ pub use state::pending::Freeing;
 pub use state::policy::{Eviction, Policy};
 pub use state::process::ProcessMemory;
 pub use state::readers::{CollectionReader, ReadBounds};
-pub use state::request::{ObjectInfo, OutOfMemory, Ttl, VALUE_BYTES_MAX};
+pub use state::request::{NotAdmitted, ObjectInfo, OutOfMemory, Ttl, VALUE_BYTES_MAX};
 pub use state::shapes::{Limits, SMALL_BYTES_MAX, SMALL_ENTRIES_MAX, Shapes, SmallShape};
 pub use state::shard_set::ShardSet;
 pub use state::stats::{StoreCounters, StoreTotals};

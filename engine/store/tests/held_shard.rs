@@ -1,5 +1,5 @@
-//! At the limit, a thread that holds a shard for long stops no writer of another shard. Nothing is judged by time: the
-//! shard is held until the writes are done.
+//! At the limit, a thread that holds a shard for long stops no writer of another shard, and no writer makes room for all. Nothing
+//! is judged by time: the shard is held until the writes are done.
 
 mod string_writes;
 
@@ -71,6 +71,44 @@ fn eviction_waits_for_the_shard_that_has_all_keys() {
     assert!(store.totals().evicted > 0);
     worker.park();
     store.verify();
+}
+
+/// The first write behind buffers that had grown (a SORT's, by 100 MB at once) made up for all of them, and its worker served
+/// nobody for that long.
+#[test]
+fn a_write_makes_its_own_room_and_leaves_that_of_buffers_to_all() {
+    const MANY: usize = 100_000;
+    for policy in [Policy::VolatileRandom, Policy::AllKeysRandom] {
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let options = Options { seed: 3, workers: 2, geometry, ..Options::default() };
+        let store = Store::new(&options).expect("an address range");
+        let mut worker = store.worker(0);
+        for n in 0..MANY {
+            worker.inside(0, |tx| {
+                let name = format!("key:{n}");
+                let key = tx.key(name.as_bytes());
+                tx.hold(&[tx.shard_of(key.hash)]);
+                tx.set(&key, &[b'v'; VALUE_BYTES], Ttl::At(i64::MAX / 4), StringForm::Auto);
+            });
+        }
+        let limit = store.used_memory();
+        store.set_limit(limit, policy);
+        // Half of what the keys have.
+        let buffers = (MANY / 2 * VALUE_BYTES) as u64;
+        store.set_outside_bytes(store.outside_bytes() + buffers);
+        assert_eq!(worker.admit_soon(VALUE_BYTES as u64), Ok(()), "{policy:?}");
+        let evicted = store.totals().evicted;
+        assert!(evicted > 0 && evicted < MANY as u64 / 4, "{policy:?}: {evicted} keys at once");
+        for _ in 0..100_000 {
+            assert_eq!(worker.admit_soon(VALUE_BYTES as u64), Ok(()), "{policy:?}");
+            if store.used_memory() <= limit + buffers / 2 {
+                break;
+            }
+        }
+        assert!(store.used_memory() <= limit + buffers / 2, "{policy:?}: all of them make up for it");
+        worker.park();
+        store.verify();
+    }
 }
 
 /// The shards of all keys.

@@ -150,6 +150,14 @@ impl Client {
         String::from_utf8(body).unwrap()
     }
 
+    /// How often shards were held for commands, as INFO counts it, and the longest time in microseconds.
+    fn holds(&mut self) -> (u64, f64) {
+        let info = self.bulk(&["INFO", "background"]);
+        let line = info.lines().find_map(|line| line.strip_prefix("lock_holds:")).expect("a line");
+        let figure = |name: &str| line.split(',').find_map(|part| part.strip_prefix(name)).expect("a figure");
+        (figure("count=").parse().expect("a number"), figure("max_us=").parse().expect("a time"))
+    }
+
     /// True if the server closes the connection, with nothing more to read.
     fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))

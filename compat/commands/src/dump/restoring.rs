@@ -329,13 +329,18 @@ impl LongRestore {
                 let size = measure.step();
                 if let Some(size) = size.map_err(|error| self.refused(error))? {
                     self.size = size;
-                    tx.admit(size.bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+                    if let Err(refusal) = tx.admit(size.bytes) {
+                        return Ok(refusal.into());
+                    }
                     return self.begin(tx);
                 }
                 Ok(Progress::More)
             }
             Stage::Fill(pieces, run) => {
-                if fill(tx, self.args.args().get(1), pieces, run, FILL_BYTES)? {
+                if let Err(refusal) = tx.admit(FILL_BYTES.min(run.len() - run.filled()) as u64) {
+                    return Ok(refusal.into());
+                }
+                if fill(self.args.args().get(1), pieces, run, FILL_BYTES)? {
                     let Stage::Fill(_, run) = std::mem::replace(&mut self.stage, Stage::Publish(New::Small)) else {
                         unreachable!("a run was filled")
                     };
@@ -392,7 +397,9 @@ impl LongRestore {
                 None => *has_ended = true,
             }
         }
-        tx.admit(batch.bytes()).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+        if let Err(refusal) = tx.admit(batch.bytes()) {
+            return Ok(refusal.into());
+        }
         if !batch.flush_unseen(tx, to).map_err(|_| errors::DUMP_FORMAT)? {
             return Ok(Progress::Busy);
         }
@@ -444,18 +451,11 @@ fn begin_run<R: Read>(tx: &Tx<'_>, pieces: &StringReader<R>) -> CmdResult<Option
     log.begin_extent(bytes).map(Some).ok_or(CommandError::OUT_OF_MEMORY)
 }
 
-/// Fills the run of a string with its next pieces, some `most` bytes; true when all are there.
+/// Fills the run of a string with its next pieces, some `most` bytes, which are admitted; true when all are there.
 ///
 /// # Errors
-/// The string is damaged, or the limit leaves no room.
-fn fill<R: Read>(
-    tx: &mut Tx<'_>,
-    key: &[u8],
-    pieces: &mut StringReader<R>,
-    run: &mut OpenExtent,
-    most: usize,
-) -> CmdResult<bool> {
-    tx.admit(most.min(run.len() - run.filled()) as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+/// The string is damaged.
+fn fill<R: Read>(key: &[u8], pieces: &mut StringReader<R>, run: &mut OpenExtent, most: usize) -> CmdResult<bool> {
     let begin = run.filled();
     while run.filled() - begin < most {
         let Some(piece) = pieces.next_piece().map_err(|error| refused(key, error))? else { return Ok(true) };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use varve_exec::notify::{self, Class};
-use varve_exec::{CommandError, Progress, Watching};
+use varve_exec::{Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{Key, NameWatch, ReadOn, StoreWorker, StreamOutline, Tx, Type, Unpublished, ValuePart};
 
@@ -260,8 +260,8 @@ impl Building {
         tx.release();
         let (batch, from) = (&self.batch, self.added);
         let end = batch.places.len().min(from + hold);
-        if tx.admit(batch.bytes(from..end)).is_err() {
-            return Progress::Failed(CommandError::OUT_OF_MEMORY);
+        if let Err(refusal) = tx.admit(batch.bytes(from..end)) {
+            return refusal.into();
         }
         let pairs = || (from / 2..end / 2).map(|i| (batch.text(2 * i), batch.text(2 * i + 1)));
         let texts = || batch.from(from).take(end - from);
@@ -337,8 +337,8 @@ impl Building {
             return if self.end_stream(tx) { Progress::More } else { Progress::Busy };
         }
         // Few elements are added at the end, and may be long.
-        if tx.admit(self.batch.bytes(0..self.batch.places.len())).is_err() {
-            return Progress::Failed(CommandError::OUT_OF_MEMORY);
+        if let Err(refusal) = tx.admit(self.batch.bytes(0..self.batch.places.len())) {
+            return refusal.into();
         }
         let args = Arc::clone(&self.args);
         let args = args.args();

@@ -165,8 +165,8 @@ impl Ongoing for LongStringCopy {
         let copy = self.copy.as_mut().expect("the last part takes it");
         if !copy.is_whole() {
             tx.release();
-            if tx.admit(PART_BYTES as u64).is_err() {
-                return Progress::Failed(CommandError::OUT_OF_MEMORY);
+            if let Err(refusal) = tx.admit(PART_BYTES as u64) {
+                return refusal.into();
             }
             copy.copy_some();
             return Progress::More;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use varve_exec::notify::{Class, Effect};
 use varve_exec::{CmdResult, CommandError, Occupied, Ongoing, Progress, Watching};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{ShardSet, StoreWorker, Tx};
+use varve_store::{NotAdmitted, ShardSet, StoreWorker, Tx};
 
 use super::sketch::{self, DENSE_BYTES, REGISTERS};
 use super::{Union, checked, put, sparse_max};
@@ -119,10 +119,11 @@ impl Ongoing for LongUnion {
             return Progress::More;
         }
         if self.fault.is_none() && self.purpose == Purpose::Merge && !self.is_made {
-            self.fault = self.make(sparse_max(tx)).err();
-            if tx.admit(DENSE_BYTES as u64).is_err() {
-                self.fault = Some(CommandError::OUT_OF_MEMORY);
-            }
+            self.fault = match tx.admit(DENSE_BYTES as u64) {
+                Ok(()) => self.make(sparse_max(tx)).err(),
+                Err(NotAdmitted::OutOfMemory) => Some(CommandError::OUT_OF_MEMORY),
+                Err(NotAdmitted::Busy) => return Progress::Busy,
+            };
             return Progress::More;
         }
         let shards: ShardSet = args.iter().skip(1).map(|key| tx.shard_of_bytes(key)).collect();

@@ -8,7 +8,7 @@
 //! part, removes the same. The effects of all parts go to the journal together, at the end. Not here: short lists, and matches near the end from which the search goes (`middle`).
 
 use varve_exec::notify::{self, Class, Effect, Words};
-use varve_exec::{CmdResult, CommandError, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
+use varve_exec::{CmdResult, Ctx, Occupied, OccupiedWork, Progress, WhileOccupied};
 use varve_protocol::Reply;
 use varve_store::{Key, ListEnd, ListReader, ListSearch, ReadOn, RemovalPart, RemovedPart, Tx};
 
@@ -142,8 +142,8 @@ impl RestOfInsertion {
     /// The search has ended: inserts the element, and replies.
     fn insert(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         tx.release();
-        if tx.admit((self.element.len() + ELEMENT_BYTES) as u64).is_err() {
-            return Progress::Failed(CommandError::OUT_OF_MEMORY);
+        if let Err(refusal) = tx.admit((self.element.len() + ELEMENT_BYTES) as u64) {
+            return refusal.into();
         }
         let key = tx.key(&self.name);
         if !tx.try_hold_one(tx.shard_of(key.hash)) {

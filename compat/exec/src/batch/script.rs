@@ -25,11 +25,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_catalog::Flags;
-use varve_protocol::{Args, Mark, Reply, Resp, Span};
+use varve_protocol::{Args, Mark, Reply, Resp};
 use varve_store::gate::{ExclusiveGate, InsideGate, Newcomer};
-use varve_store::{ReadyKey, ScriptToken, ShardSet, Store, StoreWorker, Tx, Words};
+use varve_store::{NotAdmitted, ReadyKey, ScriptToken, Store, StoreWorker, Tx, Words};
 
 use super::Batch;
+use super::request::Request;
 use super::slices::Slices;
 use crate::blocking;
 use crate::checks::{self, Denied};
@@ -38,7 +39,6 @@ use crate::ctx::{Ctx, KeyArg};
 use crate::denials::Origin;
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
-use crate::journal::put_request;
 use crate::large_arguments::LargeArguments;
 use crate::last_command;
 use crate::monitor::Seen;
@@ -162,6 +162,7 @@ impl Scripting<'_> {
             place,
             tries: session.busy_tries(),
             at: At::Before(worker),
+            held_from: None,
             hands: Some(Hands { out: room.scratch, session }),
             out_of_memory: false,
             read_only: false,
@@ -239,6 +240,8 @@ struct Calls<'c> {
     /// How often the request was refused before.
     tries: u32,
     at: At<'c>,
+    /// When it began to keep others out: it took its first shard, or the gate alone. None inside EXEC, which counts its own hold.
+    held_from: Option<Instant>,
     /// Always there between two commands.
     hands: Option<Hands<'c>>,
     /// There was no room when the script began.
@@ -263,64 +266,9 @@ struct Calls<'c> {
     met_wide: bool,
 }
 
-/// A command's words one behind the other, its keys and their shards. The buffers stay from one command to the next.
-#[derive(Default)]
-pub(super) struct Request {
-    bytes: Vec<u8>,
-    spans: Vec<Span>,
-    keys: Vec<KeyArg>,
-    shards: ShardSet,
-}
-
-/// Bytes of a request beside those of its words, a word, about.
-const WORD_BYTES: usize = 16;
-
 /// Bytes that the reply of a command may have which a script calls: the longest string twice. It is in memory twice, as the
 /// script's value as well.
 const REPLY_BYTES_MAX: usize = 1 << 30;
-
-/// Bytes of words for which room is kept from one script to the next.
-const KEPT_BYTES: usize = 64 << 10;
-/// Words and keys for which room is kept from one script to the next.
-const KEPT_WORDS: usize = 1024;
-
-impl Request {
-    pub(super) fn set<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
-        self.bytes.clear();
-        self.spans.clear();
-        for word in words {
-            self.spans.push(Span { start: self.bytes.len(), len: word.len() });
-            self.bytes.extend_from_slice(word);
-        }
-    }
-
-    pub(super) fn args(&self) -> Args<'_> {
-        Args::new(&self.bytes, &self.spans)
-    }
-
-    /// Bytes of memory that it has.
-    pub(super) fn held_bytes(&self) -> usize {
-        let Request { bytes, spans, keys, .. } = self;
-        bytes.capacity() + spans.capacity() * size_of::<Span>() + keys.capacity() * size_of::<KeyArg>()
-    }
-
-    /// Empties it, and lets memory go beyond what most requests need.
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
-        self.spans.clear();
-        self.spans.shrink_to(KEPT_WORDS);
-        self.keys.clear();
-        self.keys.shrink_to(KEPT_WORDS);
-    }
-
-    /// The request as a client sends it.
-    pub(super) fn to_resp(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.bytes.len() + WORD_BYTES * (1 + self.spans.len()));
-        put_request(&mut bytes, self.args().iter());
-        bytes
-    }
-}
 
 impl ScriptCalls for Calls<'_> {
     fn begin(&mut self, beginning: Beginning<'_>) -> CmdResult {
@@ -513,6 +461,7 @@ impl<'c> Calls<'c> {
             self.out_of_memory = worker.admit(bytes).is_err();
             worker.begin_unit();
             self.changes = self.store.database_changes();
+            self.held_from = Some(Instant::now());
             self.at = At::Alone(worker, Some(gate));
             return true;
         }
@@ -521,7 +470,10 @@ impl<'c> Calls<'c> {
         }
         let Some(gate) = gate.try_enter(worker.id()) else { return false };
         let Some(token) = self.store.try_token() else { return false };
-        self.out_of_memory = worker.admit(bytes).is_err();
+        self.out_of_memory = match worker.admit_soon(bytes) {
+            Err(NotAdmitted::Busy) => return false,
+            admitted => admitted.is_err(),
+        };
         worker.begin_unit();
         let hides = self.still || self.denied.hides_overdue(true);
         let session = self.session();
@@ -533,7 +485,7 @@ impl<'c> Calls<'c> {
         true
     }
 
-    /// Ends the script: closes its unit of effects and serves those who wait for keys that it has made ready.
+    /// Ends the script: closes its unit of effects, serves those who wait for keys that it has made ready, and counts its hold.
     fn finish(mut self) -> End {
         self.keep_effects_for(Audience::All);
         self.slices.end_rests(self.store);
@@ -561,6 +513,10 @@ impl<'c> Calls<'c> {
                 drop(gate);
             }
             At::Before(_) | At::Nowhere => {}
+        }
+        if let Some(from) = self.held_from {
+            // Its rests as well: what it holds is held in them.
+            self.observers.stats.holds.record_ns(from.elapsed().as_nanos() as u64);
         }
         self.end
     }
@@ -777,6 +733,9 @@ impl<'c> Calls<'c> {
                 self.hold(tx, shards, held_bytes);
                 true
             });
+        }
+        if self.held_from.is_none() && ctx.tx.gathers() && ctx.tx.holds_shards() {
+            self.held_from = Some(Instant::now());
         }
         let result = invoke(d, ctx, self.table, self.observers);
         ctx.tx.assert_reported();

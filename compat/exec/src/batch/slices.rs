@@ -126,6 +126,11 @@ impl<'y> Slices<'y> {
         now - self.rests.get()
     }
 
+    /// Time of all rests so far, commands of the server apart: what the script holds is held in them as well.
+    pub(super) fn rested(&self) -> Duration {
+        self.rests.get()
+    }
+
     /// True if the script is to rest now.
     #[inline]
     pub(super) fn is_over(&self, now: Instant) -> bool {

@@ -30,7 +30,8 @@ use varve_protocol::{Args, Reply};
 use varve_store::{ShardSet, StoreWorker};
 
 use super::account::whole_ms;
-use super::script::{Request, Room, Scripting};
+use super::request::Request;
+use super::script::{Room, Scripting};
 use super::slices::{Answer, Rest, Rested, Resumed, ServerCall, Slices};
 use super::transaction::{run_alone, run_on_shards};
 use super::{Batch, Running, Stop};

@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use varve_base::number::parse_i64;
 use varve_catalog::{Behaviour, Flags};
@@ -68,7 +68,7 @@ impl Running<'_> {
         };
         let rules = self.rules_of(d);
         match self.queueable(d, rules) {
-            None => return Some(Stop::Shut),
+            None => return Some(self.without_room()),
             Some(Ok(())) => {}
             Some(Err(refusal)) => {
                 self.spoil();
@@ -96,8 +96,8 @@ impl Running<'_> {
         }
     }
 
-    /// Whether a command may be queued, which runs a script with these flags; None while the gate is shut. Any may need memory, for
-    /// the queue itself.
+    /// Whether a command may be queued, which runs a script with these flags; None while room for it cannot be made. Any may need
+    /// memory, for the queue itself.
     fn queueable(&mut self, d: &Command, rules: Option<ScriptRules>) -> Option<CmdResult> {
         if d.flags.has(Flags::NO_MULTI) {
             return Some(Err(CommandError::IN_TRANSACTION));
@@ -112,6 +112,11 @@ impl Running<'_> {
         let bytes = (request.end - request.start) as u64;
         let admitted = !self.bodies.denied() && try_admit(self.worker, bytes as usize)?;
         Some(if admitted { Ok(()) } else { Err(CommandError::OUT_OF_MEMORY) })
+    }
+
+    /// Why a request waits for which room cannot be made at present: the gate is shut, or others hold what may be freed.
+    fn without_room(&self) -> Stop {
+        if self.is_shut_out() { Stop::Shut } else { Stop::Busy }
     }
 
     /// Ends a request that the executor itself has run: its answer is OK or an error.
@@ -195,7 +200,9 @@ impl Running<'_> {
     fn exec(&mut self, d: &'static Command) -> Option<Stop> {
         let multi = self.session.multi_mut().expect("EXEC inside MULTI");
         let admitted = multi.admit_bytes == 0 || {
-            let Some(admitted) = try_admit(self.worker, multi.admit_bytes as usize) else { return Some(Stop::Shut) };
+            let Some(admitted) = try_admit(self.worker, multi.admit_bytes as usize) else {
+                return Some(self.without_room());
+            };
             admitted
         };
         if !admitted {
@@ -357,7 +364,7 @@ pub(super) fn run_on_shards(
     t.stretch(parts.observers, Held { tx, keys: &keys }, (table, Some(slices)), session, out);
     assert_eq!(t.next, t.queue.len(), "all of it runs on shards and sessions");
     slices.end_rests(&store);
-    Ok(t.end_with((parts.observers, slices.clock()), worker, session, out))
+    Ok(t.end_with((parts.observers, slices.rested()), worker, session, out))
 }
 
 /// Runs the transaction of a session with the gate held alone. Gives the nanoseconds that it took; None, and nothing is done,
@@ -377,7 +384,7 @@ pub(super) fn run_alone(
     let mut t = Transaction::begin(d, worker, session, out);
     let own = t.run_with(parts, worker, session, out);
     assert!(own.is_none(), "a transaction with a command of the server's is the server's");
-    Some(t.end_with((parts.observers, parts.slices.clock()), worker, session, out))
+    Some(t.end_with((parts.observers, parts.slices.rested()), worker, session, out))
 }
 
 /// True if the queued commands would change a key that is frozen, or may change any, or would use one that is occupied. No
@@ -670,28 +677,29 @@ impl Transaction {
 
     /// Ends EXEC: the session is an ordinary one again. Returns the nanoseconds that it took.
     pub fn end(self, batch: &mut Batch, worker: &mut StoreWorker, session: &mut Session, out: &mut Reply) -> u64 {
-        self.end_with((&mut batch.observers, Instant::now()), worker, session, out)
+        self.end_with((&mut batch.observers, Duration::ZERO), worker, session, out)
     }
 
-    /// Ends EXEC like [`Transaction::end`], at this time of the script's clock.
+    /// Ends EXEC like [`Transaction::end`]; it has rested for `rested`.
     fn end_with(
         mut self,
-        (observers, now): (&mut Observers, Instant),
+        (observers, rested): (&mut Observers, Duration),
         worker: &mut StoreWorker,
         session: &mut Session,
         out: &mut Reply,
     ) -> u64 {
+        // Its shards were held from its beginning on, in its rests as well.
+        let held = self.start.elapsed();
         self.serve_waiters(observers, worker);
         session.end_exec();
         session.end_caching(self.exec);
         if let Some(seen) = &mut observers.monitored {
             seen.push(Seen::exec(self.word, session.db()));
         }
-        let nanos = (now - self.start).as_nanos() as u64;
+        let nanos = held.saturating_sub(rested).as_nanos() as u64;
         session.has_long_transactions = nanos >= LONG_NANOS;
         observers.stats.count(self.exec, 1, nanos);
-        // Its shards were held from its beginning on.
-        observers.stats.holds.record_ns(nanos);
+        observers.stats.holds.record_ns(held.as_nanos() as u64);
         observers.slow.note_spike(SpikeEvent::Command, worker.now_ms(), nanos);
         debug_assert!(out.first_since(self.mark) != Some(b'-'), "EXEC replies an array or nothing");
         worker.set_now(worker.now_ms() + whole_ms(nanos));

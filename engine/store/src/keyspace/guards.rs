@@ -178,13 +178,23 @@ impl<'s> ShardGuards<'s> {
         }
     }
 
-    /// Lets go of everything, runs `wait`, and takes the same shards again, waiting for each as long as it takes.
-    pub(crate) fn step_back<R>(&mut self, cells: &'s [ShardCell], wait: impl FnOnce() -> R) -> R {
+    /// Lets go of everything, runs `wait`, and takes the same shards again: for no longer than `within`, or for as long as it
+    /// takes without such a bound. True beside it if they are held again; else nothing is.
+    pub(crate) fn step_back<R>(
+        &mut self,
+        cells: &'s [ShardCell],
+        within: Option<Duration>,
+        wait: impl FnOnce() -> R,
+    ) -> (R, bool) {
         let ids: SmallVec<[u16; 8]> = self.ids().collect();
         self.release();
         let waited = wait();
-        self.take(cells, &ids);
-        waited
+        let Some(within) = within else {
+            self.take(cells, &ids);
+            return (waited, true);
+        };
+        let taken = self.take_within(cells, &ids, within);
+        (waited, taken)
     }
 
     /// The numbers of the shards held.

@@ -46,6 +46,8 @@ pub struct WorkerState {
     background: BackgroundState,
     /// Time spent on making room since this was last asked, ns.
     room_ns: u64,
+    /// The last admission that had to make room has found every lock busy.
+    room_is_held: bool,
     /// How long the shard was held for the last part of a long command, ns; `None` once it was asked.
     part_ns: Option<u64>,
     buffers: Buffers,
@@ -92,6 +94,7 @@ impl StoreWorker {
             awaited: 0,
             background: BackgroundState::new(id),
             room_ns: 0,
+            room_is_held: false,
             part_ns: None,
             buffers: Buffers::default(),
             gone: VecDeque::new(),
@@ -243,6 +246,15 @@ impl WorkerState {
     #[inline]
     pub(crate) fn take_room_ns(&mut self) -> u64 {
         std::mem::take(&mut self.room_ns)
+    }
+
+    /// Whether the last admission that had to make room has found every lock busy: the next one need not look on as long.
+    pub(crate) fn room_is_held(&self) -> bool {
+        self.room_is_held
+    }
+
+    pub(crate) fn set_room_is_held(&mut self, is_held: bool) {
+        self.room_is_held = is_held;
     }
 
     /// Notes how long a shard was held for a part of a long command, ns.

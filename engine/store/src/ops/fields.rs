@@ -50,6 +50,11 @@ impl Tx<'_> {
         self.put_back = true;
     }
 
+    /// Whether the command that runs is to be tried again.
+    pub(crate) fn is_put_back(&self) -> bool {
+        self.put_back
+    }
+
     /// True, once, if the command that ran is to be tried again. It has changed nothing and its reply is void.
     pub fn take_put_back(&mut self) -> bool {
         std::mem::take(&mut self.put_back)

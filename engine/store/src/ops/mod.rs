@@ -276,7 +276,8 @@ impl<'s> Tx<'s> {
         work(self.store, self.local)
     }
 
-    /// Lets go of all shards while `work` runs, and takes them again. `None`, and nothing is done, in a transaction.
+    /// Lets go of all shards while `work` runs, and takes them again. `None`, and nothing is done, in a transaction. A patient
+    /// view waits for its shards like [`Tx::hold_or_put_back`].
     pub(crate) fn step_back<R>(&mut self, work: impl FnOnce(&Store, &mut WorkerState) -> R) -> Option<R> {
         if self.atomic {
             return None;
@@ -289,7 +290,9 @@ impl<'s> Tx<'s> {
             local.follow_journal(end);
             self.held.iter_mut().for_each(|shard| shard.journal_end = end);
         }
-        let done = self.held.step_back(store.cells(), || work(store, local));
+        let within = self.patient.then_some(SOON);
+        let (done, held) = self.held.step_back(store.cells(), within, || work(store, local));
+        self.put_back |= !held;
         self.follow_journal();
         Some(done)
     }

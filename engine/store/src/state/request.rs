@@ -21,6 +21,21 @@ pub enum Ttl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory;
 
+/// Why a write that may be tried again is not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAdmitted {
+    /// It is refused ([`OutOfMemory`]).
+    OutOfMemory,
+    /// All that might be freed is behind locks that others hold. No word is said about the limit: the write is put back.
+    Busy,
+}
+
+impl From<OutOfMemory> for NotAdmitted {
+    fn from(_: OutOfMemory) -> NotAdmitted {
+        NotAdmitted::OutOfMemory
+    }
+}
+
 /// The facts of a key that OBJECT, MEMORY USAGE and DEBUG OBJECT report.
 #[derive(Clone, Debug)]
 pub struct ObjectInfo {

@@ -3,7 +3,14 @@
 //! ```text
 //! writer over the limit --> admit --> slice of drain (+ eviction in passing) --> room, or Redis's OOM error
 //! background over it    --> limit_step --^
+//!
+//! every lock busy: a write that can be put back looks on for a millisecond, and is put back (NotAdmitted::Busy)
+//!                  one that cannot waits, and sleeps in between
 //! ```
+//! far over the limit: a write that can be put back makes its own room, and works for a millisecond; the rest is left to others
+//! A worker that sleeps serves nobody, and the lock may be held by a script that rests on this very worker: only a write that
+//! nobody can put back waits here.
+//!
 //! Not here: what a slice does (`drain.rs`), which keys go (`evict.rs`).
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,7 +21,7 @@ use super::{Slice, Step, debt, drain, evict, free};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
 use crate::state::policy::Policy;
-use crate::state::request::OutOfMemory;
+use crate::state::request::{NotAdmitted, OutOfMemory};
 
 /// Live bytes, in percent of what is appended, above which draining alone frees too little: eviction joins in, or a
 /// write is refused.
@@ -30,9 +37,16 @@ const RELEASES_MAX: usize = 1024;
 const RELEASED_BYTES: usize = 1 << 20;
 /// Slices that one admission may run before it gives up; far more than room for the largest value needs.
 const ADMIT_SLICES_MAX: u32 = 1 << 20;
-/// Slices in a row that found every lock busy, until a writer sleeps between them, and for how long.
+/// Slices in a row that found every lock busy, until a writer that waits sleeps between them, and for how long.
 const YIELDS: u32 = 16;
 const NAP: Duration = Duration::from_micros(50);
+/// For how long every lock is found busy until a writer is put back that can be.
+const PATIENCE: Duration = Duration::from_millis(1);
+/// For how long a writer makes room, if it has made its own: buffers that grow by 100 MB at once (a SORT's) are not for the next
+/// writer alone to make up for. Writers behind it and the background go on; redis-server's writers do the same.
+const SHARE: Duration = Duration::from_millis(1);
+/// Slices that find every lock busy before it is put back, whatever the time: a victim's, and draws of keys behind it.
+const BUSY_SLICES_MIN: u32 = BARREN_MAX + 2;
 /// Victims that an admission drains without the memory in use having come lower than before, until keys are evicted or it
 /// gives up: what it could still free is held by segments that are open, or taken by other writers at once.
 const FRUITLESS_DRAINS_MAX: u32 = 32;
@@ -63,24 +77,48 @@ struct ReclaimAttempt {
     /// Slices so far, and slices in a row that found every lock busy.
     slices: u32,
     busy: u32,
+    /// When the first of these was.
+    busy_from: Option<Instant>,
     /// Steps of the walk under way.
     walk_steps: u32,
+    /// When it began.
+    begun: Instant,
+    /// Bytes in use then, and those of them that were not dead.
+    used: u64,
+    least: u64,
+}
+
+/// A writer's way while every lock is busy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhileBusy {
+    /// It is put back.
+    GivesUp,
+    /// It waits for as long as it takes.
+    Waits,
 }
 
 impl ReclaimAttempt {
     /// Waits where every lock was busy: whoever holds one needs the processor.
-    fn rest(&self) {
+    fn rest(&self, way: WhileBusy) {
         match self.busy {
             0 => {}
-            busy if busy < YIELDS => std::thread::yield_now(),
+            busy if busy < YIELDS || way == WhileBusy::GivesUp => std::thread::yield_now(),
             _ => std::thread::sleep(NAP),
         }
+    }
+
+    /// True once every lock was busy for long enough; at once (`is_known`) where the admission before this one found that: of
+    /// many writers that are put back, each would look on for a millisecond in each turn of their worker.
+    fn gives_up(&self, is_known: bool) -> bool {
+        let waits_long = || self.busy_from.is_some_and(|from| from.elapsed() >= PATIENCE);
+        self.busy >= BUSY_SLICES_MIN && (is_known || waits_long())
     }
 
     /// Counts the slices that found every lock busy. Waiting is no work: it brings the end of the attempt no nearer.
     fn count_busy(&mut self, slice: Slice) {
         let waits = slice == Slice::Busy;
         self.busy = if waits { self.busy + 1 } else { 0 };
+        self.busy_from = if waits { self.busy_from.or_else(|| Some(Instant::now())) } else { None };
         self.slices -= u32::from(waits);
     }
 
@@ -90,8 +128,28 @@ impl ReclaimAttempt {
         self.idle > IDLE_MAX || self.fruitless >= FRUITLESS_DRAINS_MAX
     }
 
-    fn new() -> ReclaimAttempt {
-        ReclaimAttempt { idle: 0, fruitless: 0, lowest: u64::MAX, barren: 0, slices: 0, busy: 0, walk_steps: 0 }
+    /// True once it has worked for its share of time and made room for `bytes` bytes, by keys that went or memory that is free,
+    /// where the limit was passed before it: so writes do not add to what lives beyond the limit.
+    fn has_done_its_share(&self, store: &Store, bytes: u64, limit: u64) -> bool {
+        self.used > limit
+            && (store.used_memory() + bytes <= self.used || least_bytes(store) + bytes <= self.least)
+            && self.begun.elapsed() >= SHARE
+    }
+
+    fn new(store: &Store) -> ReclaimAttempt {
+        ReclaimAttempt {
+            idle: 0,
+            fruitless: 0,
+            lowest: u64::MAX,
+            barren: 0,
+            slices: 0,
+            busy: 0,
+            busy_from: None,
+            walk_steps: 0,
+            begun: Instant::now(),
+            used: store.used_memory(),
+            least: least_bytes(store),
+        }
     }
 }
 
@@ -105,15 +163,31 @@ pub(crate) fn has_room(store: &Store, bytes: u64) -> bool {
 /// Admits a write of at most `bytes`, making room under the limit; holds no lock before and after.
 ///
 /// # Errors
+/// The limit is reached and nothing may be freed, or no addresses are left; or all that may be freed is held by others, for a
+/// millisecond.
+#[inline]
+pub(crate) fn admit(store: &Store, worker: &mut WorkerState, bytes: u64) -> Result<(), NotAdmitted> {
+    if has_room(store, bytes) { Ok(()) } else { make_room_timed(store, worker, bytes, WhileBusy::GivesUp) }
+}
+
+/// Admits a write like [`admit`], for a command that cannot be put back: it waits for what others hold.
+///
+/// # Errors
 /// [`OutOfMemory`] if the limit is reached and nothing may be freed, or no addresses are left.
 #[inline]
-pub(crate) fn admit(store: &Store, worker: &mut WorkerState, bytes: u64) -> Result<(), OutOfMemory> {
+pub(crate) fn admit_waiting(store: &Store, worker: &mut WorkerState, bytes: u64) -> Result<(), OutOfMemory> {
     if has_room(store, bytes) {
         return Ok(());
     }
+    make_room_timed(store, worker, bytes, WhileBusy::Waits).map_err(|_| OutOfMemory)
+}
+
+#[cold]
+fn make_room_timed(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy) -> Result<(), NotAdmitted> {
     let start = Instant::now();
-    let made = make_room(store, worker, bytes, store.limit().bytes());
+    let made = make_room(store, worker, bytes, way);
     worker.add_room_ns(start.elapsed().as_nanos() as u64);
+    debug_assert!(made != Err(NotAdmitted::Busy) || way == WhileBusy::GivesUp, "nobody tries this write again");
     made
 }
 
@@ -140,25 +214,35 @@ fn overdraws(store: &Store, bytes: u64) -> bool {
     fits() && find_addresses(store, bytes)
 }
 
-#[cold]
-fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, limit: u64) -> Result<(), OutOfMemory> {
+fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy) -> Result<(), NotAdmitted> {
+    let limit = store.limit().bytes();
     if !find_addresses(store, bytes) || (limit != 0 && bytes + fixed_bytes(store) > limit) {
-        return Err(OutOfMemory);
+        return Err(NotAdmitted::OutOfMemory);
     }
     if limit == 0 {
         return Ok(());
     }
-    let mut attempt = ReclaimAttempt::new();
+    let mut attempt = ReclaimAttempt::new(store);
     while attempt.slices < ADMIT_SLICES_MAX {
         if store.used_memory() + bytes <= limit {
             return Ok(());
         }
         if !step(store, worker, &mut attempt, bytes, limit) {
-            return Err(OutOfMemory);
+            return Err(NotAdmitted::OutOfMemory);
         }
-        attempt.rest();
+        if way == WhileBusy::GivesUp && attempt.gives_up(worker.room_is_held()) {
+            worker.set_room_is_held(true);
+            return Err(NotAdmitted::Busy);
+        }
+        if attempt.busy == 0 {
+            worker.set_room_is_held(false);
+        }
+        if way == WhileBusy::GivesUp && attempt.has_done_its_share(store, bytes, limit) {
+            return Ok(());
+        }
+        attempt.rest(way);
     }
-    Err(OutOfMemory)
+    Err(NotAdmitted::OutOfMemory)
 }
 
 /// True if there are addresses for a write, once those of large values that have died are free again.
@@ -203,7 +287,7 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
         return Step::Done;
     }
     let limit = store.limit().bytes();
-    let mut attempt = ReclaimAttempt::new();
+    let mut attempt = ReclaimAttempt::new(store);
     for _ in 0..BACKGROUND_ROUNDS {
         // Buffers may take the place of keys, but not of all: no key goes for what they take over 3/4 of the limit.
         let excess = store.limit().outside.load(Relaxed).saturating_sub(limit / 4 * 3);

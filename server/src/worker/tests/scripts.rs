@@ -220,6 +220,65 @@ fn the_only_worker_serves_others_beside_an_endless_script_and_takes_the_kill() {
     runner.ask(&["EVAL", "return redis.call('GET', KEYS[1])", "1", "held"], "$1\r\n1\r\n");
 }
 
+/// The histogram of holds knew of no hold by a script.
+#[test]
+fn the_hold_of_a_script_is_counted() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    // One of its own shard, one of the whole keyspace, one that holds nothing.
+    for (body, holds) in
+        [("redis.call('SET', KEYS[1], 1)", 1), ("redis.call('DBSIZE') redis.call('GET', KEYS[1])", 1), ("", 0)]
+    {
+        let (before, _) = client.holds();
+        client.ask(&["EVAL", &format!("{body} return 7"), "1", "k"], ":7\r\n");
+        assert_eq!(client.holds().0 - before, holds, "{body}");
+    }
+    // Inside EXEC its hold is the transaction's.
+    let (before, _) = client.holds();
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["EVAL", "return redis.call('INCR', KEYS[1])", "1", "k"], "+QUEUED\r\n");
+    client.ask(&["EXEC"], "*1\r\n:2\r\n");
+    assert_eq!(client.holds().0 - before, 1);
+}
+
+/// A script that rests keeps its shards, and others wait for them: by its own clock its hold had half of that time at most.
+#[test]
+fn a_script_holds_its_shards_while_it_rests() {
+    let server = Server::start(1, "");
+    let mut other = server.connect();
+    // Some milliseconds a BITCOUNT, in which the script rests: more than its own slices have.
+    other.ask(&["SET", "large", &"x".repeat(48 << 20)], "+OK\r\n");
+    let mut runner = start_endless(&server, &format!("redis.call('GET', KEYS[1]) {ENDLESS}"), &["held"]);
+    other.send(&request(&["BITCOUNT", "large"]).repeat(20));
+    (0..20).for_each(|_| assert!(other.line().starts_with(':')));
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    let stats = other.bulk(&["INFO", "commandstats"]);
+    let line = stats.lines().find(|line| line.starts_with("cmdstat_bitcount:")).expect("it has run");
+    let counted_us: f64 = line.split(['=', ',']).nth(3).and_then(|text| text.parse().ok()).expect("a time");
+    let (_, longest_us) = other.holds();
+    assert!(longest_us >= counted_us, "held for {longest_us} us, beside {counted_us} us of other commands");
+}
+
+/// A script rests on the thread whose other client writes at the limit: a wait for the script's shard had no end.
+#[test]
+fn a_write_at_the_limit_waits_for_the_script_of_its_own_worker() {
+    let server = Server::start(1, "maxmemory-policy volatile-ttl");
+    let (mut other, mut writer) = (server.connect(), server.connect());
+    // All keys that may go are one.
+    other.ask(&["SET", "held", &"x".repeat(200_000), "EX", "1000"], "+OK\r\n");
+    let mut runner = start_endless(&server, &format!("redis.call('GET', KEYS[1]) {ENDLESS}"), &["held"]);
+    let limit = server.state().store().used_memory() + 50_000;
+    other.ask(&["CONFIG", "SET", "maxmemory", &limit.to_string()], "+OK\r\n");
+    writer.send(&request(&["SET", "new", &"y".repeat(100_000)]));
+    (0..100).for_each(|_| other.ask(&["PING"], "+PONG\r\n"));
+    other.ask(&["CONFIG", "SET", "maxmemory", "0"], "+OK\r\n");
+    writer.expect(b"+OK\r\n");
+    other.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    assert!(runner.line().starts_with("-ERR Script killed by user"));
+    other.ask(&["EXISTS", "held", "new"], ":2\r\n");
+}
+
 /// One call of a library function, which compares the texts at each of millions of places.
 #[test]
 fn issue_15_a_search_in_a_long_text_rests_and_takes_the_kill() {

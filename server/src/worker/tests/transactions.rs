@@ -231,15 +231,10 @@ fn issue_11_a_long_transaction_does_not_keep_its_worker() {
 fn issue_11_the_hold_of_a_transaction_is_counted() {
     let server = Server::start(1, "");
     let mut client = server.connect();
-    let holds = |client: &mut super::Client| {
-        let info = client.bulk(&["INFO", "background"]);
-        let line = info.lines().find(|line| line.starts_with("lock_holds:")).unwrap().to_owned();
-        line.split(['=', ',']).nth(1).unwrap().parse::<u64>().unwrap()
-    };
-    let before = holds(&mut client);
+    let (before, _) = client.holds();
     client.ask(&["MULTI"], "+OK\r\n");
     client.ask(&["SET", "k", "v"], "+QUEUED\r\n");
     client.ask(&["GET", "k"], "+QUEUED\r\n");
     client.ask(&["EXEC"], "*2\r\n+OK\r\n$1\r\nv\r\n");
-    assert_eq!(holds(&mut client) - before, 1);
+    assert_eq!(client.holds().0 - before, 1);
 }

@@ -16,6 +16,7 @@ pub mod fill;
 pub mod folder;
 pub mod generate;
 pub mod kept;
+pub mod memory_limit;
 pub mod network;
 mod newer;
 pub mod page;

@@ -19,7 +19,7 @@ use crate::{
     apply, collections, commands, cores, engine, fragmentation, giveback, hitrate, holds, kept, lists, longlist,
     machine, misses,
 };
-use crate::{mixes, point, publish, reclaim, replication, save, scripts, segments, tails, tls, types, ycsb};
+use crate::{mixes, pipe, point, publish, reclaim, replication, save, scripts, segments, tails, tls, types, ycsb};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -89,6 +89,7 @@ const LIST: &[Entry] = &[
     entry("apply", "A stream of commands, applied in process", (2.0, 120.0), |size| apply::run(2, size.is_small())),
     entry("tls", "The cost of TLS", (12.0, 900.0), |size| tls::run(size.is_small(), None)),
     entry("publish", "One publisher, many subscribers", (5.0, 600.0), |size| publish::run(size.is_small(), 3)),
+    entry("pipe", "A mass insertion by redis-cli", (2.0, 120.0), |size| pipe::run(size.is_small())),
     entry("giveback", "Memory that goes back", (29.0, 600.0), |size| giveback::run(size.is_small(), None)),
     entry("hitrate", "Hit rates of the eviction policies", (55.0, 1700.0), |size| hitrate::run(size.is_small())),
     entry("holds", "What a long command keeps others from", (20.0, 1800.0), holds::run),
@@ -99,7 +100,7 @@ const LIST: &[Entry] = &[
 ];
 
 /// Experiments without a floor or without rivals, and why.
-const WITHOUT: [(&str, &str); 12] = [
+const WITHOUT: [(&str, &str); 13] = [
     (
         "misses",
         "There is no floor here: it runs hardly an instruction outside of the kernel, and callgrind sees no other.",
@@ -118,6 +119,11 @@ const WITHOUT: [(&str, &str); 12] = [
          requests is drawn beside both.",
     ),
     ("publish", "There is no floor here: a server that parses nothing delivers nothing to others."),
+    (
+        "pipe",
+        "There is no floor here: it answers when the bytes of a request are there, and redis-cli ends by a reply that it \
+         knows again.",
+    ),
     (
         "giveback",
         "There is no floor here: it holds no data. Varve is alone in what is said of keys that expire, which its own INFO tells.",

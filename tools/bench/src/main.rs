@@ -29,6 +29,8 @@ mod misses;
 mod mixes;
 mod own;
 mod pace;
+mod paper;
+mod pipe;
 mod point;
 mod publish;
 mod published;
@@ -91,7 +93,7 @@ enum Experiment {
         /// Tiny sizes: shows in seconds that everything runs; its figures mean nothing
         #[arg(long)]
         quick: bool,
-        /// Only this part: cpu, reclaim, memory
+        /// Only this part: cpu, reclaim, memory, paper
         #[arg(long)]
         part: Option<String>,
     },
@@ -269,6 +271,12 @@ enum Experiment {
         #[arg(long)]
         quick: bool,
     },
+    /// Time, CPU and query buffer of `redis-cli --pipe`, and what a bystander waits meanwhile
+    Pipe {
+        /// A few megabytes
+        #[arg(long)]
+        quick: bool,
+    },
     /// CPU, memory and handshakes of TLS, beside the same without it
     Tls {
         /// Tiny sizes
@@ -366,6 +374,7 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Replication { quick, part } => replication::run(quick, part.as_deref()),
         Experiment::Tails { quick, scene } => tails::run(quick, scene.as_deref()),
         Experiment::Holds { quick } => holds::run(Size::of(quick)),
+        Experiment::Pipe { quick } => pipe::run(quick),
         Experiment::Tls { quick, part } => tls::run(quick, part.as_deref()),
         Experiment::Publish { quick, turns } => publish::run(quick, turns),
         Experiment::Misses { quick } => misses::run(quick),

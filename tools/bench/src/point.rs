@@ -4,7 +4,8 @@
 //! |---|---|
 //! | cpu | server CPU per GET and per SET at pipelines 1, 16, 100: 16 B keys, 64 B values, 2 M of them, one worker |
 //! | reclaim | server CPU per SET of 16 to 128 B at random sizes over 2 M keys, at 80% of maxmemory, nothing evicted |
-//! | memory | resident bytes a key beyond key and value, at start and for sets of several shapes |
+//! | memory | resident bytes a key beyond key and value, at start and for a set that grows |
+//! | paper | the same for the paper's sets: [`crate::paper`] |
 //!
 //! The servers take turns within each figure, and a figure is the median of its turns: what else the machine does meets all
 //! alike.
@@ -13,7 +14,7 @@ use crate::floor::Under;
 use crate::load::{self, Load, Op, Order, Outcome, Sizes, Traffic};
 use crate::report::{Findings, Role, Row, Target, Value, figures};
 use crate::turns::{beside, must, pace, used_memory};
-use crate::{contenders, kept, say};
+use crate::{contenders, kept, paper, say};
 use std::io;
 use std::time::Duration;
 use varve_testkit::Server;
@@ -38,18 +39,16 @@ struct Scale {
     turns: usize,
     /// of the fixed set, in steps
     counts: Vec<u64>,
-    /// of the paper's sets
-    paper_keys: u64,
 }
 
 impl Scale {
     fn new(quick: bool) -> Scale {
         if quick {
             let counts = vec![10_000, 20_000];
-            return Scale { keys: 20_000, requests: (5_000, 20_000), turns: 1, counts, paper_keys: 5_000 };
+            return Scale { keys: 20_000, requests: (5_000, 20_000), turns: 1, counts };
         }
         let counts = (5..=20).map(|tenths| tenths * 100_000).collect();
-        Scale { keys: 2_000_000, requests: (400_000, 2_000_000), turns: 5, counts, paper_keys: 500_000 }
+        Scale { keys: 2_000_000, requests: (400_000, 2_000_000), turns: 5, counts }
     }
 }
 
@@ -70,8 +69,11 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     if wanted("memory") {
         memory(&scale, &mut rows)?;
     }
+    if wanted("paper") {
+        rows.extend(paper::rows(quick)?);
+    }
     if rows.is_empty() {
-        return Err(io::Error::other("no such part: cpu, reclaim, memory"));
+        return Err(io::Error::other("no such part: cpu, reclaim, memory, paper"));
     }
     Ok(Findings::new("point", "Single keys").with(figures("Single keys", &rows)))
 }
@@ -189,20 +191,6 @@ fn memory(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
     for (number, count) in scale.counts.iter().enumerate() {
         say!("16 B + 32 B, {count} keys: {:.1?} bytes a key", contenders::column(&all, number + 2));
     }
-    for (name, key_bytes, most) in [("tiny", 8, 8..=16), ("small", 16, 16..=128), ("large", 128, 128..=1024)] {
-        let sizes = Sizes { most, rest: 1024..=10_240, rest_percent: 5 };
-        let name = format!("bytes a key, the paper's {name} set");
-        let all = kept::case(&name, || {
-            contenders::one_by_one(&[], &mut |server| {
-                let start = settled(server)?;
-                let outcome = load::run(server.address(), &fill(scale.paper_keys, key_bytes, &sizes))?;
-                refuse_errors(&outcome)?;
-                let payload = outcome.value_bytes + scale.paper_keys * key_bytes as u64;
-                Ok(vec![overhead(settled(server)?, start, scale.paper_keys, payload)])
-            })
-        })?;
-        rows.push(Row::new(name, "B", contenders::column(&all, 0)).at_most(Target::AtMost(OVERHEAD_MAX)));
-    }
     Ok(())
 }
 
@@ -221,12 +209,16 @@ fn growing(server: &Server, scale: &Scale) -> io::Result<Vec<f64>> {
     Ok([start as f64 / f64::from(1 << 20), worst].into_iter().chain(each).collect())
 }
 
-fn overhead(now: u64, start: u64, keys: u64, payload: u64) -> f64 {
+/// Bytes a key beyond `payload`, which are keys and values.
+pub(crate) fn overhead(now: u64, start: u64, keys: u64, payload: u64) -> f64 {
     (now as f64 - start as f64 - payload as f64) / keys as f64
 }
 
 /// Resident bytes once background work has had a moment and the buffers of the load's connections are gone.
-fn settled(server: &Server) -> io::Result<u64> {
+///
+/// # Errors
+/// When the server is gone.
+pub(crate) fn settled(server: &Server) -> io::Result<u64> {
     std::thread::sleep(Duration::from_millis(300));
     Ok(server.memory()?.resident)
 }

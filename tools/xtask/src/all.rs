@@ -29,6 +29,7 @@ const QUICK_BENCHES: &[&str] = &[
     "replication",
     "holds",
     "segments",
+    "pipe",
 ];
 
 /// How long each fuzz target runs in `test`.

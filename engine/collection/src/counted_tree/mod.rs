@@ -329,6 +329,17 @@ impl<R: Copy> CountedTree<R> {
         self.ends = if bare { [NONE; 2] } else { [self.first_under(self.root).0, self.last_under(self.root).0] };
     }
 
+    /// Finds an end anew whose leaf has been taken out of `node`: its neighbour there, or the leaf at that end of the tree.
+    fn find_end(&mut self, end: usize, node: u32) {
+        debug_assert_eq!(self.pending, [0; 2], "the sums are up to date");
+        let Node { level, len, children, .. } = self.node(node);
+        if *level != 1 || *len == 0 {
+            // The node has gone to its neighbour, or the tree has no leaf left.
+            return self.find_ends();
+        }
+        self.ends[end] = if end == FIRST { children[0] } else { children[*len as usize - 1] };
+    }
+
     /// The least key of the leaf; 0 where there are no keys.
     #[inline]
     pub(crate) fn separator(&self, leaf: Leaf) -> u64 {
@@ -447,8 +458,8 @@ impl<R: Copy> CountedTree<R> {
         self.remove_child(node, index);
         self.lower_root();
         self.leaves -= 1;
-        if self.end_of(leaf).is_some() {
-            self.find_ends();
+        if let Some(end) = self.end_of(leaf) {
+            self.find_end(end, node);
         }
         self.settle_nodes();
         self.give_leaf(leaf)
@@ -526,6 +537,9 @@ impl<R: Copy> CountedTree<R> {
         let last = children.len() - 1;
         if children[last] == child {
             return last;
+        }
+        if children[0] == child {
+            return 0;
         }
         // Four at a time: a stop at each would cost more than the others do.
         let (fours, rest) = children.as_chunks::<4>();

@@ -286,7 +286,9 @@ impl Quicklist {
             if shape.depth > 0 || self.tree.leaves() < 3 || self.tree.has_detached() {
                 return Err(emit);
             }
-        } else if looks_at_size(left, shape) || (self.is_single() && shape.is_half(left, node.node().bytes())) {
+        } else if (looks_at_size(left, shape) && becomes_small(node.node(), end, shape))
+            || (self.is_single() && shape.is_half(left, node.node().bytes()))
+        {
             return Err(emit);
         }
         debug_assert_eq!(left as u64 + 1, self.tree.count_of(leaf), "the tree counts the node's entries");
@@ -666,6 +668,19 @@ fn node_object<'a>(id: CollectionId, number: &'a [u8], value: NewValue<'a>) -> N
 #[inline]
 fn looks_at_size(left: usize, shape: &Shape) -> bool {
     left <= shape.entries / 4 && left.is_power_of_two()
+}
+
+/// Whether a node is so small without its entry at an end that it should join a neighbour. A node whose fill is a number of
+/// bytes has few large entries, so their number alone is small from the start: three in seven pops of 1 KB took the way of
+/// a node that may be joined, and found it too large.
+fn becomes_small(node: Node<'_>, end: End, shape: &Shape) -> bool {
+    let place = match end {
+        End::Front => node.first(),
+        End::Back => node.last(),
+    };
+    let gone = node.size(place.expect("no node is empty"));
+    debug_assert!(gone < node.bytes(), "other entries are left");
+    shape.is_small(node.len() - 1, node.bytes() - gone)
 }
 
 /// Takes the entry at an end out of a node, which has one.

@@ -181,22 +181,32 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::keyspace::store::Options;
+    use crate::state::counts::ROWS_READ;
+
+    /// A store with this number of databases.
+    fn store_of(databases: u32) -> (Arc<Store>, StoreWorker) {
+        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
+        let store = Store::new(&Options { seed: 3, geometry, databases, ..Options::default() });
+        let store = store.expect("an address range");
+        let worker = store.worker(0);
+        (store, worker)
+    }
+
+    /// Writes the key number `n` of a database.
+    fn set(worker: &mut StoreWorker, db: u32, n: usize) {
+        let (store, local) = worker.parts();
+        let name = format!("key {n}").into_bytes();
+        let (k, id) = (store.key(db, &name), store.shard_of(store.key(db, &name).hash));
+        let new = NewObject::new(Type::String.kind(), Owner::Database(k.db), k.bytes, b"v");
+        let r = local.appender().append(store.log(), &new);
+        store.cells()[id].lock.lock().insert(store.ground(), id, &k, r, false);
+    }
 
     /// Ten keys in database 1 beside many in database 0.
     pub(crate) fn small_beside(many: usize) -> (Arc<Store>, StoreWorker) {
-        let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
-        let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("an address range");
-        let mut worker = store.worker(0);
-        let mut set = |db: u32, n: usize| {
-            let (store, local) = worker.parts();
-            let name = format!("key {n}").into_bytes();
-            let (k, id) = (store.key(db, &name), store.shard_of(store.key(db, &name).hash));
-            let new = NewObject::new(Type::String.kind(), Owner::Database(k.db), k.bytes, b"v");
-            let r = local.appender().append(store.log(), &new);
-            store.cells()[id].lock.lock().insert(store.ground(), id, &k, r, false);
-        };
-        (0..10).for_each(|n| set(1, n));
-        (0..many).for_each(|n| set(0, n));
+        let (store, mut worker) = store_of(Options::default().databases);
+        (0..10).for_each(|n| set(&mut worker, 1, n));
+        (0..many).for_each(|n| set(&mut worker, 0, n));
         worker.park();
         store.verify();
         (store, worker)
@@ -211,5 +221,21 @@ pub(crate) mod tests {
             looked += store.visit_shard(&cell.lock.lock(), physical, 0, &mut |_, _, _| seen += 1);
         }
         assert!(seen == 10 && looked < 10 * 500, "{seen} keys, {looked} entries looked at");
+    }
+
+    /// A report asked each database for its keys, and each of them looked at the counts of all others in every shard.
+    #[test]
+    fn a_report_about_ten_thousand_databases_reads_each_count_once() {
+        const DATABASES: usize = 10_000;
+        let (store, mut worker) = store_of(DATABASES as u32);
+        (0..DATABASES).for_each(|db| set(&mut worker, db as u32, db));
+        worker.park();
+        let before = ROWS_READ.get();
+        let counts = store.counts_of_all();
+        let rows = ROWS_READ.get() - before;
+        assert!(counts.len() == DATABASES && counts.iter().all(|count| *count == (1, 0)));
+        // A shard has some free rows at most.
+        assert!(rows <= DATABASES + 2 * store.cells().len(), "{rows} counts read of {DATABASES} databases");
+        store.verify();
     }
 }

@@ -38,6 +38,12 @@ pub(crate) struct DbCount {
     pub(crate) volatile: u64,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Rows that this thread has read: the cost of a report about all databases.
+    pub(crate) static ROWS_READ: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl CountRow {
     /// This number of keys more, or fewer, and of volatile keys. The shard is held.
     #[inline]
@@ -52,6 +58,8 @@ impl CountRow {
 
     /// The counts of the row's database; None if the row is free, or changes its owner at this moment.
     fn read(&self) -> Option<DbCount> {
+        #[cfg(test)]
+        ROWS_READ.set(ROWS_READ.get() + 1);
         let owner = self.owner.load(Acquire);
         let (keys, volatile) = (self.keys.load(Acquire), self.volatile.load(Acquire));
         let is_same = owner != 0 && self.owner.load(Relaxed) == owner;

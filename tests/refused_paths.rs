@@ -1,0 +1,205 @@
+//! Paths that ask the system for memory answer with the OOM error when it is refused, and go on when it is given.
+//!
+//! | path | what is asked for |
+//! |---|---|
+//! | strings, short and long | segments and extents of the log's range |
+//! | keys | the next size of a shard's index |
+//! | sets, hashes | leaves in the log, their tables beside it |
+//! | a request | a query buffer and the arguments' places |
+//! | a reply, replies that nobody reads | reply buffers and outputs |
+//! | a transaction | copies of queued commands |
+//!
+//! Each has a server of its own with a limit above what it has at its start: a whole machine's settings are not touched.
+
+use std::time::Duration;
+
+use varve_testkit::{Client, Launch, Server, until};
+use varve_tests::memory_limit::LimitKind;
+
+/// How long an end may take. Nothing is judged by it but that the end comes.
+const END_LIMIT: Duration = Duration::from_secs(60);
+/// Memory of a server beyond its start. 16 MB of them are its reserve and 128 MB the parts of the log's range that it opens
+/// ahead.
+const LEFT_BYTES: u64 = 240 << 20;
+/// Commands that are sent together.
+const BATCH: usize = 500;
+/// Bytes of commands after which a path without a refusal has failed.
+const BYTES_MAX: usize = 2 << 30;
+
+/// A path: commands that ask for memory for as long as it is given.
+struct Path {
+    name: &'static str,
+    /// Writes the `n`th command; bytes that it brings.
+    write: fn(&mut Client, usize) -> usize,
+}
+
+fn path(name: &'static str, write: fn(&mut Client, usize) -> usize) -> Path {
+    Path { name, write }
+}
+
+/// Queues a command; its bytes.
+fn queue(client: &mut Client, words: &[&[u8]]) -> usize {
+    client.queue(words);
+    words.iter().map(|word| word.len() + 16).sum()
+}
+
+/// A name that is not met twice.
+fn name(n: usize) -> Vec<u8> {
+    format!("name:{n:020}").into_bytes()
+}
+
+/// Writes that ask for memory of the log, of the index and of the collections' tables.
+fn writing_paths() -> Vec<Path> {
+    let long: fn(&mut Client, usize) -> usize = |client, n| {
+        let value = vec![b'v'; if n.is_multiple_of(BATCH) { 4 << 20 } else { 1 }];
+        queue(client, &[b"SET", &name(n), &value])
+    };
+    vec![
+        path("short strings", |client, n| queue(client, &[b"SET", &name(n), &[b'v'; 2000]])),
+        path("long strings", long),
+        path("keys", |client, n| queue(client, &[b"SET", &name(n), b"v"])),
+        path("keys that expire", |client, n| queue(client, &[b"SET", &name(n), b"v", b"EX", b"100000"])),
+        path("a set", |client, n| queue(client, &[b"SADD", b"set", &name(n)])),
+        path("a hash", |client, n| queue(client, &[b"HSET", b"hash", &name(n), b"value"])),
+    ]
+}
+
+/// Sends batches until a reply is an error; that reply.
+fn first_refusal(client: &mut Client, path: &Path) -> Option<String> {
+    let (mut n, mut bytes) = (0, 0);
+    while bytes < BYTES_MAX {
+        bytes += (n..n + BATCH).map(|n| (path.write)(client, n)).sum::<usize>();
+        n += BATCH;
+        client.queue(&["ECHO", "end"]);
+        client.flush().expect("the server lives");
+        let mut refusal = None;
+        loop {
+            let reply = client.read().unwrap_or_else(|error| panic!("{}: {error}", path.name));
+            if reply.is_error() {
+                refusal.get_or_insert_with(|| reply.text());
+            } else if reply.text() == "end" {
+                break;
+            }
+        }
+        if refusal.is_some() {
+            return refusal;
+        }
+    }
+    None
+}
+
+fn started() -> Server {
+    Launch::varve().config("io-threads 1").start().expect("a server")
+}
+
+/// Reads and deletions go on, and with memory everything does.
+fn goes_on(server: &mut Server, kind: LimitKind, what: &str) {
+    let mut other = server.client();
+    assert_eq!(other.cmd("PING").text(), "PONG", "{what}");
+    assert_eq!(other.cmd("GET kept").text(), "value", "{what}");
+    assert_eq!(other.cmd("DEL dropped").integer(), Some(1), "{what}");
+    kind.lift(server);
+    until("memory is there again", || other.cmd("SET kept again").text() == "OK");
+    until("also for long values", || {
+        other.call(&["SET", "long", &"l".repeat(1 << 20)]).is_ok_and(|r| r.text() == "OK")
+    });
+    server.signal("TERM").expect("kill");
+    assert_eq!(server.wait(END_LIMIT), Some(true), "{what}: it ends when it is asked to: {}", server.log());
+}
+
+fn with_two_keys(server: &Server) -> Client {
+    let mut client = server.client();
+    assert_eq!(client.cmd("SET kept value").text(), "OK");
+    assert_eq!(client.cmd("SET dropped value").text(), "OK");
+    client
+}
+
+#[test]
+fn strings_are_refused_with_an_error_when_memory_is() {
+    let by_log = ["short strings", "long strings"];
+    for path in writing_paths().iter().filter(|path| by_log.contains(&path.name)) {
+        let what = path.name;
+        let mut server = started();
+        let mut client = with_two_keys(&server);
+        LimitKind::Data.leave(&server, LEFT_BYTES);
+        let refusal = first_refusal(&mut client, path);
+        let refusal = refusal.unwrap_or_else(|| panic!("{what}: no refusal\n{}", server.log()));
+        assert!(refusal.starts_with("OOM "), "{what}: {refusal}");
+        goes_on(&mut server, LimitKind::Data, what);
+    }
+}
+
+/// Tables lie in mappings beside the log's range, which is there from the start: they alone are refused by this limit. Trees of
+/// sorted sets and lists are ordinary memory, a refusal of which ends the process once the reserve is spent.
+#[test]
+fn tables_that_may_not_be_mapped_are_refused_with_an_error() {
+    let by_tables = ["keys", "keys that expire", "a set", "a hash"];
+    for path in writing_paths().iter().filter(|path| by_tables.contains(&path.name)) {
+        let what = format!("{}, by addresses", path.name);
+        let mut server = started();
+        let mut client = with_two_keys(&server);
+        LimitKind::Addresses.leave(&server, 24 << 20);
+        let refusal = first_refusal(&mut client, path);
+        let refusal = refusal.unwrap_or_else(|| panic!("{what}: no refusal\n{}", server.log()));
+        assert!(refusal.starts_with("OOM "), "{what}: {refusal}");
+        goes_on(&mut server, LimitKind::Addresses, &what);
+    }
+}
+
+/// A client decides how long its requests, its transactions and the replies to them are: what has no room ends its connection
+/// at most.
+#[test]
+fn requests_transactions_and_replies_are_refused_when_memory_is() {
+    let value = "v".repeat(100_000);
+    let long_request: Vec<&str> = ["MSET"].into_iter().chain((0..4000).flat_map(|_| ["k", value.as_str()])).collect();
+    let short_words: Vec<&str> = ["MSET"].into_iter().chain((0..1_000_000).flat_map(|_| ["k", "v"])).collect();
+    let queued: Vec<&str> = ["MSET"].into_iter().chain((0..40).flat_map(|_| ["k", value.as_str()])).collect();
+    let long_reply: Vec<&str> = ["MGET"].into_iter().chain((0..4000).map(|_| "read")).collect();
+    let scenes: [(&str, bool, usize, &[&str]); 4] = [
+        ("a request", false, 1, &long_request),
+        ("short words", false, 20, &short_words),
+        ("a transaction", true, 100, &queued),
+        ("a reply", false, 1, &long_reply),
+    ];
+    for kind in [LimitKind::Data, LimitKind::Addresses] {
+        for (what, is_queued, times, words) in scenes {
+            let what = format!("{what}, {kind:?}");
+            let mut server = started();
+            let mut client = with_two_keys(&server);
+            assert_eq!(client.call(&["SET", "read", &value]).expect("it lives").text(), "OK", "{what}");
+            kind.leave(&server, 100 << 20);
+            if is_queued {
+                assert_eq!(client.cmd("MULTI").text(), "OK", "{what}");
+            }
+            // 400 MB do not fit; the server may take them in parts, or refuse them with an error or the connection's end.
+            let last =
+                (0..times).map(|_| client.call(words)).find(|reply| reply.as_ref().map_or(true, |r| r.is_error()));
+            if let Some(Ok(refused)) = &last {
+                assert!(refused.text().starts_with("OOM "), "{what}: {refused:?}");
+            }
+            drop(client);
+            goes_on(&mut server, kind, &what);
+        }
+    }
+}
+
+/// Replies that their client does not read are kept until the system refuses the memory for them.
+#[test]
+fn replies_that_nobody_reads_end_their_connection_when_memory_is_refused() {
+    for kind in [LimitKind::Data, LimitKind::Addresses] {
+        let mut server = started();
+        let mut client = with_two_keys(&server);
+        let value = "v".repeat(100_000);
+        assert_eq!(client.call(&["SET", "read", &value]).expect("it lives").text(), "OK");
+        kind.leave(&server, 48 << 20);
+        let mut hoarders: Vec<Client> = (0..8).map(|_| server.client()).collect();
+        for hoarder in &mut hoarders {
+            (0..600).for_each(|_| hoarder.queue(&["GET", "read"]));
+            // A connection that is closed in the middle of this has been refused.
+            let _ = hoarder.flush();
+        }
+        until("the server answers others", || client.cmd("PING").text() == "PONG");
+        drop(hoarders);
+        goes_on(&mut server, kind, &format!("unread replies, {kind:?}"));
+    }
+}

@@ -16,6 +16,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use varve_base::refusable;
 use varve_catalog::Flags;
 use varve_protocol::{Args, LargeArgument, LargeSlices, Mark, Parser, ProtocolError, Reply, Span};
 use varve_store::{NotAdmitted, ShardSet, StoreWorker, Tx};
@@ -692,11 +693,19 @@ fn hand_on(ctx: &mut Ctx<'_, '_>) {
 fn admitted(slow: &mut Slow, ctx: &mut Ctx<'_, '_>) -> Result<(), NotAdmitted> {
     let bytes = bytes_to_admit(ctx.session.argument_bytes(), ctx.args.len(), ctx.keys.len());
     let start = slow.has_monitor().then(Instant::now);
-    let admitted = if ctx.bodies.denied() { Err(NotAdmitted::OutOfMemory) } else { ctx.tx.admit(bytes) };
+    let denied = ctx.bodies.denied() || is_short_for(ctx.session);
+    let admitted = if denied { Err(NotAdmitted::OutOfMemory) } else { ctx.tx.admit(bytes) };
     if let Some(start) = start {
         slow.note_spike(SpikeEvent::Eviction, ctx.tx.now_ms(), start.elapsed().as_nanos() as u64);
     }
     admitted
+}
+
+/// True while the system refuses memory, for a session whose writes may be refused: nodes of collections and tables are not the
+/// log's, and writes that go on would use up what the process holds in reserve, and end it. A file or a primary's stream goes on.
+#[inline]
+fn is_short_for(session: &Session) -> bool {
+    refusable::is_short() && !session.replays()
 }
 
 /// For how long shards are kept from command to command: commands, and what their arguments count for.

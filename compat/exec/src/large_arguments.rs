@@ -12,7 +12,7 @@
 
 use smallvec::SmallVec;
 use varve_protocol::Span;
-use varve_store::{FilledExtent, NotAdmitted, OpenExtent, StoreWorker, WholePin};
+use varve_store::{FilledExtent, NotAdmitted, OpenExtent, StoreWorker, Tx, WholePin};
 
 /// LargeArguments of one request, as far as they are whole.
 #[derive(Debug, Default)]
@@ -119,13 +119,27 @@ pub fn begin(worker: &StoreWorker, len: usize) -> Option<OpenExtent> {
 /// worker holds nothing and is outside the gate. None, and nothing is done, where room must be made and another worker is
 /// alone behind the gate, or the journal has no room for the keys that would go, or others hold all that may be freed.
 pub fn try_admit(worker: &mut StoreWorker, bytes: usize) -> Option<bool> {
+    try_admit_by(worker, bytes, |tx, bytes| tx.admit(bytes))
+}
+
+/// Admits a transaction whose arguments have `bytes` bytes, like [`try_admit`], but that it waits until there is room for all that
+/// is beyond the limit: what it passes the limit by is paid for by the next one.
+pub(crate) fn try_admit_transaction(worker: &mut StoreWorker, bytes: usize) -> Option<bool> {
+    try_admit_by(worker, bytes, |tx, bytes| tx.admit_whole(bytes))
+}
+
+fn try_admit_by(
+    worker: &mut StoreWorker,
+    bytes: usize,
+    admit: impl FnOnce(&mut Tx<'_>, u64) -> Result<(), NotAdmitted>,
+) -> Option<bool> {
     if worker.store().has_room(bytes as u64) {
         return Some(true);
     }
     if !worker.store().may_make_room() {
         return None;
     }
-    match worker.try_inside(0, |tx| tx.admit(bytes as u64))? {
+    match worker.try_inside(0, |tx| admit(tx, bytes as u64))? {
         Ok(()) => Some(true),
         Err(NotAdmitted::OutOfMemory) => Some(false),
         Err(NotAdmitted::Busy) => None,

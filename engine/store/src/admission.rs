@@ -4,8 +4,9 @@
 //! is held by others, a command that can be put back is, like one that meets a busy shard.
 
 use crate::ops::Tx;
+use crate::state::key::Key;
 use crate::state::request::{NotAdmitted, OutOfMemory};
-use crate::steps::room;
+use crate::steps::room::{self, Way};
 use crate::{Store, StoreWorker};
 
 impl Store {
@@ -41,14 +42,15 @@ impl StoreWorker {
         room::admit_waiting(store, local, bytes)
     }
 
-    /// Admits a write like [`StoreWorker::admit`], for a caller that tries again later: it waits for a millisecond at most.
+    /// Admits a transaction or a script like [`StoreWorker::admit`], for a caller that tries again later: it waits for a
+    /// millisecond at most, and makes room for as long where the limit is passed by far.
     ///
     /// # Errors
     /// The write is refused, or to be tried again.
     #[inline]
     pub fn admit_soon(&mut self, bytes: u64) -> Result<(), NotAdmitted> {
         let (store, local) = self.parts();
-        room::admit(store, local, bytes)
+        room::admit(store, local, bytes, Way::AllRoom)
     }
 }
 
@@ -64,7 +66,19 @@ impl Tx<'_> {
         if self.store().has_room(bytes) {
             return Ok(());
         }
-        self.let_go(|store, local| room::admit(store, local, bytes))
+        self.let_go(|store, local| room::admit(store, local, bytes, Way::OwnRoom))
+    }
+
+    /// Admits a transaction like [`Tx::admit`], which may write more than `bytes`: where the limit is passed by far, it is put
+    /// back until there is room for all.
+    ///
+    /// # Errors
+    /// Those of [`Tx::admit`].
+    pub fn admit_whole(&mut self, bytes: u64) -> Result<(), NotAdmitted> {
+        if self.store().has_room(bytes) {
+            return Ok(());
+        }
+        self.let_go(|store, local| room::admit(store, local, bytes, Way::AllRoom))
     }
 
     /// Admits a write of at most `bytes`, for a command that finds only in the keyspace how much it needs: its shards are
@@ -81,7 +95,7 @@ impl Tx<'_> {
         }
         let patient = self.is_patient();
         let admit = |store: &Store, local: &mut _| match patient {
-            true => room::admit(store, local, bytes),
+            true => room::admit(store, local, bytes, Way::OwnRoom),
             false => room::admit_waiting(store, local, bytes).map_err(NotAdmitted::from),
         };
         match self.step_back(admit) {
@@ -94,6 +108,16 @@ impl Tx<'_> {
             }
             None if self.store().may_overdraw(bytes) => Ok(()),
             None => Err(OutOfMemory),
+        }
+    }
+
+    /// True if a string may come to have `len` bytes, as a write of a part makes it: in the room that it has, or as a whole in
+    /// another place, for which the system gives memory.
+    #[inline]
+    pub fn may_grow(&mut self, k: &Key<'_>, len: usize) -> bool {
+        match self.growth_bytes(k, len) {
+            0 => true,
+            bytes => room::find_addresses(self.store(), bytes),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 
 use string_writes::set;
-use varve_store::{LogGeometry, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_store::{LogGeometry, NotAdmitted, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
 
 const LIMIT: u64 = 12 << 20;
 const VALUE_BYTES: usize = 1000;
@@ -73,6 +73,32 @@ fn eviction_waits_for_the_shard_that_has_all_keys() {
     store.verify();
 }
 
+/// Draws that found every lock busy and drains that found no victim came in turns, and the wait for the locks began anew with each:
+/// a write was refused after a million of them.
+#[test]
+fn a_write_is_put_back_while_all_keys_are_held_and_no_segment_is_sealed() {
+    for policy in [Policy::AllKeysRandom, Policy::AllKeysLru] {
+        let store = store();
+        let mut worker = store.worker(0);
+        (0..100).for_each(|n| set(&mut worker, n, VALUE_BYTES));
+        store.set_limit(store.used_memory(), policy);
+        let mut other = store.worker(1);
+        let (held, local) = other.parts();
+        let _inside = held.gate().enter(local.id());
+        let mut tx = Tx::new(held, local, 0);
+        let mut all: Vec<u16> = (0..100).map(|n| tx.shard_of(tx.key(format!("key:{n}").as_bytes()).hash)).collect();
+        all.sort_unstable();
+        all.dedup();
+        tx.hold(&all);
+        let admitted = std::thread::scope(|scope| {
+            let admitting = scope.spawn(|| worker.admit_soon(VALUE_BYTES as u64));
+            admitting.join().expect("it ends")
+        });
+        assert_eq!(admitted, Err(NotAdmitted::Busy), "{policy:?}");
+        tx.finish();
+    }
+}
+
 /// The first write behind buffers that had grown (a SORT's, by 100 MB at once) made up for all of them, and its worker served
 /// nobody for that long.
 #[test]
@@ -83,29 +109,42 @@ fn a_write_makes_its_own_room_and_leaves_that_of_buffers_to_all() {
         let options = Options { seed: 3, workers: 2, geometry, ..Options::default() };
         let store = Store::new(&options).expect("an address range");
         let mut worker = store.worker(0);
-        for n in 0..MANY {
-            worker.inside(0, |tx| {
-                let name = format!("key:{n}");
-                let key = tx.key(name.as_bytes());
-                tx.hold(&[tx.shard_of(key.hash)]);
-                tx.set(&key, &[b'v'; VALUE_BYTES], Ttl::At(i64::MAX / 4), StringForm::Auto);
-            });
-        }
+        let set = |tx: &mut Tx<'_>, n: usize| {
+            let name = format!("key:{n}");
+            let key = tx.key(name.as_bytes());
+            tx.hold(&[tx.shard_of(key.hash)]);
+            tx.set(&key, &[b'v'; VALUE_BYTES], Ttl::At(i64::MAX / 4), StringForm::Auto);
+        };
+        (0..MANY).for_each(|n| worker.inside(0, |tx| set(tx, n)));
         let limit = store.used_memory();
         store.set_limit(limit, policy);
         // Half of what the keys have.
         let buffers = (MANY / 2 * VALUE_BYTES) as u64;
         store.set_outside_bytes(store.outside_bytes() + buffers);
-        assert_eq!(worker.admit_soon(VALUE_BYTES as u64), Ok(()), "{policy:?}");
+        // A transaction writes more than it is admitted for: it waits for the room of all.
+        assert_eq!(worker.admit_soon(VALUE_BYTES as u64), Err(NotAdmitted::Busy), "{policy:?}");
+        let write = |worker: &mut StoreWorker, n: usize| {
+            worker.inside(0, |tx| {
+                assert_eq!(tx.admit(VALUE_BYTES as u64), Ok(()), "{policy:?}");
+                set(tx, n);
+            });
+        };
+        write(&mut worker, MANY);
         let evicted = store.totals().evicted;
-        assert!(evicted > 0 && evicted < MANY as u64 / 4, "{policy:?}: {evicted} keys at once");
-        for _ in 0..100_000 {
-            assert_eq!(worker.admit_soon(VALUE_BYTES as u64), Ok(()), "{policy:?}");
-            if store.used_memory() <= limit + buffers / 2 {
+        assert!(evicted > 0 && evicted < MANY as u64 / 2, "{policy:?}: {evicted} keys at once");
+        for n in 1..100_000 {
+            write(&mut worker, MANY + n);
+            assert!(store.used_memory() < 2 * limit, "{policy:?}: what is dead is given back meanwhile");
+            if store.used_memory() <= limit + buffers / 4 {
                 break;
             }
         }
-        assert!(store.used_memory() <= limit + buffers / 2, "{policy:?}: all of them make up for it");
+        assert!(store.used_memory() <= limit + buffers / 4, "{policy:?}: all of them make up for it");
+        assert!(
+            (0..100_000).any(|_| worker.admit_soon(VALUE_BYTES as u64) == Ok(())),
+            "{policy:?}: then the transaction has its turn"
+        );
+        assert!(store.used_memory() <= limit, "{policy:?}");
         worker.park();
         store.verify();
     }

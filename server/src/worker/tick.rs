@@ -83,8 +83,8 @@ impl Tick {
             self.short_ticks.replace(if is_held { self.short_ticks.unwrap_or(MEMORY_TICKS) } else { MEMORY_TICKS });
         match left {
             None => tracing::warn!(
-                "The system refuses memory. Commands that have the server keep memory beside the data are refused until it \
-                 gives some again."
+                "The system refuses memory. Writes, and commands that have the server keep memory beside the data, are refused \
+                 until it gives some again."
             ),
             Some(0) if is_held => {
                 refusable::set_short(false);

@@ -6,8 +6,9 @@ use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_protocol::Reply;
 use varve_store::Tx;
 
-use super::{admit_growth, bit_offset, make_raw};
+use super::{bit_offset, make_raw};
 use crate::errors;
+use crate::generic::growth;
 use crate::generic::pinned::{self, Write};
 
 pub(super) const ROWS: FileRows = &[SETBIT, GETBIT];
@@ -21,7 +22,7 @@ fn setbit(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let key = ctx.key(1);
     let byte = (offset >> 3) as usize;
     let len = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
-    admit_growth(&mut ctx.tx, (byte + 1).saturating_sub(len))?;
+    growth::admit(&mut ctx.tx, &key, len, byte + 1)?;
     pinned::write(ctx, len, std::iter::once(byte..byte + 1), set_bit)
 }
 

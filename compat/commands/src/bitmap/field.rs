@@ -14,8 +14,9 @@ use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::{Args, Reply};
 use varve_store::{Key, Tx};
 
-use super::{admit_growth, make_raw, offset_within};
+use super::{make_raw, offset_within};
 use crate::errors;
+use crate::generic::growth;
 use crate::generic::pinned::{self, Write};
 use crate::grammar::{integer, is};
 
@@ -218,7 +219,7 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CmdResult {
         return Err(errors::FIELD_READ_ONLY);
     }
     let len = ctx.tx.peek(&key)?.map_or(0, <[u8]>::len);
-    admit_growth(&mut ctx.tx, last.saturating_sub(len))?;
+    growth::admit(&mut ctx.tx, &key, len, last)?;
     let written = fields.iter().filter(|field| field.action != Action::Get);
     pinned::write(ctx, len, written.map(|field| field.byte()..field.byte() + field.bytes()), write_fields)
 }

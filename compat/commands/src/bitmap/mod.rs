@@ -15,7 +15,7 @@ mod field;
 mod range;
 
 use varve_base::number::parse_i64;
-use varve_exec::{CmdResult, CommandError, FileRows};
+use varve_exec::{CmdResult, FileRows};
 use varve_store::{Key, Tx};
 
 use crate::errors;
@@ -44,13 +44,4 @@ fn make_raw(tx: &mut Tx<'_>, key: &Key<'_>) -> CmdResult {
     tx.set_range(key, 0, &[first])?;
     tx.did_nothing(key);
     Ok(())
-}
-
-/// Growth of a string that a request's own bytes do not bound is admitted where it is known.
-const GROWTH_MIN: usize = 4096;
-
-/// Admits growth of `bytes` bytes against the limit. The shards may be released for it and taken again: nothing that was
-/// read before holds any more.
-fn admit_growth(tx: &mut Tx<'_>, bytes: usize) -> CmdResult {
-    if bytes < GROWTH_MIN { Ok(()) } else { tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY) }
 }

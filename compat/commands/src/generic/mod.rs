@@ -4,11 +4,13 @@
 //! name or database, `object` looks inside, `scan` walks over all of them, `sort` puts the
 //! elements of one in order. `texts` and `order` are scratch space of commands that gather elements and sort
 //! them, `building` is the result of one that stores it, `draw` draws many elements at random, `many_arguments` has commands
-//! with thousands of them done in parts, `pinned` writes into large strings that are being read.
+//! with thousands of them done in parts, `pinned` writes into large strings that are being read,
+//! `growth` asks whether a string may grow.
 
 pub(crate) mod building;
 pub(crate) mod draw;
 pub(crate) mod expiry;
+pub(crate) mod growth;
 mod keys;
 pub(crate) mod many_arguments;
 mod moving;

@@ -9,6 +9,7 @@ use varve_protocol::Reply;
 use varve_store::Tx;
 
 use crate::errors;
+use crate::generic::growth;
 use crate::generic::pinned::{self, Write};
 use crate::grammar::integer;
 
@@ -18,7 +19,9 @@ pub(super) const ROWS: FileRows = &[APPEND, SETRANGE, SUBSTR, GETRANGE];
 fn append(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, tail) = (ctx.key(1), ctx.args.get(2));
     if let Some(old) = ctx.tx.peek(&key)? {
-        check_length(ctx.session.string_bytes_max(), old.len(), tail.len())?;
+        let old = old.len();
+        check_length(ctx.session.string_bytes_max(), old, tail.len())?;
+        growth::admit_place(&mut ctx.tx, &key, old + tail.len())?;
     }
     let length = ctx.tx.append(&key, tail)?;
     ctx.did(&key, Effect::sent(Class::String, "append", 1));
@@ -42,15 +45,6 @@ fn check_length(bulk_max: usize, head: usize, tail: usize) -> CmdResult {
     if fits { Ok(()) } else { Err(CommandError::TOO_LONG) }
 }
 
-/// Growth that a request's own bytes do not bound is admitted where it is known.
-const GROWTH_MIN: usize = 4096;
-
-/// Admits growth of `bytes` bytes beside the request's own against the limit. The shards may be released for it and
-/// taken again: nothing that was read before holds any more.
-fn admit_growth(ctx: &mut Ctx<'_, '_>, bytes: usize) -> CmdResult {
-    if bytes < GROWTH_MIN { Ok(()) } else { ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY) }
-}
-
 /// SETRANGE key offset value
 fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let offset = usize::try_from(integer(ctx.args.get(2))?).map_err(|_| errors::OFFSET_RANGE)?;
@@ -62,7 +56,7 @@ fn setrange(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Ok(());
     }
     check_length(ctx.session.string_bytes_max(), offset, part.len())?;
-    admit_growth(ctx, (offset + part.len()).saturating_sub(old))?;
+    growth::admit(&mut ctx.tx, &key, old, offset + part.len())?;
     // Bytes behind the end are written beside pins.
     let len = if offset < old { old } else { 0 };
     pinned::write(ctx, len, std::iter::once(offset..offset + part.len()), set_part)

@@ -24,6 +24,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
+use varve_base::refusable;
 use varve_catalog::Flags;
 use varve_protocol::{Args, Mark, Reply, Resp};
 use varve_store::gate::{ExclusiveGate, InsideGate, Newcomer};
@@ -458,10 +459,10 @@ impl<'c> Calls<'c> {
                 return false;
             }
             let Some(gate) = gate.try_exclusive(worker.id(), self.tries) else { return false };
+            self.held_from = Some(Instant::now());
             self.out_of_memory = worker.admit(bytes).is_err();
             worker.begin_unit();
             self.changes = self.store.database_changes();
-            self.held_from = Some(Instant::now());
             self.at = At::Alone(worker, Some(gate));
             return true;
         }
@@ -582,7 +583,7 @@ impl<'c> Calls<'c> {
         if !d.flags.has(Flags::DENYOOM) {
             return Ok(());
         }
-        let refused = self.out_of_memory && !self.allow_oom && !self.written;
+        let refused = (self.out_of_memory || refusable::is_short()) && !self.allow_oom && !self.written;
         let bytes = bytes_to_admit(args.bytes(), args.len(), args.len());
         let fits = || {
             if self.allow_oom { self.store.log().has_addresses(bytes) } else { self.store.may_overdraw(bytes) }
@@ -724,6 +725,8 @@ impl<'c> Calls<'c> {
             // Nobody changes them before they are remembered.
             let _ = row.for_each_key(sent, |at| shards.add([ctx.tx.shard_of_bytes(sent.get(at))]));
         }
+        // Shards that it has keep others out while it waits for the rest of them.
+        let from = Instant::now();
         self.hold(&mut ctx.tx, shards, held_bytes);
         if d.flags.has(Flags::WRITE) && ctx.tx.any_waiters() {
             let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
@@ -735,7 +738,7 @@ impl<'c> Calls<'c> {
             });
         }
         if self.held_from.is_none() && ctx.tx.gathers() && ctx.tx.holds_shards() {
-            self.held_from = Some(Instant::now());
+            self.held_from = Some(from);
         }
         let result = invoke(d, ctx, self.table, self.observers);
         ctx.tx.assert_reported();

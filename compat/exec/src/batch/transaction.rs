@@ -30,12 +30,12 @@ use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 use super::account::whole_ms;
 use super::script::Scripting;
 use super::slices::Slices;
-use super::{Batch, Running, Stop, TRIES_MAX};
+use super::{Batch, Running, Stop, TRIES_MAX, is_short_for};
 use crate::command::{Command, CommandTable, Exec, Step};
 use crate::ctx::{Ctx, KeyArg};
 use crate::errors::{CmdResult, CommandError};
 use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
-use crate::large_arguments::try_admit;
+use crate::large_arguments::{try_admit, try_admit_transaction};
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
 use crate::script::KeeperCtx;
@@ -198,12 +198,13 @@ impl Running<'_> {
 
     /// EXEC of what was queued.
     fn exec(&mut self, d: &'static Command) -> Option<Stop> {
+        let is_short = is_short_for(self.session);
         let multi = self.session.multi_mut().expect("EXEC inside MULTI");
         let admitted = multi.admit_bytes == 0 || {
-            let Some(admitted) = try_admit(self.worker, multi.admit_bytes as usize) else {
+            let Some(admitted) = try_admit_transaction(self.worker, multi.admit_bytes as usize) else {
                 return Some(self.without_room());
             };
-            admitted
+            admitted && !is_short
         };
         if !admitted {
             self.session.leave_transaction(self.worker);

@@ -239,6 +239,26 @@ impl Tx<'_> {
         Ok(())
     }
 
+    /// Bytes that the log needs where a write of a part makes a string `len` bytes long: 0 where it stays in the room that it has,
+    /// and for a short one, which is admitted with its request.
+    #[inline]
+    pub(crate) fn growth_bytes(&mut self, k: &Key<'_>, len: usize) -> u64 {
+        if len < self.store.log().extent_min_bytes() { 0 } else { self.moved_bytes(k, len) }
+    }
+
+    #[cold]
+    fn moved_bytes(&mut self, k: &Key<'_>, len: usize) -> u64 {
+        let found = self.live(k);
+        let is_read = |tx: &mut Self, p: Found| tx.held.at_mut(p.shard).is_pinned(tx.store.log(), p.r);
+        // A command that cannot be put back copies all of a value that is read, if there is no memory for its blocks.
+        let moves = found.is_some_and(|p| !self.is_patient() && is_read(self, p));
+        let (old, room) = found.map_or((0, 0), |p| {
+            let object = self.object_at(p);
+            (object.value().len(), object.room())
+        });
+        if len <= room && !moves { 0 } else { (grown_room(len.max(old)) + k.bytes.len()) as u64 }
+    }
+
     /// Appends to a string, made if absent; gives the new length in bytes.
     ///
     /// # Errors
@@ -330,7 +350,12 @@ fn write_beside_readers(object: &mut ObjectMut<'_>, at: usize, part: &[u8]) -> b
 
 /// Asks for a quarter more than the value needs.
 fn with_room_to_grow(new: NewObject<'_>) -> NewObject<'_> {
-    NewObject { room: new.room + new.room / 4, ..new }
+    NewObject { room: grown_room(new.room), ..new }
+}
+
+/// The room of a value that has grown to this length.
+fn grown_room(len: usize) -> usize {
+    len + len / 4
 }
 
 /// Volatile keys are kept together: they die together.

@@ -42,9 +42,11 @@ const YIELDS: u32 = 16;
 const NAP: Duration = Duration::from_micros(50);
 /// For how long every lock is found busy until a writer is put back that can be.
 const PATIENCE: Duration = Duration::from_millis(1);
-/// For how long a writer makes room, if it has made its own: buffers that grow by 100 MB at once (a SORT's) are not for the next
+/// For how long a writer makes room, if it has made its own: buffers that grow by 100 MB at once (a SORT's) are not for one
 /// writer alone to make up for. Writers behind it and the background go on; redis-server's writers do the same.
 const SHARE: Duration = Duration::from_millis(1);
+/// Bytes by which the limit is passed where that is so. What writes themselves pass it by is less, and made up for at once.
+const FAR_BYTES: u64 = 1 << 20;
 /// Slices that find every lock busy before it is put back, whatever the time: a victim's, and draws of keys behind it.
 const BUSY_SLICES_MIN: u32 = BARREN_MAX + 2;
 /// Victims that an admission drains without the memory in use having come lower than before, until keys are evicted or it
@@ -83,26 +85,27 @@ struct ReclaimAttempt {
     walk_steps: u32,
     /// When it began.
     begun: Instant,
-    /// Bytes in use then, and those of them that were not dead.
-    used: u64,
-    least: u64,
+    /// Bytes that lived, and died in its steps.
+    gained: u64,
 }
 
-/// A writer's way while every lock is busy.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WhileBusy {
-    /// It is put back.
-    GivesUp,
-    /// It waits for as long as it takes.
+/// The way of a writer that finds every lock busy, or much to make room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It is put back while locks are busy, and makes its own room at least: it writes no more than it is admitted for.
+    OwnRoom,
+    /// It is put back, and tried again until all have room: a transaction or a script, which may pass the limit in its middle.
+    AllRoom,
+    /// It waits, and makes room for all.
     Waits,
 }
 
 impl ReclaimAttempt {
     /// Waits where every lock was busy: whoever holds one needs the processor.
-    fn rest(&self, way: WhileBusy) {
+    fn rest(&self, way: Way) {
         match self.busy {
             0 => {}
-            busy if busy < YIELDS || way == WhileBusy::GivesUp => std::thread::yield_now(),
+            busy if busy < YIELDS || way != Way::Waits => std::thread::yield_now(),
             _ => std::thread::sleep(NAP),
         }
     }
@@ -116,10 +119,16 @@ impl ReclaimAttempt {
 
     /// Counts the slices that found every lock busy. Waiting is no work: it brings the end of the attempt no nearer.
     fn count_busy(&mut self, slice: Slice) {
-        let waits = slice == Slice::Busy;
-        self.busy = if waits { self.busy + 1 } else { 0 };
-        self.busy_from = if waits { self.busy_from.or_else(|| Some(Instant::now())) } else { None };
-        self.slices -= u32::from(waits);
+        match slice {
+            Slice::Busy => {
+                self.busy += 1;
+                self.busy_from = self.busy_from.or_else(|| Some(Instant::now()));
+                self.slices -= 1;
+            }
+            // Draws that find every lock busy and drains that find no victim come in turns.
+            Slice::Nothing => {}
+            Slice::Progress | Slice::Drained => (self.busy, self.busy_from) = (0, None),
+        }
     }
 
     /// Draining alone does not help, though by the sums it should: what is dead lies in segments that are open, or between
@@ -128,15 +137,13 @@ impl ReclaimAttempt {
         self.idle > IDLE_MAX || self.fruitless >= FRUITLESS_DRAINS_MAX
     }
 
-    /// True once it has worked for its share of time and made room for `bytes` bytes, by keys that went or memory that is free,
-    /// where the limit was passed before it: so writes do not add to what lives beyond the limit.
+    /// True once it has worked for its share of time, where the limit is passed by far, and as much has died as the `bytes` bytes
+    /// that it is for: so writes do not add to what lives beyond the limit.
     fn has_done_its_share(&self, store: &Store, bytes: u64, limit: u64) -> bool {
-        self.used > limit
-            && (store.used_memory() + bytes <= self.used || least_bytes(store) + bytes <= self.least)
-            && self.begun.elapsed() >= SHARE
+        store.used_memory() > limit.saturating_add(FAR_BYTES) && self.gained >= bytes && self.begun.elapsed() >= SHARE
     }
 
-    fn new(store: &Store) -> ReclaimAttempt {
+    fn new() -> ReclaimAttempt {
         ReclaimAttempt {
             idle: 0,
             fruitless: 0,
@@ -147,8 +154,7 @@ impl ReclaimAttempt {
             busy_from: None,
             walk_steps: 0,
             begun: Instant::now(),
-            used: store.used_memory(),
-            least: least_bytes(store),
+            gained: 0,
         }
     }
 }
@@ -166,8 +172,8 @@ pub(crate) fn has_room(store: &Store, bytes: u64) -> bool {
 /// The limit is reached and nothing may be freed, or no addresses are left; or all that may be freed is held by others, for a
 /// millisecond.
 #[inline]
-pub(crate) fn admit(store: &Store, worker: &mut WorkerState, bytes: u64) -> Result<(), NotAdmitted> {
-    if has_room(store, bytes) { Ok(()) } else { make_room_timed(store, worker, bytes, WhileBusy::GivesUp) }
+pub(crate) fn admit(store: &Store, worker: &mut WorkerState, bytes: u64, way: Way) -> Result<(), NotAdmitted> {
+    if has_room(store, bytes) { Ok(()) } else { make_room_timed(store, worker, bytes, way) }
 }
 
 /// Admits a write like [`admit`], for a command that cannot be put back: it waits for what others hold.
@@ -179,15 +185,15 @@ pub(crate) fn admit_waiting(store: &Store, worker: &mut WorkerState, bytes: u64)
     if has_room(store, bytes) {
         return Ok(());
     }
-    make_room_timed(store, worker, bytes, WhileBusy::Waits).map_err(|_| OutOfMemory)
+    make_room_timed(store, worker, bytes, Way::Waits).map_err(|_| OutOfMemory)
 }
 
 #[cold]
-fn make_room_timed(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy) -> Result<(), NotAdmitted> {
+fn make_room_timed(store: &Store, worker: &mut WorkerState, bytes: u64, way: Way) -> Result<(), NotAdmitted> {
     let start = Instant::now();
     let made = make_room(store, worker, bytes, way);
     worker.add_room_ns(start.elapsed().as_nanos() as u64);
-    debug_assert!(made != Err(NotAdmitted::Busy) || way == WhileBusy::GivesUp, "nobody tries this write again");
+    debug_assert!(made != Err(NotAdmitted::Busy) || way != Way::Waits, "nobody tries this write again");
     made
 }
 
@@ -214,7 +220,7 @@ fn overdraws(store: &Store, bytes: u64) -> bool {
     fits() && find_addresses(store, bytes)
 }
 
-fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy) -> Result<(), NotAdmitted> {
+fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: Way) -> Result<(), NotAdmitted> {
     let limit = store.limit().bytes();
     if !find_addresses(store, bytes) || (limit != 0 && bytes + fixed_bytes(store) > limit) {
         return Err(NotAdmitted::OutOfMemory);
@@ -222,23 +228,27 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy
     if limit == 0 {
         return Ok(());
     }
-    let mut attempt = ReclaimAttempt::new(store);
+    let mut attempt = ReclaimAttempt::new();
     while attempt.slices < ADMIT_SLICES_MAX {
         if store.used_memory() + bytes <= limit {
             return Ok(());
         }
+        let lived = least_bytes(store);
         if !step(store, worker, &mut attempt, bytes, limit) {
             return Err(NotAdmitted::OutOfMemory);
         }
-        if way == WhileBusy::GivesUp && attempt.gives_up(worker.room_is_held()) {
+        attempt.gained += lived.saturating_sub(least_bytes(store));
+        if way != Way::Waits && attempt.gives_up(worker.room_is_held()) {
             worker.set_room_is_held(true);
             return Err(NotAdmitted::Busy);
         }
         if attempt.busy == 0 {
             worker.set_room_is_held(false);
         }
-        if way == WhileBusy::GivesUp && attempt.has_done_its_share(store, bytes, limit) {
-            return Ok(());
+        if way != Way::Waits && attempt.has_done_its_share(store, bytes, limit) {
+            // Dead bytes fill the memory as far as they may in a transaction.
+            let goes_on = way == Way::OwnRoom && store.used_memory() + bytes <= limit.saturating_mul(OVERDRAFT_TIMES);
+            return if goes_on { Ok(()) } else { Err(NotAdmitted::Busy) };
         }
         attempt.rest(way);
     }
@@ -246,7 +256,7 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: WhileBusy
 }
 
 /// True if there are addresses for a write, once those of large values that have died are free again.
-fn find_addresses(store: &Store, bytes: u64) -> bool {
+pub(crate) fn find_addresses(store: &Store, bytes: u64) -> bool {
     for _ in 0..RELEASES_MAX {
         if store.log().has_addresses(bytes) || !store.log().release_step(RELEASED_BYTES) {
             break;
@@ -287,7 +297,7 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
         return Step::Done;
     }
     let limit = store.limit().bytes();
-    let mut attempt = ReclaimAttempt::new(store);
+    let mut attempt = ReclaimAttempt::new();
     for _ in 0..BACKGROUND_ROUNDS {
         // Buffers may take the place of keys, but not of all: no key goes for what they take over 3/4 of the limit.
         let excess = store.limit().outside.load(Relaxed).saturating_sub(limit / 4 * 3);
@@ -318,14 +328,17 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
         return false;
     }
     let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker);
-    if evicting && drawing {
+    // Draws alone free nothing: what they leave dead is the drain's.
+    let drains_too =
+        p.slices % 2 == 0 && store.used_memory() - least_bytes(store).min(store.used_memory()) > limit / OVERDRAFT_PART;
+    if evicting && drawing && !drains_too {
         p.barren = 0;
         let slice = evict::evict_drawn(store, worker);
         p.count_busy(slice);
         return slice != Slice::Nothing || walk_on(store, worker, p);
     }
     let evicted = worker.counters().evicted.get();
-    let slice = drain::slice(store, worker, SLICE_OBJECTS, evicting);
+    let slice = drain::slice(store, worker, SLICE_OBJECTS, evicting && policy.takes_all_keys());
     p.barren = if worker.counters().evicted.get() == evicted { p.barren + 1 } else { 0 };
     match slice {
         Slice::Progress => p.idle = 0,

@@ -265,8 +265,10 @@ fn a_script_holds_its_shards_while_it_rests() {
 fn a_write_at_the_limit_waits_for_the_script_of_its_own_worker() {
     let server = Server::start(1, "maxmemory-policy volatile-ttl");
     let (mut other, mut writer) = (server.connect(), server.connect());
-    // All keys that may go are one.
-    other.ask(&["SET", "held", &"x".repeat(200_000), "EX", "1000"], "+OK\r\n");
+    // All keys that may go are one, far larger than what the server itself takes meanwhile.
+    let part = "x".repeat(20_000);
+    (1..=100).for_each(|n| other.ask(&["APPEND", "held", &part], &format!(":{}\r\n", n * part.len())));
+    other.ask(&["EXPIRE", "held", "1000"], ":1\r\n");
     let mut runner = start_endless(&server, &format!("redis.call('GET', KEYS[1]) {ENDLESS}"), &["held"]);
     let limit = server.state().store().used_memory() + 50_000;
     other.ask(&["CONFIG", "SET", "maxmemory", &limit.to_string()], "+OK\r\n");

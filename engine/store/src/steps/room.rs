@@ -329,8 +329,8 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
     }
     let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker);
     // Draws alone free nothing: what they leave dead is the drain's.
-    let drains_too =
-        p.slices % 2 == 0 && store.used_memory() - least_bytes(store).min(store.used_memory()) > limit / OVERDRAFT_PART;
+    let dead = store.used_memory().saturating_sub(least_bytes(store));
+    let drains_too = p.slices.is_multiple_of(2) && dead > limit / OVERDRAFT_PART;
     if evicting && drawing && !drains_too {
         p.barren = 0;
         let slice = evict::evict_drawn(store, worker);

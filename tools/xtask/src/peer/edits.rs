@@ -62,7 +62,8 @@ const EDITS: &[Edit] = &[
     },
     // A transaction that cuts the links and then overruns the backlog is to bring about a full synchronisation. It is one chunk of
     // the stream, which stays whole here while any of it does: a replica could go on in it. So the replica sleeps meanwhile, and
-    // the same is written once more. When it wakes up, its link is up until it looks: the test waits for its request.
+    // the same is written once more. When it wakes up, its link is up until it looks: the test waits for its request. The save begins
+    // at once here, with the delay that is set then, and not at the next tick: the delay is set before.
     Edit {
         unit: REPLICATION,
         from: "            # Force the replica to try another full sync (",
@@ -74,6 +75,7 @@ const EDITS: &[Edit] = &[
         from: "            $master exec\n\n            switch $testType {",
         to: "            $master exec\n            for {set keyid 0} {$keyid < 10} {incr keyid} {\n                \
              $master set \"$keyid string_$keyid\" [string repeat A 16384]\n            }\n            \
+             if {$testType eq \"Aborted\"} {$master config set rdb-key-save-delay 10000}\n            \
              $asleep read\n            $asleep close\n            wait_for_condition 50 100 {\n                \
              [s 0 sync_full] eq 2\n            } else {\n                fail \"no full synchronisation\"\n            \
              }\n\n            switch $testType {",

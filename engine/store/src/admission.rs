@@ -63,10 +63,7 @@ impl Tx<'_> {
     /// freed is held by others: the caller is to be tried again.
     #[inline]
     pub fn admit(&mut self, bytes: u64) -> Result<(), NotAdmitted> {
-        if self.store().has_room(bytes) {
-            return Ok(());
-        }
-        self.let_go(|store, local| room::admit(store, local, bytes, Way::OwnRoom))
+        self.admit_by(bytes, Way::OwnRoom)
     }
 
     /// Admits a transaction like [`Tx::admit`], which may write more than `bytes`: where the limit is passed by far, it is put
@@ -75,10 +72,15 @@ impl Tx<'_> {
     /// # Errors
     /// Those of [`Tx::admit`].
     pub fn admit_whole(&mut self, bytes: u64) -> Result<(), NotAdmitted> {
+        self.admit_by(bytes, Way::AllRoom)
+    }
+
+    #[inline]
+    fn admit_by(&mut self, bytes: u64, way: Way) -> Result<(), NotAdmitted> {
         if self.store().has_room(bytes) {
             return Ok(());
         }
-        self.let_go(|store, local| room::admit(store, local, bytes, Way::AllRoom))
+        self.let_go(|store, local| room::admit(store, local, bytes, way))
     }
 
     /// Admits a write of at most `bytes`, for a command that finds only in the keyspace how much it needs: its shards are

@@ -248,11 +248,9 @@ impl Tx<'_> {
 
     #[cold]
     fn moved_bytes(&mut self, k: &Key<'_>, len: usize) -> u64 {
-        let found = self.live(k);
-        let is_read = |tx: &mut Self, p: Found| tx.held.at_mut(p.shard).is_pinned(tx.store.log(), p.r);
         // A command that cannot be put back copies all of a value that is read, if there is no memory for its blocks.
-        let moves = found.is_some_and(|p| !self.is_patient() && is_read(self, p));
-        let (old, room) = found.map_or((0, 0), |p| {
+        let moves = !self.is_patient() && self.is_read_in_place(k);
+        let (old, room) = self.live(k).map_or((0, 0), |p| {
             let object = self.object_at(p);
             (object.value().len(), object.room())
         });

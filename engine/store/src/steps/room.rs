@@ -47,6 +47,8 @@ const PATIENCE: Duration = Duration::from_millis(1);
 const SHARE: Duration = Duration::from_millis(1);
 /// Bytes by which the limit is passed where that is so. What writes themselves pass it by is less, and made up for at once.
 const FAR_BYTES: u64 = 1 << 20;
+/// For how long a writer that has met a busy lock works on beside drains that go on: what they give may never be enough.
+const BUSY_MAX: Duration = Duration::from_millis(20);
 /// Slices that find every lock busy before it is put back, whatever the time: a victim's, and draws of keys behind it.
 const BUSY_SLICES_MIN: u32 = BARREN_MAX + 2;
 /// Victims that an admission drains without the memory in use having come lower than before, until keys are evicted or it
@@ -79,7 +81,7 @@ struct ReclaimAttempt {
     /// Slices so far, and slices in a row that found every lock busy.
     slices: u32,
     busy: u32,
-    /// When the first of these was.
+    /// When the first that did was.
     busy_from: Option<Instant>,
     /// Steps of the walk under way.
     walk_steps: u32,
@@ -113,8 +115,8 @@ impl ReclaimAttempt {
     /// True once every lock was busy for long enough; at once (`is_known`) where the admission before this one found that: of
     /// many writers that are put back, each would look on for a millisecond in each turn of their worker.
     fn gives_up(&self, is_known: bool) -> bool {
-        let waits_long = || self.busy_from.is_some_and(|from| from.elapsed() >= PATIENCE);
-        self.busy >= BUSY_SLICES_MIN && (is_known || waits_long())
+        let waits = |time| self.busy_from.is_some_and(|from| from.elapsed() >= time);
+        (self.busy >= BUSY_SLICES_MIN && (is_known || waits(PATIENCE))) || waits(BUSY_MAX)
     }
 
     /// Counts the slices that found every lock busy. Waiting is no work: it brings the end of the attempt no nearer.
@@ -127,7 +129,7 @@ impl ReclaimAttempt {
             }
             // Draws that find every lock busy and drains that find no victim come in turns.
             Slice::Nothing => {}
-            Slice::Progress | Slice::Drained => (self.busy, self.busy_from) = (0, None),
+            Slice::Progress | Slice::Drained => self.busy = 0,
         }
     }
 

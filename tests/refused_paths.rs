@@ -7,6 +7,7 @@
 //! | sets, hashes | leaves in the log, their tables beside it |
 //! | sorted sets, lists, streams | nodes in the log, their trees beside it |
 //! | a request | a query buffer and the arguments' places |
+//! | a request of many arguments | the lists that its command makes of them, or keeps |
 //! | a reply, replies that nobody reads | reply buffers and outputs |
 //! | a transaction | copies of queued commands |
 //!
@@ -98,6 +99,12 @@ fn first_refusal(client: &mut Client, path: &Path) -> Option<String> {
     None
 }
 
+/// Plays scenes at once, each with a server of its own: most of their time is the wait until the server takes writes again.
+fn side_by_side<S: Send>(scenes: impl Iterator<Item = S>, play: impl Fn(S) + Sync) {
+    let play = &play;
+    std::thread::scope(|scope| scenes.for_each(|scene| drop(scope.spawn(move || play(scene)))));
+}
+
 fn started() -> Server {
     Launch::varve().config("io-threads 1").start().expect("a server")
 }
@@ -106,7 +113,7 @@ fn started() -> Server {
 fn goes_on(server: &mut Server, kind: LimitKind, what: &str) {
     // A newcomer is closed while there is no memory for its connection: what the refused one had is given back before long.
     let answers = || Client::connect(server.address()).and_then(|mut client| client.call(&["PING"]));
-    until("a newcomer is answered", || answers().is_ok_and(|reply| reply.text() == "PONG"));
+    until(&format!("{what}: a newcomer is answered"), || answers().is_ok_and(|reply| reply.text() == "PONG"));
     let mut other = server.client();
     assert_eq!(other.cmd("GET kept").text(), "value", "{what}");
     assert_eq!(other.cmd("DEL dropped").integer(), Some(1), "{what}");
@@ -129,16 +136,17 @@ fn with_two_keys(server: &Server) -> Client {
 #[test]
 fn strings_are_refused_with_an_error_when_memory_is() {
     let by_log = ["short strings", "long strings", "a string that grows", "a string whose parts are written", "bits"];
-    for path in writing_paths().iter().filter(|path| by_log.contains(&path.name)) {
+    let paths = writing_paths().into_iter().filter(|path| by_log.contains(&path.name));
+    side_by_side(paths, |path| {
         let what = path.name;
         let mut server = started();
         let mut client = with_two_keys(&server);
         LimitKind::Data.leave(&server, LEFT_BYTES);
-        let refusal = first_refusal(&mut client, path);
+        let refusal = first_refusal(&mut client, &path);
         let refusal = refusal.unwrap_or_else(|| panic!("{what}: no refusal\n{}", server.log()));
         assert!(refusal.starts_with("OOM "), "{what}: {refusal}");
         goes_on(&mut server, LimitKind::Data, what);
-    }
+    });
 }
 
 /// Tables, and trees of sorted sets, lists and streams, lie beside the log's range, which is there from the start: they alone are
@@ -146,16 +154,17 @@ fn strings_are_refused_with_an_error_when_memory_is() {
 #[test]
 fn tables_that_may_not_be_mapped_are_refused_with_an_error() {
     let by_tables = ["keys", "keys that expire", "a set", "a hash", "a sorted set", "a list", "a stream"];
-    for path in writing_paths().iter().filter(|path| by_tables.contains(&path.name)) {
+    let paths = writing_paths().into_iter().filter(|path| by_tables.contains(&path.name));
+    side_by_side(paths, |path| {
         let what = format!("{}, by addresses", path.name);
         let mut server = started();
         let mut client = with_two_keys(&server);
         LimitKind::Addresses.leave(&server, 24 << 20);
-        let refusal = first_refusal(&mut client, path);
+        let refusal = first_refusal(&mut client, &path);
         let refusal = refusal.unwrap_or_else(|| panic!("{what}: no refusal\n{}", server.log()));
         assert!(refusal.starts_with("OOM "), "{what}: {refusal}");
         goes_on(&mut server, LimitKind::Addresses, &what);
-    }
+    });
 }
 
 /// A client decides how long its requests, its transactions and the replies to them are: what has no room ends its connection
@@ -173,24 +182,60 @@ fn requests_transactions_and_replies_are_refused_when_memory_is() {
         ("a transaction", true, 100, &queued),
         ("a reply", false, 1, &long_reply),
     ];
-    for kind in [LimitKind::Data, LimitKind::Addresses] {
-        for (what, is_queued, times, words) in scenes {
-            let what = format!("{what}, {kind:?}");
+    let scenes = scenes.iter().flat_map(|scene| [LimitKind::Data, LimitKind::Addresses].map(|kind| (scene, kind)));
+    side_by_side(scenes, |(&(what, is_queued, times, words), kind)| {
+        let what = format!("{what}, {kind:?}");
+        let mut server = started();
+        let mut client = with_two_keys(&server);
+        assert_eq!(client.call(&["SET", "read", &value]).expect("it lives").text(), "OK", "{what}");
+        kind.leave(&server, 100 << 20);
+        if is_queued {
+            assert_eq!(client.cmd("MULTI").text(), "OK", "{what}");
+        }
+        // 400 MB do not fit; the server may take them in parts, or refuse them with an error or the connection's end.
+        let last = (0..times).map(|_| client.call(words)).find(|reply| reply.as_ref().map_or(true, |r| r.is_error()));
+        if let Some(Ok(refused)) = &last {
+            assert!(refused.text().starts_with("OOM "), "{what}: {refused:?}");
+        }
+        drop(client);
+        goes_on(&mut server, kind, &what);
+    });
+}
+
+/// A command makes lists of its arguments, and some keep them: none of these can be refused where it is made, so the memory is
+/// asked for before the command runs.
+#[test]
+fn commands_of_many_arguments_are_refused_when_memory_is() {
+    let names: Vec<String> = (0..300_000).map(|n| format!("name:{n}")).collect();
+    let count = names.len().to_string();
+    let commands: [(&[&str], &[&str]); 11] = [
+        (&["SUNION"], &[]),
+        (&["SINTERSTORE", "to"], &[]),
+        (&["ZUNIONSTORE", "to", &count], &[]),
+        (&["PFMERGE", "to"], &[]),
+        (&["BITOP", "OR", "to"], &[]),
+        (&["BLPOP"], &["0.01"]),
+        (&["WATCH"], &[]),
+        (&["SUBSCRIBE"], &[]),
+        (&["EVAL", "return #ARGV", "0"], &[]),
+        (&["EVAL", "return #KEYS", &count], &[]),
+        (&["SCRIPT", "EXISTS"], &[]),
+    ];
+    for (head, tail) in commands {
+        let words: Vec<&str> =
+            head.iter().copied().chain(names.iter().map(String::as_str)).chain(tail.iter().copied()).collect();
+        for left in [20, 30, 40, 60] {
+            let what = format!("{head:?}, {left} MB");
             let mut server = started();
             let mut client = with_two_keys(&server);
-            assert_eq!(client.call(&["SET", "read", &value]).expect("it lives").text(), "OK", "{what}");
-            kind.leave(&server, 100 << 20);
-            if is_queued {
-                assert_eq!(client.cmd("MULTI").text(), "OK", "{what}");
-            }
-            // 400 MB do not fit; the server may take them in parts, or refuse them with an error or the connection's end.
-            let last =
-                (0..times).map(|_| client.call(words)).find(|reply| reply.as_ref().map_or(true, |r| r.is_error()));
-            if let Some(Ok(refused)) = &last {
+            LimitKind::Addresses.leave(&server, left << 20);
+            if let Ok(refused) = client.call(&words)
+                && refused.is_error()
+            {
                 assert!(refused.text().starts_with("OOM "), "{what}: {refused:?}");
             }
             drop(client);
-            goes_on(&mut server, kind, &what);
+            goes_on(&mut server, LimitKind::Addresses, &what);
         }
     }
 }

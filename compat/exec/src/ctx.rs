@@ -43,14 +43,20 @@ pub struct Ctx<'c, 'a> {
 }
 
 /// The key that argument `at` is. Of a command with many it is told by its place: they follow each other, or every second
-/// argument is one; looking through them would make it O(N) a key.
+/// argument is one. Others lie in order, behind a key that stands apart as a destination does. Looking through them would make it
+/// O(N) a key.
 #[inline]
 fn key_of(keys: &[KeyArg], at: usize) -> Option<&KeyArg> {
     let is_it = |key: &&KeyArg| key.arg as usize == at;
     let behind = at.checked_sub(keys.first()?.arg as usize);
     let guess = |step: usize| keys.get(behind? / step).filter(is_it);
-    guess(1).or_else(|| guess(2)).or_else(|| keys.iter().find(is_it))
+    let search = || keys.get(keys.partition_point(|key| (key.arg as usize) < at)).filter(is_it);
+    let few = || keys.iter().take(UNORDERED_MAX).find(is_it);
+    guess(1).or_else(|| guess(2)).or_else(search).or_else(few)
 }
+
+/// Keys that are looked through one by one: a command whose keys are in no order has few of them.
+const UNORDERED_MAX: usize = 16;
 
 /// A large value, or a part of it, as it was when the reply was made.
 struct LargeString(Pin);
@@ -274,6 +280,11 @@ mod tests {
     fn keys_are_found_by_their_place() {
         let keys = |args: &[u32]| args.iter().map(|&arg| KeyArg { arg, hash: u64::from(arg) }).collect::<Vec<_>>();
         let cases: [&[u32]; 7] = [&[], &[1], &[1, 2, 3, 4], &[1, 3, 5, 7], &[3, 4, 5], &[5, 2, 3, 4], &[2, 4, 1]];
+        // A key that is not found so is hashed again.
+        let apart: Vec<u32> = std::iter::once(1).chain(3..100).collect();
+        for at in 0..110 {
+            assert_eq!(key_of(&keys(&apart), at).is_some(), apart.contains(&(at as u32)), "{at}");
+        }
         for args in cases {
             let keys = keys(args);
             for at in 0..10 {

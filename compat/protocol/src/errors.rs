@@ -21,6 +21,8 @@ pub enum ProtocolError {
     UnauthenticatedBulk,
     /// A quote in an inline command is not closed, or something clings to its end.
     UnbalancedQuotes,
+    /// The system refuses memory for the places of the request's arguments.
+    NoMemory,
 }
 
 impl ProtocolError {
@@ -36,6 +38,7 @@ impl ProtocolError {
             ProtocolError::UnauthenticatedMultibulk => b"unauthenticated multibulk length",
             ProtocolError::UnauthenticatedBulk => b"unauthenticated bulk length",
             ProtocolError::UnbalancedQuotes => b"unbalanced quotes in request",
+            ProtocolError::NoMemory => return b"OOM the system refuses memory".to_vec(),
         };
         let mut text = [b"ERR Protocol error: ", what].concat();
         if let ProtocolError::ExpectedDollar(byte) = self {

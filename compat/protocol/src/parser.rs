@@ -29,6 +29,7 @@
 use crate::args::Span;
 use crate::errors::ProtocolError;
 use varve_base::number::parse_i64;
+use varve_base::refusable::{reserve, reserve_exact};
 
 /// RequestLimits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +189,9 @@ impl Parser {
             }
             let parsed = self.multibulk(input, args);
             if let Parsed::Incomplete { .. } = parsed {
+                if reserve_exact(&mut self.partial, args.len() - base).is_err() {
+                    return Parsed::Error(ProtocolError::NoMemory);
+                }
                 self.partial.extend(args.drain(base..));
             }
             return parsed;
@@ -195,7 +199,14 @@ impl Parser {
         let mut spans = std::mem::take(&mut self.partial);
         let parsed = self.multibulk(input, &mut spans);
         match parsed {
-            Parsed::Request { .. } => args.append(&mut spans),
+            // Copied, places of a million arguments would take their memory twice.
+            Parsed::Request { .. } if args.is_empty() && args.capacity() < spans.len() => *args = spans,
+            Parsed::Request { .. } => {
+                if reserve(args, spans.len()).is_err() {
+                    return Parsed::Error(ProtocolError::NoMemory);
+                }
+                args.append(&mut spans);
+            }
             _ => self.partial = spans,
         }
         parsed
@@ -281,6 +292,10 @@ impl Parser {
                     let end = self.at + len + 2;
                     if end > input.len() {
                         return Ok(Parsed::Incomplete { want: end - input.len() });
+                    }
+                    // A client decides how many there are.
+                    if spans.len() == spans.capacity() && reserve(spans, 1).is_err() {
+                        return Err(Parsed::Error(ProtocolError::NoMemory));
                     }
                     spans.push(Span { start: self.at, len });
                     self.at = end;

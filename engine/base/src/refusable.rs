@@ -50,6 +50,16 @@ pub fn reserve<T>(vec: &mut Vec<T>, more: usize) -> Result<(), TryReserveError> 
     asking(|| vec.try_reserve(more))
 }
 
+/// True if the system gives this many bytes in one piece now. They are given back at once: it is a look ahead for whoever asks for
+/// memory in many places, none of which can be refused.
+pub fn is_given(bytes: usize) -> bool {
+    let mut looked: Vec<u8> = Vec::new();
+    let given = reserve_exact(&mut looked, bytes);
+    // Unused, the room would be left out by the compiler, and none asked for.
+    std::hint::black_box(looked.as_ptr());
+    given.is_ok()
+}
+
 fn asking<R>(ask: impl FnOnce() -> R) -> R {
     let before = HAS_WAY_BACK.replace(true);
     debug_assert!(!before, "a vector's room is asked for by nothing else");
@@ -72,5 +82,6 @@ mod tests {
         assert!(!has_way_back());
         assert!(reserve_exact(&mut room, 100).is_ok() && room.capacity() >= 101);
         assert_eq!(room, [1]);
+        assert!(is_given(1 << 20) && !is_given(usize::MAX));
     }
 }

@@ -4,8 +4,8 @@
 //! sources   | shorter ones end early: zeros behind |
 //! result    as long as the longest; none of no bytes
 //! ```
-//! A long result is made in a run of its own, part by part and with no shard held, of sources that are pinned (or copied,
-//! if they have no run). Where sources that were never written make a result of zeros, nothing is read or written. Its key adopts the run at the end, if the sources are as they were when the command began; else it
+//! A long result is made in a run of its own, part by part and with no shard held, of sources that are pinned. Those that have no
+//! run are folded into one or two copies: a request may name the same string a million times. Where sources that were never written make a result of zeros, nothing is read or written. Its key adopts the run at the end, if the sources are as they were when the command began; else it
 //! begins anew.
 
 use smallvec::SmallVec;
@@ -62,6 +62,44 @@ impl Operation {
             Operation::Diff | Operation::Diff1 | Operation::AndOr if sources < 2 => Err(errors::bitop_sources(name)),
             _ => Ok(operation),
         }
+    }
+}
+
+impl Operation {
+    /// True if the first source counts otherwise than the others; the order of these never matters.
+    fn tells_the_first_apart(self) -> bool {
+        matches!(self, Operation::Diff | Operation::Diff1 | Operation::AndOr | Operation::Not)
+    }
+}
+
+/// Sources combined to one or two that give the same result.
+#[derive(Default)]
+struct Folded {
+    /// What is left of them, as long as the longest; of ONE the bits that any of them has.
+    bytes: Option<Vec<u8>>,
+    /// Of ONE: the bits that several of them have. As a source of its own it makes those two at least.
+    several: Vec<u8>,
+}
+
+impl Folded {
+    fn add(&mut self, operation: Operation, source: &[u8]) {
+        let Some(bytes) = &mut self.bytes else {
+            self.bytes = Some(source.to_vec());
+            return;
+        };
+        bytes.resize(bytes.len().max(source.len()), 0);
+        if operation == Operation::One {
+            self.several.resize(bytes.len(), 0);
+            let both = self.several.iter_mut().zip(&*bytes).zip(source);
+            both.for_each(|((several, byte), new)| *several |= byte & new);
+        }
+        merge(operation, bytes, source);
+    }
+
+    /// The result's sources.
+    fn into_sources(self) -> impl Iterator<Item = Source> {
+        let several = Some(self.several).filter(|several| !several.is_empty());
+        self.bytes.into_iter().chain(several).map(|bytes| Source::Copied(bytes.into()))
     }
 }
 
@@ -181,14 +219,21 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.tx.admit_more(longest as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
     // The shards may have been let go meanwhile.
     let mut sources: SmallVec<[Source; 4]> = SmallVec::new();
+    let mut folded = Folded::default();
     for at in 3..ctx.args.len() {
         let key = ctx.key(at);
-        let pin = ctx.tx.pin(&key);
-        sources.push(match pin {
-            Some(pin) => Source::Pinned(pin),
-            None => Source::Copied(ctx.tx.peek(&key)?.unwrap_or_default().into()),
-        });
+        if let Some(pin) = ctx.tx.pin(&key) {
+            sources.push(Source::Pinned(pin));
+            continue;
+        }
+        let bytes = ctx.tx.peek(&key)?.unwrap_or_default();
+        if at == 3 && operation.tells_the_first_apart() {
+            sources.push(Source::Copied(bytes.into()));
+        } else {
+            folded.add(operation, bytes);
+        }
     }
+    sources.extend(folded.into_sources());
     let longest = sources.iter().map(Source::len).max().unwrap_or(0);
     let run = if longest > PART_BYTES { ctx.tx.store().log().begin_extent(longest) } else { None };
     if let Some(run) = run {
@@ -403,6 +448,18 @@ mod tests {
                     let of = |bytes: &[u8]| bytes.get(bit / 8).is_some_and(|byte| byte >> (7 - bit % 8) & 1 == 1);
                     let bits: Vec<bool> = slices().map(of).collect();
                     assert_eq!(of(&result), wanted(operation, &bits), "bit {bit} of {name} of {count}");
+                }
+                // Folded from any number of sources on, whose order does not matter.
+                for apart in usize::from(operation.tells_the_first_apart())..=count {
+                    let mut folded = Folded::default();
+                    sources[apart..].iter().for_each(|source| folded.add(operation, source));
+                    let folded: Vec<Source> = folded.into_sources().collect();
+                    assert!(folded.len() <= 2, "{} sources for {}", folded.len(), count - apart);
+                    let whole: Vec<_> = folded.iter().map(Source::whole).collect();
+                    let all = sources[..apart].iter().map(Vec::as_slice).chain(whole.iter().map(|bytes| &bytes[..]));
+                    let mut again = vec![0; longest];
+                    combine(operation, all, &mut again);
+                    assert_eq!(again, result, "{name} of {count}, {apart} of them apart");
                 }
             }
         }

@@ -75,7 +75,7 @@ impl Operation {
 /// Sources combined to one or two that give the same result.
 #[derive(Default)]
 struct Folded {
-    /// What is left of them, as long as the longest; of ONE the bits that any of them has.
+    /// Their result so far, as long as the longest; of ONE the bits that any of them has.
     bytes: Option<Vec<u8>>,
     /// Of ONE: the bits that several of them have. As a source of its own it makes those two at least.
     several: Vec<u8>,

@@ -24,6 +24,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
+use smallvec::SmallVec;
 use varve_base::refusable;
 use varve_catalog::Flags;
 use varve_protocol::{Args, Mark, Reply, Resp};
@@ -722,8 +723,10 @@ impl<'c> Calls<'c> {
         super::list_shards(ctx, shards);
         let declared = reads_for_tracker(d, ctx.session).then_some(self.command);
         if let Some((row, sent)) = declared {
-            // Nobody changes them before they are remembered.
-            let _ = row.for_each_key(sent, |at| shards.add([ctx.tx.shard_of_bytes(sent.get(at))]));
+            // Nobody changes them before they are remembered. Added together: a set of shards is put in order at each time.
+            let mut named: SmallVec<[u16; 8]> = SmallVec::new();
+            let _ = row.for_each_key(sent, |at| named.push(ctx.tx.shard_of_bytes(sent.get(at))));
+            shards.add(named);
         }
         // Shards that it has keep others out while it waits for the rest of them.
         let from = Instant::now();

@@ -307,11 +307,14 @@ impl Tx<'_> {
         if waited.is_empty() {
             return;
         }
-        self.ready = ready;
-        self.ready.retain(|ready| waited.iter().any(|(db, key)| *db == ready.db && *key == ready.bytes));
-        self.hold(&shards);
         waited.sort_unstable();
         waited.dedup();
+        let is_waited_for = |ready: &ReadyKey| {
+            waited.binary_search_by(|(db, key)| (*db, &**key).cmp(&(ready.db, &*ready.bytes))).is_ok()
+        };
+        self.ready = ready;
+        self.ready.retain(is_waited_for);
+        self.hold(&shards);
         for (db, key) in &waited {
             let k = store.key(*db, key);
             self.exists(&k);

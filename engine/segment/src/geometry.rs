@@ -30,6 +30,9 @@ impl Default for LogGeometry {
 }
 
 impl LogGeometry {
+    /// An object of up to this part of a piece closes the piece that it does not fit in: so much of a piece is lost at most.
+    pub const LOST_PART: usize = 32;
+
     /// Panics with what is wrong.
     pub(crate) fn check(&self) {
         let LogGeometry { segment_bytes, piece_bytes, extent_min_bytes, release_bytes, reserve_bytes } = *self;
@@ -78,7 +81,7 @@ impl LogGeometry {
 
     /// Objects up to this size may close the piece that they do not fit in, so a piece loses at most this much.
     pub(crate) fn small_max(&self) -> usize {
-        (self.piece_bytes / 32).max(64)
+        (self.piece_bytes / LogGeometry::LOST_PART).max(64)
     }
 }
 

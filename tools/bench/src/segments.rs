@@ -1,7 +1,7 @@
 //! `segments`: whether an operation costs more the more segments there are, in process.
 //!
 //! ```text
-//!   ballast   eight cold objects a segment of 4 KB: 0, 1/32, 1/4 and all of 131 072 segments, a terabyte of ordinary ones; the
+//!   ballast   two cold objects a segment of 4 KB: 0, 1/32, 1/4 and all of 131 072 segments, a terabyte of ordinary ones; the
 //!             other cold keys of a store have a byte each: all stores have the same number of keys
 //!   hot       the same few keys in each store: GET; GET beside keys that come due; SET
 //!   grown     8000 values that have grown, which takes 64 segments of addresses each: none, all, the last one, none again
@@ -21,10 +21,9 @@ use varve_store::{LogGeometry, Options, Store, StoreWorker, StringForm, Ttl, Tx}
 use varve_testkit::Random;
 
 const SEGMENT_BYTES: usize = 4096;
-/// Eight of them fill a segment, with their keys and headers. Two of 1900 bytes did as well, but what does not fit behind the
-/// last object of a segment was then more than the background leaves dead: it drained for ever.
-const BALLAST_BYTES: usize = 460;
-const COLD_EACH: u64 = 8;
+/// Two of them fill a segment, with their keys and headers.
+const BALLAST_BYTES: usize = 1900;
+const COLD_EACH: u64 = 2;
 const HOT_KEYS: u64 = 20_000;
 const VALUE: [u8; 64] = [b'v'; 64];
 /// Operations of a turn, and of these the keys that come due some milliseconds later.

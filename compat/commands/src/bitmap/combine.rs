@@ -63,9 +63,7 @@ impl Operation {
             _ => Ok(operation),
         }
     }
-}
 
-impl Operation {
     /// True if the first source counts otherwise than the others; the order of these never matters.
     fn tells_the_first_apart(self) -> bool {
         matches!(self, Operation::Diff | Operation::Diff1 | Operation::AndOr | Operation::Not)

@@ -14,7 +14,7 @@
 //!
 //! The cost of victims is counted by the paper's formula (2): the sum of u over all victims.
 
-use varve_segment::{Drain, ObjectHead, Owner, SegmentInfo, SegmentState};
+use varve_segment::{Drain, LogGeometry, ObjectHead, Owner, SegmentInfo, SegmentState};
 
 use super::evict;
 use crate::keyspace::store::Store;
@@ -34,8 +34,6 @@ const OBJECTS_PART: u64 = 16;
 const LEADERS: usize = 4;
 /// How long what was seen of a segment holds, ms: the resolution of clocks.
 const FRESH_MS: i64 = 1000;
-/// The share of a piece that is lost at its end at most: an object of up to 1/32 of a piece closes the one that it does not fit in.
-const PACKING_LOSES: f64 = 1.0 / 32.0;
 /// The share of a segment that a drain which evicts is expected to drop, where the segment was not looked into.
 const BEYOND_USUAL: f64 = 0.15;
 
@@ -146,7 +144,7 @@ fn worth(store: &Store, formula: Formula, evicting: bool) -> impl Fn(&SegmentInf
     let used = store.log().used_bytes().saturating_sub(extents);
     let live = live - extents;
     let half_dead = (used - live.min(used)) as f64 / used.max(1) as f64 / 2.0;
-    let packing = if store.reclaimer().purge.is_on() { PACKING_LOSES } else { 0.0 };
+    let packing = if store.reclaimer().purge.is_on() { 1.0 / LogGeometry::LOST_PART as f64 } else { 0.0 };
     move |info| {
         if evicting {
             return info.used > 0;

@@ -4,10 +4,11 @@
 //! ignored by Rust's runtime: a write to a closed socket is an error and no more. Not here: what a shutdown does.
 
 use std::io;
-use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::system::threads;
 
 /// Which signal asked for a shutdown: each has its own `shutdown-on-…` directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,6 @@ pub(crate) fn watch(
             asked |= signal != SIGHUP;
         }
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(work)?;
+    threads::start("signals", work)?;
     Ok(())
 }

@@ -14,6 +14,7 @@ pub(crate) mod replace_file;
 mod symbols;
 pub(crate) mod sys;
 pub(crate) mod syslog;
+pub(crate) mod threads;
 pub(crate) mod version;
 
 /// The text of a system error as the system has it, without the `(os error N)` that Rust adds.

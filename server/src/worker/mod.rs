@@ -70,7 +70,7 @@ use crate::net::tls::Contexts;
 use crate::state::handshakes::Handshakes;
 use crate::state::mail::{Mailbox, Message};
 use crate::state::{Now, Parts, ServerState, WorkerHandle};
-use crate::system::random;
+use crate::system::{random, threads};
 
 /// The poll's token of the mailbox; connections' tokens are their numbers, and links have theirs above (net/links.rs).
 const MAILBOX: Token = Token(usize::MAX);
@@ -234,11 +234,11 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
         let state = Arc::clone(&state);
         // It is made where it runs: a script that rests is its thread's.
         let run = move || Worker::new(poll, Core::new(index, state, links)).run();
-        threads.push(std::thread::Builder::new().name(format!("worker-{index}")).spawn(run)?);
+        threads.push(threads::start(format!("worker-{index}"), run)?);
     }
     for greeter in greeters {
         let state = Arc::clone(&state);
-        threads.push(std::thread::Builder::new().name("handshakes".into()).spawn(move || greeter.run(&state))?);
+        threads.push(threads::start("handshakes", move || greeter.run(&state))?);
     }
     let accepting = Arc::clone(&state);
     let (accepts, begins) = sync_channel(1);
@@ -247,7 +247,7 @@ pub(crate) fn start(setup: Setup) -> io::Result<Running> {
             acceptor.run(&accepting);
         }
     };
-    threads.push(std::thread::Builder::new().name("acceptor".into()).spawn(accept)?);
+    threads.push(threads::start("acceptor", accept)?);
     let running = Running { state, threads, accepts };
     if !setup.loads {
         running.accept();

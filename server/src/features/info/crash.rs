@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use super::{facts, render};
 use crate::state::ServerState;
 use crate::system::sys::crash;
+use crate::system::threads;
 
 /// Starts the thread. It keeps no server alive.
 ///
@@ -13,7 +14,7 @@ use crate::system::sys::crash;
 /// When the system gives no thread.
 pub(crate) fn inform_crashes(state: &Arc<ServerState>) -> io::Result<()> {
     let state = Arc::downgrade(state);
-    std::thread::Builder::new().name("informer".into()).spawn(move || wait(&state))?;
+    threads::start("informer", move || wait(&state))?;
     Ok(())
 }
 

@@ -95,7 +95,6 @@ const LIST: &[Entry] = &[
     entry("holds", "What a long command keeps others from", (20.0, 1800.0), holds::run),
     entry("save", "Saving and loading", (12.0, 900.0), |size| save::run(size.is_small())),
     entry("replication", "The cost of a replica", (5.0, 900.0), |size| replication::run(size.is_small(), None)),
-    // This one keeps the whole process on one core from then on.
     entry("tails", "Times of a GET at half load", (45.0, 600.0), |size| tails::run(size.is_small(), None)),
 ];
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod apart;
 mod apply;
 mod collections;
 mod commands;

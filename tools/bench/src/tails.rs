@@ -14,6 +14,7 @@
 //! are two cores the server has the first and the client the second, so that neither is put off its core by the other: those
 //! histograms are told by a clock that runs on meanwhile.
 
+use crate::apart::Apart;
 use crate::floor::Floor;
 use crate::load::{self, Op, Order, Sizes, Traffic};
 use crate::own;
@@ -23,7 +24,6 @@ use crate::report::{Better, Figure, Findings, Role, Table};
 use crate::turns::{must, push, used_memory};
 use crate::{contenders, kept, say};
 use std::io;
-use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use varve_base::hist::{Counts, Hist};
 use varve_testkit::{Launch, Random, Server, process};
@@ -41,8 +41,6 @@ const OWN_FIGURES: [&str; 5] = ["count", "p50_us", "p99_us", "p99.99_us", "max_u
 const OWN_US_MAX: f64 = 500.0;
 /// The server's CPU in a scene, a GET: that of what happens meanwhile is in it.
 const CPU_COLUMN: &str = "server CPU";
-const SERVER_CORE: u32 = 0;
-const CLIENT_CORE: u32 = 1;
 const SCENES: [Scene; 5] = [Scene::Quiet, Scene::Growth, Scene::Reclaim, Scene::Expiry, Scene::Deletion];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,10 +94,8 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
     if scenes.is_empty() {
         return Err(io::Error::other("no such scene: quiet, growth, reclaim, expiry, deletion"));
     }
-    if !pin(std::process::id(), CLIENT_CORE) {
-        say!("client and server could not be given cores of their own: the times are the scheduler's too");
-    }
-    let rate = kept::case("half load", || half_load(&scale))?;
+    let apart = Apart::begin();
+    let rate = kept::case("half load", || half_load(&scale, &apart))?;
     say!("{rate:.0} GETs a second; times in microseconds");
     let mut table = Table::new(&["p50", "p99", "p99.9", "p99.99", "max", CPU_COLUMN]);
     let mut own = Table::new(&["count", "p50", "p99", "p99.99", "max", "p99.99 most"]);
@@ -109,7 +105,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
             let name = format!("{}, {}", scene.name(), entrant.name);
             let found = kept::case(&name, || {
                 let found = entrant.start().and_then(|one| {
-                    pin(one.server.pid(), SERVER_CORE);
+                    apart.put(one.server.pid());
                     let waited = play(&one.server, scene, rate, &scale)?;
                     Ok((waited, if one.role == Role::Varve { own_of(&one.server)? } else { Vec::new() }))
                 });
@@ -121,7 +117,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
             own_lines.extend(named.map(|(field, figures)| (format!("{}, {field}", scene.name()), figures)));
         }
         if scene == Scene::Quiet {
-            table.add("quiet, floor".into(), kept::case("quiet, floor", || floor(rate, &scale))?);
+            table.add("quiet, floor".into(), kept::case("quiet, floor", || floor(rate, &scale, &apart))?);
         }
     }
     say!("\nthe server's own, microseconds");
@@ -146,11 +142,11 @@ fn own_of(server: &Server) -> io::Result<Vec<Vec<f64>>> {
 }
 
 /// The line of the same GETs at a server that parses nothing: the part of the clients, the kernel and the machine.
-fn floor(rate: f64, scale: &Scale) -> io::Result<Vec<f64>> {
+fn floor(rate: f64, scale: &Scale, apart: &Apart) -> io::Result<Vec<f64>> {
     let mut request = Vec::new();
     get(&mut request, scale.keys, &mut Random::new(4));
     let floor = Floor::start(request.len())?;
-    pin(floor.pid(), SERVER_CORE);
+    apart.put(floor.pid());
     let (waited, mut write) = (Hist::new(), |out: &mut Vec<u8>| out.extend_from_slice(&request));
     let requests = (rate * scale.time.as_secs_f64()) as u64;
     let before = process::cpu_ns(floor.pid())?;
@@ -167,17 +163,10 @@ fn line(waited: &Counts, cpu_ns: u64, gets: u64) -> Vec<f64> {
     percentiles.into_iter().chain(ends).collect()
 }
 
-/// Keeps a process with all its threads on one core; false if that cannot be had.
-fn pin(pid: u32, core: u32) -> bool {
-    let mut command = Command::new("taskset");
-    command.args(["-acp", &core.to_string(), &pid.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
-}
-
 /// Half of the GETs a second that the peer answers when clients ask as fast as they can.
-fn half_load(scale: &Scale) -> io::Result<f64> {
+fn half_load(scale: &Scale, apart: &Apart) -> io::Result<f64> {
     let server = Launch::peer().config("io-threads 1").start()?;
-    pin(server.pid(), SERVER_CORE);
+    apart.put(server.pid());
     fill(&server, scale.keys, "")?;
     let mut random = Random::new(3);
     let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.keys.min(100_000) };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
 use varve_base::rank::{Rank, RankedMutex};
-use varve_base::shared::{SharedBool, SharedI64, SharedU8, SharedU64};
+use varve_base::shared::{SharedBool, SharedI64, SharedU8, SharedU32, SharedU64};
 use varve_segment::{Drain, Log};
 
 use super::meter::DefragMeter;
@@ -108,7 +108,12 @@ pub(crate) struct Rest {
 /// The purge under way, of those that ask for all that is dead. A purge that was asked for outlives writes; one that a rest
 /// has begun ends with the rest. One word has both, so that none is taken for the other.
 #[derive(Default)]
-pub(crate) struct PurgeState(SharedU8);
+pub(crate) struct PurgeState {
+    purge: SharedU8,
+    /// Victims drained since the dead bytes were last looked at, and how many those were.
+    victims: SharedU32,
+    dead: SharedU64,
+}
 
 /// The one that has asked for the purge under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,30 +125,51 @@ enum Purge {
 }
 
 impl PurgeState {
+    /// Victims after which a purge is asked for what it has brought.
+    pub(crate) const LOOKED_AT_AFTER: u32 = 32;
+
     /// True while a purge is under way.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
-        self.0.load(Relaxed) != Purge::None as u8
+        self.purge.load(Relaxed) != Purge::None as u8
     }
 
     /// MEMORY PURGE.
     pub(crate) fn ask(&self) {
-        self.0.store(Purge::Asked as u8, Relaxed);
+        self.victims.store(0, Relaxed);
+        self.purge.store(Purge::Asked as u8, Relaxed);
     }
 
     /// A rest begins one, if none is under way.
     pub(crate) fn begin_rest(&self) {
-        _ = self.0.compare_exchange(Purge::None as u8, Purge::Rest as u8, Relaxed, Relaxed);
+        if self.purge.compare_exchange(Purge::None as u8, Purge::Rest as u8, Relaxed, Relaxed).is_ok() {
+            self.victims.store(0, Relaxed);
+        }
     }
 
     /// The rest is over, and its purge with it.
     pub(crate) fn end_rest(&self) {
-        _ = self.0.compare_exchange(Purge::Rest as u8, Purge::None as u8, Relaxed, Relaxed);
+        _ = self.purge.compare_exchange(Purge::Rest as u8, Purge::None as u8, Relaxed, Relaxed);
+    }
+
+    /// A victim was drained, `dead` bytes are left. The purge ends if [`PurgeState::LOOKED_AT_AFTER`] victims have not freed
+    /// `least` bytes: what it copies loses as much again.
+    pub(crate) fn count_victim(&self, dead: u64, least: u64) {
+        match self.victims.fetch_add(1, Relaxed) {
+            0 => self.dead.store(dead, Relaxed),
+            before if before >= PurgeState::LOOKED_AT_AFTER => {
+                self.victims.store(1, Relaxed);
+                if dead + least > self.dead.swap(dead, Relaxed) {
+                    self.end();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Nothing is left to purge.
     pub(crate) fn end(&self) {
-        self.0.store(Purge::None as u8, Relaxed);
+        self.purge.store(Purge::None as u8, Relaxed);
     }
 }
 

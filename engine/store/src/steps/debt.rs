@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Slice;
 use crate::keyspace::store::Store;
 use crate::state::meter::{Defragged, Tally};
+use crate::state::reclaim::PurgeState;
 use crate::state::victims::{Defrag, Formula, ReclaimCost};
 
 /// Dead bytes, in percent of what is appended, from which the background reclaims: without a limit, and under one, where
@@ -18,7 +19,8 @@ const BACKGROUND_DEAD_BYTES: u64 = 256 << 10;
 /// Slices that the background does in one turn at most: they fill the turn.
 const SLICES_MAX: u32 = 16;
 /// MEMORY PURGE leaves 1/50 of the used bytes dead, since freeing a byte would cost 50 bytes of copying, and the bytes
-/// that sealing segments early leaves as fillers.
+/// that sealing segments early leaves as fillers. It ends above that where copying frees less than 1/50 of what it copies: the
+/// segments are too small for their objects, and each has the same loss at its end.
 const PURGE_LEAVES_PART: u64 = 50;
 
 impl Store {
@@ -84,8 +86,14 @@ pub(crate) fn count_background_slice(store: &Store, slice: Slice, tally: &Tally)
     if store.reclaimer().meter.is_active() {
         store.reclaimer().meter.add(tally);
     }
-    if slice == Slice::Nothing {
-        store.reclaimer().purge.end();
+    match slice {
+        Slice::Nothing => store.reclaimer().purge.end(),
+        Slice::Drained if store.reclaimer().purge.is_on() => {
+            let copied = u64::from(PurgeState::LOOKED_AT_AFTER) * store.log().geometry().segment_bytes as u64;
+            let dead = store.log().used_bytes().saturating_sub(live_bytes(store));
+            store.reclaimer().purge.count_victim(dead, copied / PURGE_LEAVES_PART);
+        }
+        _ => {}
     }
 }
 

@@ -102,7 +102,7 @@ impl Inside {
         let chunk = ready.and_then(|()| sandbox::compile(&self.lua, code, LIBRARY_NAME));
         let chunk = chunk.and_then(|function| self.keep(&function, NamedGlobals::default()));
         let chunk = chunk.map_err(|error| compile_error(COMPILING_LIBRARY, &error))?;
-        self.shared.registered.borrow_mut().clear();
+        self.shared.registered.take();
         self.shared.loading.set(true);
         let ran = self.guarded(host, |inside| {
             inside.doors.loading.call::<()>(true)?;
@@ -113,7 +113,7 @@ impl Inside {
         // This takes the hook of a stopped run away, so it comes first.
         let outcome = self.outcome(ran).map_err(|(fault, _)| fault);
         let reset = self.doors.loading.call::<()>(false).map_err(|error| Fault::of(&error));
-        let registered = self.shared.registered.take();
+        let registered = self.shared.registered.take().into_list();
         self.forget(chunk);
         if let Err(fault) = outcome.and(reset) {
             return Err(ScriptError::new([REGISTERING, fault.text_of()].concat()));

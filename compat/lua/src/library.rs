@@ -34,11 +34,9 @@ pub(crate) fn register(shared: &Shared, args: &MultiValue) -> Result<Value> {
     if name.is_empty() || !name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
         return Err(Fault::reply(FUNCTION_NAME));
     }
-    let mut all = shared.registered.borrow_mut();
-    if all.iter().any(|other| other.name == *name) {
+    if !shared.registered.borrow_mut().add(registered) {
         return Err(Fault::reply(FUNCTION_TWICE));
     }
-    all.push(registered);
     Ok(Value::Nil)
 }
 

@@ -1,5 +1,7 @@
 //! Scripts and functions as whoever runs them sees them.
 
+use std::collections::HashSet;
+
 use mlua::Function;
 
 /// A compiled script of one state.
@@ -96,6 +98,29 @@ pub(crate) struct Registered {
     pub(crate) description: Option<Vec<u8>>,
     pub(crate) flags: ScriptFlags,
     pub(crate) function: Function,
+}
+
+/// The functions that the library being loaded has registered, in order.
+#[derive(Default)]
+pub(crate) struct Registrations {
+    list: Vec<Registered>,
+    names: HashSet<Vec<u8>>,
+}
+
+impl Registrations {
+    /// Adds a function; false if there is one of this name.
+    pub(crate) fn add(&mut self, registered: Registered) -> bool {
+        let is_new = self.names.insert(registered.name.clone());
+        if is_new {
+            self.list.push(registered);
+        }
+        is_new
+    }
+
+    /// All of them.
+    pub(crate) fn into_list(self) -> Vec<Registered> {
+        self.list
+    }
 }
 
 /// A set of the globals KEYS and ARGV.

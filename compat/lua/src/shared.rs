@@ -4,7 +4,7 @@ use crate::fault::{Fault, Place};
 use crate::json_settings::Config;
 use crate::lent::Lent;
 use crate::random::RandomNumbers;
-use crate::script::{NamedGlobals, Registered, ScriptInput};
+use crate::script::{NamedGlobals, Registrations, ScriptInput};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     /// The error that ended the script, and where.
     pub(crate) ended: RefCell<Option<(Fault, Option<Place>)>>,
     /// Functions that the library being loaded has registered.
-    pub(crate) registered: RefCell<Vec<Registered>>,
+    pub(crate) registered: RefCell<Registrations>,
     /// The settings of `cjson`, which each run begins with anew.
     pub(crate) json: Rc<Cell<Config>>,
     /// A library is being loaded.

@@ -72,7 +72,7 @@ impl CollectionId {
 
 /// The number of a reader that is shown a collection over several holds of its shard. No two readers of a store have the
 /// same one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReaderNumber(u64);
 
 impl ReaderNumber {

@@ -29,7 +29,8 @@ const FORGOTTEN_MAX: usize = 256;
 /// The readers of a collection.
 #[derive(Default)]
 pub(crate) struct SequenceReaders {
-    readings: Vec<SequenceReading>,
+    /// A key that a command names thousands of times has as many readers.
+    readings: BTreeMap<ReaderNumber, SequenceReading>,
     /// Bytes of all lists of leaves.
     list_bytes: usize,
     leaves: HandedLeaves,
@@ -37,7 +38,6 @@ pub(crate) struct SequenceReaders {
 
 /// One reader.
 struct SequenceReading {
-    number: ReaderNumber,
     bytes: ReaderBytes,
     /// The numbers of the leaves in the order in which they are shown.
     order: Vec<u32>,
@@ -190,7 +190,6 @@ impl SequenceReaders {
     /// Adds a reader of these leaves, in the order in which they are to be shown, of whose elements the first `skip` are
     /// passed over and `left` shown.
     fn add(&mut self, (number, bytes): (ReaderNumber, ReaderBytes), order: Vec<u32>, skip: u64, left: u64) {
-        debug_assert!(self.readings.iter().all(|reading| reading.number != number), "a reader has its own number");
         let words = order.iter().max().map_or(0, |&leaf| leaf as usize / 64 + 1);
         let mut pending = vec![0; words];
         for &leaf in &order {
@@ -199,10 +198,11 @@ impl SequenceReaders {
             pending[word] |= bit;
         }
         let handed = BTreeMap::new();
-        let reading = SequenceReading { number, bytes, order, shown: 0, pending, handed, skip, left, is_over: false };
+        let reading = SequenceReading { bytes, order, shown: 0, pending, handed, skip, left, is_over: false };
         self.list_bytes += reading.list_bytes();
         reading.bytes.add(reading.list_bytes());
-        self.readings.push(reading);
+        let before = self.readings.insert(number, reading);
+        debug_assert!(before.is_none(), "a reader has its own number");
     }
 
     /// Whether nobody reads any more.
@@ -219,7 +219,7 @@ impl SequenceReaders {
     /// come to it, in one copy.
     pub(crate) fn hand_over(&mut self, log: &Log, leaf: u32, bytes: &[u8], numbers: impl Iterator<Item = u64> + Clone) {
         let mut copy: Option<Arc<HandedLeaf>> = None;
-        for reading in self.readings.iter_mut().filter(|reading| !reading.is_over && reading.is_pending(leaf)) {
+        for reading in self.readings.values_mut().filter(|reading| !reading.is_over && reading.is_pending(leaf)) {
             let copy = copy.get_or_insert_with(|| self.leaves.make(log, bytes.into(), numbers.clone()));
             reading.settle(leaf);
             self.leaves.give(copy, &reading.bytes);
@@ -237,15 +237,14 @@ impl SequenceReaders {
         numbers: impl Iterator<Item = u64>,
     ) -> Arc<HandedLeaf> {
         let leaf = self.leaves.make(log, bytes.into(), numbers);
-        let reading = self.readings.iter().find(|reading| reading.number == number);
-        self.leaves.give(&leaf, &reading.expect("a reader that has begun").bytes);
+        let reading = self.readings.get(&number).expect("a reader that has begun");
+        self.leaves.give(&leaf, &reading.bytes);
         leaf
     }
 
     /// Puts the leaf that a reader has come to back: its first `skip` elements were shown, others are not yet.
     pub(crate) fn put_back(&mut self, number: ReaderNumber, leaf: Arc<HandedLeaf>, skip: u64) {
-        let found = self.readings.iter_mut().find(|reading| reading.number == number);
-        let reading = found.expect("a reader that has begun");
+        let reading = self.readings.get_mut(&number).expect("a reader that has begun");
         debug_assert!(reading.shown > 0 && reading.left > 0, "it has come to a leaf, and wants more of it");
         reading.shown -= 1;
         reading.skip = skip;
@@ -264,14 +263,13 @@ impl SequenceReaders {
 
     /// Takes a leaf back that was shown to a reader.
     pub(crate) fn take_back(&mut self, number: ReaderNumber, leaf: Arc<HandedLeaf>) {
-        let reading = self.readings.iter().find(|reading| reading.number == number);
-        self.leaves.take_back(leaf, &reading.expect("a reader that has begun").bytes);
+        let reading = self.readings.get(&number).expect("a reader that has begun");
+        self.leaves.take_back(leaf, &reading.bytes);
     }
 
     /// The next leaf of a reader, and which of its elements it wants; `None` when all were shown.
     pub(crate) fn next(&mut self, number: ReaderNumber) -> Option<(NextLeaf, LeafPart)> {
-        let found = self.readings.iter_mut().find(|reading| reading.number == number);
-        let reading = found.expect("a reader that has begun");
+        let reading = self.readings.get_mut(&number).expect("a reader that has begun");
         let &leaf = reading.order.get(reading.shown).filter(|_| reading.left > 0)?;
         reading.shown += 1;
         let part = LeafPart { skip: std::mem::take(&mut reading.skip), left: reading.left };
@@ -285,14 +283,13 @@ impl SequenceReaders {
 
     /// The leaf that comes next if it is as it was, to ask for it ahead.
     pub(crate) fn upcoming(&self, number: ReaderNumber) -> Option<u32> {
-        let reading = self.readings.iter().find(|reading| reading.number == number)?;
+        let reading = self.readings.get(&number)?;
         reading.order.get(reading.shown).copied().filter(|&leaf| reading.is_pending(leaf))
     }
 
     /// Counts elements that a reader was shown; whether there are more.
     pub(crate) fn note_shown(&mut self, number: ReaderNumber, elements: u64) -> bool {
-        let found = self.readings.iter_mut().find(|reading| reading.number == number);
-        let reading = found.expect("a reader that has begun");
+        let reading = self.readings.get_mut(&number).expect("a reader that has begun");
         debug_assert!(elements <= reading.left, "no more than it wants");
         reading.left -= elements;
         reading.left > 0
@@ -300,10 +297,7 @@ impl SequenceReaders {
 
     /// Forgets a reader that wants no more: first some of what was handed over to it, at last the reader.
     pub(crate) fn forget(&mut self, number: ReaderNumber) -> Forgotten {
-        let Some(at) = self.readings.iter().position(|reading| reading.number == number) else {
-            return Forgotten::Unknown;
-        };
-        let reading = &mut self.readings[at];
+        let Some(reading) = self.readings.get_mut(&number) else { return Forgotten::Unknown };
         reading.is_over = true;
         let mut forgotten = 0;
         while forgotten < FORGOTTEN_MAX {
@@ -316,14 +310,14 @@ impl SequenceReaders {
         }
         self.list_bytes -= reading.list_bytes();
         reading.bytes.sub(reading.list_bytes());
-        self.readings.swap_remove(at);
+        self.readings.remove(&number);
         Forgotten::Wholly
     }
 
     /// Checks that each leaf that is to be shown is there, or was handed over; adds the objects that only readers have.
     pub(crate) fn verify(&self, is_there: impl Fn(u32) -> bool, live: &mut HashSet<Ref>) {
         let mut bytes = 0;
-        for reading in &self.readings {
+        for reading in self.readings.values() {
             for &leaf in &reading.order[reading.shown..] {
                 assert!(
                     reading.is_over || reading.is_pending(leaf) != reading.handed.contains_key(&leaf),
@@ -334,6 +328,6 @@ impl SequenceReaders {
             bytes += reading.list_bytes();
         }
         assert_eq!(bytes, self.list_bytes, "bytes of the lists of leaves");
-        self.leaves.verify(self.readings.iter().flat_map(|reading| reading.handed.values()), live);
+        self.leaves.verify(self.readings.values().flat_map(|reading| reading.handed.values()), live);
     }
 }

@@ -5,7 +5,7 @@
 //! Comments, includes, renames and their order stay. A directive without a line gets one at the end, under a marker, if
 //! its value is not the default. The new file replaces the old one by a rename, so that no reader sees half of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::Path;
 
@@ -38,7 +38,7 @@ pub(crate) fn rewritten(old: &[u8], values: &Values, all: bool, users: &UserLine
     let mut places = places(&lines);
     let mut marked = lines.iter().any(|line| line.trim_ascii() == MARKER.as_bytes());
     let defaults = Values::default();
-    let mut removed = Vec::new();
+    let mut removed = HashSet::new();
     for (row, directive) in DIRECTIVES.iter().enumerate() {
         let mut old_places = places.remove(&row).unwrap_or_default().into_iter();
         for Wanted { line, forced } in wanted(row, values, &defaults) {
@@ -109,7 +109,7 @@ fn places(lines: &[Vec<u8>]) -> BTreeMap<usize, Vec<usize>> {
 }
 
 /// Joins the lines, without those at `removed` and without the blank lines that would then stand side by side.
-fn without(lines: Vec<Vec<u8>>, removed: &[usize]) -> Vec<u8> {
+fn without(lines: Vec<Vec<u8>>, removed: &HashSet<usize>) -> Vec<u8> {
     let mut text = Vec::new();
     let mut after_blank = false;
     for (place, line) in lines.into_iter().enumerate() {

@@ -125,7 +125,7 @@ impl<'a> Plan<'a> {
     fn parse(ctx: &Ctx<'_, 'a>, may_store: bool) -> CmdResult<Plan<'a>> {
         let args = ctx.args;
         let mut plan = Plan { count: -1, by_script: ctx.session.is_script(), ..Plan::default() };
-        let mut at = 2;
+        let (mut at, mut may_follow) = (2, false);
         while let Some(word) = args.opt(at) {
             let left = args.len() - at - 1;
             at += 1;
@@ -145,13 +145,13 @@ impl<'a> Plan<'a> {
             } else if is(word, "BY") && left >= 1 {
                 let pattern = args.get(at);
                 if has_star(pattern) {
-                    permit_patterns(ctx, errors::SORT_BY_DENIED)?;
+                    permit_patterns(ctx, &mut may_follow, errors::SORT_BY_DENIED)?;
                 }
                 (plan.by, plan.by_at) = (Some(Pattern::parse(pattern)), Some(at));
                 plan.as_is |= !has_star(pattern);
                 at += 1;
             } else if is(word, "GET") && left >= 1 {
-                permit_patterns(ctx, errors::SORT_GET_DENIED)?;
+                permit_patterns(ctx, &mut may_follow, errors::SORT_GET_DENIED)?;
                 plan.get.push(Pattern::parse(args.get(at)));
                 plan.get_at.push(at);
                 at += 1;
@@ -192,9 +192,11 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Patterns lead to any key: the user has to have the right to read all.
-fn permit_patterns(ctx: &Ctx<'_, '_>, denied: CommandError) -> CmdResult {
-    if ctx.session.user().may_read_all_keys(ctx.row, ctx.args) { Ok(()) } else { Err(denied) }
+/// Patterns lead to any key: the user has to have the right to read all. That is asked once, and noted: the answer looks at all
+/// arguments.
+fn permit_patterns(ctx: &Ctx<'_, '_>, may_follow: &mut bool, denied: CommandError) -> CmdResult {
+    *may_follow = *may_follow || ctx.session.user().may_read_all_keys(ctx.row, ctx.args);
+    if *may_follow { Ok(()) } else { Err(denied) }
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {

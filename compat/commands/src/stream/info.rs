@@ -1,10 +1,13 @@
 //! XINFO.
 
+use std::collections::HashMap;
+
 use varve_catalog::{Acl, ArgKind, Flags, Group as CommandGroup, KeySpec, Row, arg, block, key};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, SessionCtx};
 use varve_protocol::{Args, Reply};
 use varve_store::{
-    Consumer, IdempotenceFigures, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamReader, StreamState,
+    Consumer, IdempotenceFigures, PendingEntry, PendingFilter, StreamFacts, StreamGroup, StreamId, StreamReader,
+    StreamState,
 };
 
 use super::range::{ALL, RestOfEntries};
@@ -187,11 +190,33 @@ fn behind_entries(out: &mut Reply, stream: StreamReader<'_>, count: u64) {
         });
         out.bulk(b"consumers");
         out.array(group.consumer_count());
-        group.consumers().for_each(|(name, consumer)| full_consumer(out, (group, name, consumer), count));
+        let pending = pending_of_each(group, count);
+        for (name, consumer) in group.consumers() {
+            full_consumer(out, (name, consumer), pending.get(&consumer.number()).map_or(&[], Vec::as_slice));
+        }
     }
 }
 
-fn full_consumer(out: &mut Reply, (group, name, consumer): (&StreamGroup, &[u8], Consumer), count: u64) {
+/// The first pending entries of each consumer of a group, at most `count` of one, by its number. They are found in one pass:
+/// a search for each of 30 000 consumers took seconds.
+fn pending_of_each(group: &StreamGroup, count: u64) -> HashMap<u32, Vec<PendingEntry>> {
+    let mut wanted: u64 = group.consumers().map(|(_, consumer)| consumer.pending.min(count)).sum();
+    let mut found: HashMap<u32, Vec<PendingEntry>> =
+        group.consumers().map(|(_, consumer)| (consumer.number(), Vec::new())).collect();
+    if wanted > 0 {
+        group.scan(StreamId::MIN, PendingFilter::ALL, |entry| {
+            let of_consumer = found.get_mut(&entry.consumer);
+            if let Some(list) = of_consumer.filter(|list| (list.len() as u64) < count) {
+                list.push(entry);
+                wanted -= 1;
+            }
+            wanted > 0
+        });
+    }
+    found
+}
+
+fn full_consumer(out: &mut Reply, (name, consumer): (&[u8], Consumer), pending: &[PendingEntry]) {
     out.map(4);
     out.bulk(b"name");
     out.bulk(name);
@@ -200,15 +225,13 @@ fn full_consumer(out: &mut Reply, (group, name, consumer): (&StreamGroup, &[u8],
     out.bulk(b"pel-count");
     out.integer(consumer.pending as i64);
     out.bulk(b"pending");
-    let shown = consumer.pending.min(count);
-    out.array(shown as usize);
-    let filter = PendingFilter { consumer: Some(consumer.number()), ..PendingFilter::ALL };
-    group.scan_some(StreamId::MIN, filter, shown, |entry| {
+    out.array(pending.len());
+    for entry in pending {
         out.array(3);
         out.bulk(&id_text(entry.id));
         out.integer(entry.time_ms);
         out.integer(entry.count as i64);
-    });
+    }
 }
 
 /// Shows how far a group was given the entries.

@@ -6,6 +6,8 @@
 //! A score that is no number is 0: an infinity that weighs 0, or two infinities that cancel. But the product of a later
 //! source of an intersection is not looked at by itself, and a MIN or MAX with it keeps the other score.
 
+use std::collections::{HashMap, HashSet};
+
 use smallvec::SmallVec;
 use varve_base::number::parse_f64;
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeySpec, Row, arg, key, one_of, word};
@@ -325,21 +327,33 @@ impl<'a> Plan<'a> {
         fault.map_or(Ok(()), Err)
     }
 
+    /// Each other set costs what is less: reading it, or asking it for the members that are left. All asked for each member
+    /// were 1 s for 10 000 members and 1000 sets of one.
     fn subtract(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         let (first, others) = self.sources.split_first().expect("at least one key");
-        first.for_each(tx, &mut |member, score| members.push(member, score))?;
-        let mut fault = None;
-        members.retain(|member, score| {
-            let mut has = |other: &Source<'_>| match other.score(tx, member) {
-                Ok(score) => score.is_some(),
+        let mut named = HashSet::new();
+        let others = others.iter().filter(|other| named.insert(other.key.bytes));
+        let (short, long): (Vec<&Source<'_>>, Vec<&Source<'_>>) = others.partition(|other| other.len < first.len);
+        first.for_each(tx, &mut |member, score| members.insert(member, score))?;
+        for other in short {
+            other.for_each(tx, &mut |member, _| members.strike(member))?;
+        }
+        members.drop_struck();
+        for other in long {
+            if members.len() == 0 {
+                break;
+            }
+            let mut fault = None;
+            members.retain(|member, score| match other.score(tx, member) {
+                Ok(found) => found.is_none().then_some(score),
                 Err(wrong) => {
                     fault = Some(wrong);
-                    true
+                    Some(score)
                 }
-            };
-            (!others.iter().any(&mut has)).then_some(score)
-        });
-        fault.map_or(Ok(()), Err)
+            });
+            fault.map_or(Ok(()), Err)?;
+        }
+        Ok(())
     }
 }
 
@@ -405,13 +419,31 @@ fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> CmdResult {
     Ok(())
 }
 
+/// The sets as they are read over several turns. A set that is named several times is read once, and its members count as
+/// often: a reader has a list of the set's leaves. The first set of a difference is one by itself.
+fn parts(tx: &mut Tx<'_>, plan: &Plan<'_>) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut places = HashMap::new();
+    for source in &plan.sources {
+        match places.get(source.key.bytes) {
+            Some(&at) => Part::weigh_again(&mut parts[at], source.weight),
+            None => {
+                if plan.op != Op::Diff || !parts.is_empty() {
+                    places.insert(source.key.bytes, parts.len());
+                }
+                parts.push(Part::begin(tx, &source.key, source.ty(), source.weight));
+            }
+        }
+    }
+    parts
+}
+
 /// Begins an operation on long sets over several turns; false, and nothing is done, if it is to be done at once.
 fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, wish: Wish) -> bool {
     if !ctx.session.takes_parts() || !plan.is_long(&ctx.tx) {
         return false;
     }
-    let sources = plan.sources.iter();
-    let parts = sources.map(|source| Part::begin(&mut ctx.tx, &source.key, source.ty(), source.weight)).collect();
+    let parts = parts(&mut ctx.tx, plan);
     let mut rest = LongCombination::new((plan.op, plan.aggregate), parts, plan.sources[0].key.hash, wish);
     if let Wish::Stored { .. } = wish {
         let sources = (3..3 + plan.sources.len()).collect();

@@ -5,10 +5,12 @@
 //!                                                    .. those of the result --> order .. reply
 //! ```
 //! All sets are read as they were when the command began, the smallest first, so that scores fold in the order in which they
-//! do at once. Not here: what is asked for (`combine`), where members wait (`scratch`).
+//! do at once; but the scores of a set that is named several times
+//! fold together where it is named first. Not here: what is asked for (`combine`), where members wait (`scratch`).
 
 use std::ops::Range;
 
+use smallvec::{SmallVec, smallvec};
 use varve_exec::notify::Class;
 use varve_exec::{CmdResult, Ongoing, Progress};
 use varve_protocol::Reply;
@@ -25,8 +27,6 @@ const STEP: usize = 1024;
 /// Members, and about their bytes, that one step replies with.
 const REPLY: usize = 4096;
 const REPLY_BYTES: usize = 128 << 10;
-/// The round of a member that a difference has lost.
-const LOST: u32 = u32::MAX;
 
 /// The form in which the result is replied.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,8 @@ pub(super) enum Wish {
 
 /// A set that is read.
 pub(super) struct Part {
-    weight: f64,
+    /// One for each time that the set was named.
+    weights: SmallVec<[f64; 1]>,
     /// None once all was read.
     reader: Option<WholeReader>,
     /// Members that were read and wait; of a set that is one object all of them, from the beginning.
@@ -63,7 +64,12 @@ impl Part {
         if reader.is_none() {
             tx.look(key, |value| value.for_each(&mut |part| push(&mut batch, part)));
         }
-        Part { weight, reader, batch, taken: 0 }
+        Part { weights: smallvec![weight], reader, batch, taken: 0 }
+    }
+
+    /// The set is named once more, with this weight.
+    pub(super) fn weigh_again(&mut self, weight: f64) {
+        self.weights.push(weight);
     }
 }
 
@@ -146,21 +152,26 @@ impl LongCombination {
     /// Takes some members of the batch of a set.
     fn take(&mut self, at: usize) {
         let LongCombination { op, aggregate, parts, members, .. } = self;
-        let Part { weight, batch, taken, .. } = &mut parts[at];
-        let (round, weight) = (at as u32, *weight);
-        let end = batch.len().min(*taken + STEP);
+        let Part { weights, batch, taken, .. } = &mut parts[at];
+        let round = at as u32;
+        let (first, again) = weights.split_first().expect("it was named");
+        let end = batch.len().min(*taken + STEP.div_ceil(weights.len()));
         for place in *taken..end {
             let (member, score) = batch.at(place);
+            let share = |weight: &f64| aggregate.share(*weight, score);
             match op {
-                Op::Union => {
-                    members.merge(member, or_zero(aggregate.share(weight, score)), |old, new| aggregate.fold(old, new))
+                Op::Union => weights.iter().for_each(|weight| {
+                    members.merge(member, or_zero(share(weight)), |old, new| aggregate.fold(old, new));
+                }),
+                Op::Inter if at == 0 => {
+                    let shares = again.iter().map(share);
+                    members.insert(member, shares.fold(or_zero(share(first)), |sum, new| aggregate.fold(sum, new)));
                 }
-                Op::Inter if at == 0 => members.insert(member, or_zero(aggregate.share(weight, score))),
-                Op::Inter => {
-                    members.meet(member, (round - 1, round), |old| aggregate.fold(old, aggregate.share(weight, score)));
-                }
+                Op::Inter => members.meet(member, (round - 1, round), |old| {
+                    weights.iter().map(share).fold(old, |sum, new| aggregate.fold(sum, new))
+                }),
                 Op::Diff if at == 0 => members.insert(member, score),
-                Op::Diff => members.meet(member, (0, LOST), |old| old),
+                Op::Diff => members.strike(member),
             }
         }
         *taken = end;

@@ -25,6 +25,9 @@ const INDEXED_MAX: usize = u32::MAX as usize;
 /// Tables of the index of many members: of ten million, each has some 2500.
 const TABLES: usize = 4096;
 
+/// The round of a member that a difference has lost.
+const STRUCK: u32 = u32::MAX;
+
 #[derive(Clone, Copy)]
 struct Item {
     place: Place,
@@ -135,6 +138,17 @@ impl Scratch {
         }
     }
 
+    /// An indexed member is to go ([`Scratch::drop_struck`]).
+    pub(crate) fn strike(&mut self, member: &[u8]) {
+        self.meet(member, (0, STRUCK), |score| score);
+    }
+
+    /// Drops the members that were struck. The index is no longer.
+    pub(crate) fn drop_struck(&mut self) {
+        self.drop_index();
+        self.items.retain(|item| item.round != STRUCK);
+    }
+
     /// The number of the set in which the member at a place was met last.
     pub(crate) fn round(&self, at: usize) -> u32 {
         self.items[at].round
@@ -166,8 +180,7 @@ impl Scratch {
 
     /// Keeps the members for which `keep` gives a score, with that score. The index is no longer.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&[u8], f64) -> Option<f64>) {
-        self.index.truncate(1);
-        self.index[0].clear();
+        self.drop_index();
         let texts = &self.texts;
         self.items.retain_mut(|item| {
             let kept = keep(texts.get(item.place), item.score);
@@ -176,11 +189,15 @@ impl Scratch {
         });
     }
 
-    /// Sorts by score, then by member.
-    pub(crate) fn sort(&mut self) {
-        let texts = &self.texts;
+    fn drop_index(&mut self) {
         self.index.truncate(1);
         self.index[0].clear();
+    }
+
+    /// Sorts by score, then by member.
+    pub(crate) fn sort(&mut self) {
+        self.drop_index();
+        let texts = &self.texts;
         self.items.sort_unstable_by(|a, b| in_order(texts, a, b));
     }
 

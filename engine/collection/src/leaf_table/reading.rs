@@ -36,13 +36,13 @@ const FORGOTTEN_MAX: usize = 256;
 /// The readers of a table.
 #[derive(Default)]
 pub(super) struct Readers {
-    readings: Vec<Reading>,
+    /// A key that a command names thousands of times has as many readers.
+    readings: BTreeMap<ReaderNumber, Reading>,
     pub(super) leaves: HandedLeaves,
 }
 
 /// One reader.
 struct Reading {
-    number: ReaderNumber,
     bytes: ReaderBytes,
     /// The first hash that is not shown yet; where a copy is shown in part, its first one.
     cursor: u64,
@@ -129,18 +129,17 @@ impl LeafTable {
     /// counted in `bytes`.
     pub fn begin_reading(&mut self, number: ReaderNumber, bytes: ReaderBytes) {
         let readers = self.readers.get_or_insert_default();
-        debug_assert!(readers.readings.iter().all(|reading| reading.number != number), "a reader has its own number");
         let (covered, handed) = (BTreeMap::new(), BTreeMap::new());
-        readers.readings.push(Reading { number, bytes, cursor: 0, covered, handed, is_over: false });
+        let reading = Reading { bytes, cursor: 0, covered, handed, is_over: false };
+        let before = readers.readings.insert(number, reading);
+        debug_assert!(before.is_none(), "a reader has its own number");
     }
 
     /// Forgets a reader that wants no more: first some of what was handed over to it, at last the reader.
     pub(crate) fn end_reading(&mut self, ctx: &mut WriteCtx<'_>, number: ReaderNumber) -> Forgotten {
         let Some(readers) = &mut self.readers else { return Forgotten::Unknown };
         let Readers { readings, leaves } = &mut **readers;
-        let found = readings.iter().position(|reading| reading.number == number);
-        let Some(at) = found else { return Forgotten::Unknown };
-        let reading = &mut readings[at];
+        let Some(reading) = readings.get_mut(&number) else { return Forgotten::Unknown };
         reading.is_over = true;
         let mut forgotten = 0;
         while forgotten < FORGOTTEN_MAX {
@@ -152,7 +151,7 @@ impl LeafTable {
         if !reading.handed.is_empty() {
             return Forgotten::Partly;
         }
-        readings.swap_remove(at);
+        readings.remove(&number);
         if readings.is_empty() {
             debug_assert!(leaves.is_empty(), "what was handed over goes with its reader");
             self.readers = None;
@@ -180,7 +179,7 @@ impl LeafTable {
         let cell = self.directory.get(hash);
         let (first, last) = range_of(hash, cell.depth());
         let mut copies = SmallVec::<[(HashRange, Option<Arc<HandedLeaf>>); 2]>::new();
-        for reading in readings.iter_mut().filter(|reading| !reading.is_over && reading.cursor <= last) {
+        for reading in readings.values_mut().filter(|reading| !reading.is_over && reading.cursor <= last) {
             for gap in reading.gaps(first.max(reading.cursor), last) {
                 let known = copies.iter().find(|(range, _)| *range == gap).map(|(_, copy)| copy.clone());
                 let copy = known.unwrap_or_else(|| {
@@ -239,8 +238,7 @@ impl LeafTable {
     ) -> Option<u64> {
         let mut readers = self.readers.take().expect("a reader that has begun");
         let Readers { readings, leaves } = &mut *readers;
-        let at = readings.iter().position(|reading| reading.number == number);
-        let reading = &mut readings[at.expect("a reader that has begun")];
+        let reading = readings.get_mut(&number).expect("a reader that has begun");
         let (mut wants_more, mut looked, mut next) = (true, 0, Some(reading.cursor));
         let mut show = |name: PackedEntry<'_>, value: PackedEntry<'_>, expiry_ms: Option<i64>| {
             wants_more &= show(name, value, expiry_ms);
@@ -340,8 +338,7 @@ impl LeafTable {
     /// Whether there was an element of this name and hash when a reader began, which has not passed the hash.
     pub fn contained(&self, ctx: ReadCtx<'_>, number: ReaderNumber, (hash, name): (u64, &[u8])) -> bool {
         let readers = self.readers.as_ref().expect("a reader that has begun");
-        let reading = readers.readings.iter().find(|reading| reading.number == number);
-        let reading = reading.expect("a reader that has begun");
+        let reading = readers.readings.get(&number).expect("a reader that has begun");
         debug_assert!(hash >= reading.cursor, "what was passed is not kept");
         if reading.covered_to(hash).is_none() {
             return self.find_named(ctx, hash, name).is_some();
@@ -362,7 +359,7 @@ impl LeafTable {
     /// leaves in one call.
     pub fn pass(&mut self, ctx: &mut WriteCtx<'_>, number: ReaderNumber, below: u64) {
         let Readers { readings, leaves } = &mut **self.readers.as_mut().expect("a reader that has begun");
-        let reading = readings.iter_mut().find(|reading| reading.number == number).expect("a reader that has begun");
+        let reading = readings.get_mut(&number).expect("a reader that has begun");
         let mut passed = below.max(reading.cursor);
         for _ in 0..FORGOTTEN_MAX {
             let Some(first) = reading.handed.first_entry() else { break };
@@ -389,7 +386,7 @@ impl LeafTable {
     pub(super) fn verify_readers(&self, ctx: ReadCtx<'_>, live: &mut HashSet<Ref>) {
         let Some(readers) = &self.readers else { return };
         assert!(!readers.readings.is_empty(), "a table without readers has no list of them");
-        for reading in &readers.readings {
+        for reading in readers.readings.values() {
             let mut next = Some(reading.cursor);
             for (&first, Handed { last, leaf, .. }) in &reading.handed {
                 assert!(next.is_some_and(|next| first >= next) && *last >= first, "ranges are apart, and ahead");
@@ -406,7 +403,7 @@ impl LeafTable {
                 next = last.checked_add(1);
             }
         }
-        let all = readers.readings.iter().flat_map(|reading| reading.handed.values().map(|handed| &handed.leaf));
+        let all = readers.readings.values().flat_map(|reading| reading.handed.values().map(|handed| &handed.leaf));
         readers.leaves.verify(all, live);
     }
 }

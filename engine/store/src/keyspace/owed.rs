@@ -18,7 +18,8 @@ use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
 use crate::state::key::hash_of;
 use crate::state::owed::OwedEntry;
-use crate::state::waiters::{ReadyKey, Waiter};
+use crate::state::ready::ReadyKey;
+use crate::state::waiters::Waiter;
 use crate::state::watch::Watcher;
 
 /// How often the first busy shard of a round is looked at before its entry is owed: about 20 us, longer than most commands.

@@ -27,7 +27,7 @@ use crate::state::events::EventClass;
 use crate::state::key::{Key, database_of};
 use crate::state::lazyfree::Removal;
 use crate::state::observe::{Author, Observer};
-use crate::state::waiters::ReadyKey;
+use crate::state::ready::ReadyKey;
 
 impl Store {
     /// Sets which classes of events are wanted: bits of [`EventClass`]; 0 for none.

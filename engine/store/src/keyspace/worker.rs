@@ -12,8 +12,8 @@ use crate::state::background::BackgroundState;
 use crate::state::buffers::Buffers;
 use crate::state::effects::Reported;
 use crate::state::owed::Owed;
+use crate::state::ready::ReadyKey;
 use crate::state::stats::StoreCounters;
-use crate::state::waiters::ReadyKey;
 
 /// One worker's part of the store; used by one thread.
 pub struct StoreWorker {

@@ -8,7 +8,6 @@
 //! through the few functions of this folder, so what must see each change (watched keys, a running save, the journal)
 //! has few places to stand.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use varve_base::Ref;
@@ -25,7 +24,7 @@ use crate::state::buffers::Buffers;
 use crate::state::clock::is_over;
 use crate::state::events::EventClass;
 use crate::state::key::Key;
-use crate::state::waiters::ReadyKey;
+use crate::state::ready::ReadyKeys;
 
 mod ahead;
 mod draw;
@@ -78,7 +77,7 @@ pub struct Tx<'s> {
     local: &'s mut WorkerState,
     held: ShardGuards<'s>,
     /// Keys that got something while somebody waits for them, in that order.
-    ready: VecDeque<ReadyKey>,
+    ready: ReadyKeys,
     db: u32,
     physical: u16,
     /// A transaction runs: its shards are not let go before its end.
@@ -148,7 +147,7 @@ impl<'s> Tx<'s> {
             store,
             local,
             held: ShardGuards::new(),
-            ready: VecDeque::new(),
+            ready: ReadyKeys::default(),
             db,
             atomic: false,
             gathers: false,

@@ -26,6 +26,7 @@ use super::Tx;
 use super::opened::Opened;
 use super::set_leaf::LeafBuild;
 use super::sets::SetView;
+use crate::keyspace::guards::ShardGuards;
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
 use crate::state::link::Encoding;
@@ -51,11 +52,33 @@ pub enum SetOp {
     Difference,
 }
 
+/// Sets up to this number are all combined, though one of them be named several times.
+const FEW: usize = 8;
+
 /// Sets to be combined, in the order of the request; `None` for a key that is not there.
 #[derive(Debug)]
-pub struct SetViews<'a>(SmallVec<[Option<SetView<'a>>; 8]>);
+pub struct SetViews<'a> {
+    all: SmallVec<[Option<SetView<'a>>; 8]>,
+    /// Places of sets that need not be looked at ([`named_again`]).
+    repeated: HashSet<usize>,
+}
+
+/// Places of sets that were named before. The first set's name does not count: a difference takes it away from itself. A key
+/// that a client names ten thousand times would be asked as often for each member.
+pub(super) fn named_again(sets: &[Option<Opened>]) -> HashSet<usize> {
+    if sets.len() <= FEW {
+        return HashSet::new();
+    }
+    let mut named = HashSet::new();
+    (1..sets.len()).filter(|&at| !named.insert(sets[at].map(|set| set.at.r))).collect()
+}
 
 impl<'a> SetViews<'a> {
+    fn open(held: &'a ShardGuards<'_>, store: &'a Store, sets: &[Option<Opened>]) -> SetViews<'a> {
+        let all = sets.iter().map(|set| set.map(|set| SetView::open(held, store, set))).collect();
+        SetViews { all, repeated: named_again(sets) }
+    }
+
     /// Shows the members of the result, none twice; of an intersection until `show` says that it is enough.
     pub fn show(&self, op: SetOp, mut show: impl FnMut(PackedEntry<'a>) -> bool) {
         match op {
@@ -69,16 +92,17 @@ impl<'a> SetViews<'a> {
         }
     }
 
-    /// Those that are there.
-    fn present(&self) -> SmallVec<[SetView<'a>; 8]> {
-        self.0.iter().flatten().copied().collect()
+    /// Those that are there, from one of them on.
+    fn present(&self, from: usize) -> SmallVec<[SetView<'a>; 8]> {
+        let places = (from..self.all.len()).filter(|at| !self.repeated.contains(at));
+        places.filter_map(|at| self.all[at]).collect()
     }
 
     fn intersection(&self, show: &mut dyn FnMut(PackedEntry<'a>) -> bool) {
-        let mut sets = self.present();
-        if sets.len() < self.0.len() {
+        if self.all.iter().any(Option::is_none) {
             return;
         }
+        let mut sets = self.present(0);
         sets.sort_by_key(SetView::len);
         let Some((smallest, others)) = sets.split_first() else { return };
         smallest.groups(&mut |group| {
@@ -90,7 +114,7 @@ impl<'a> SetViews<'a> {
     }
 
     fn union(&self, show: &mut dyn FnMut(PackedEntry<'a>)) {
-        let mut sets = self.present();
+        let mut sets = self.present(0);
         let integers: Option<SmallVec<[IntSet<'a>; 8]>> = sets.iter().map(SetView::integers).collect();
         if let Some(sets) = integers {
             let mut all: Vec<i64> = sets.iter().flat_map(IntSet::iter).collect();
@@ -108,8 +132,8 @@ impl<'a> SetViews<'a> {
     }
 
     fn difference(&self, show: &mut dyn FnMut(PackedEntry<'a>)) {
-        let Some(first) = self.0.first().copied().flatten() else { return };
-        let mut others: SmallVec<[SetView<'a>; 8]> = self.0[1..].iter().flatten().copied().collect();
+        let Some(first) = self.all.first().copied().flatten() else { return };
+        let mut others = self.present(1);
         if !self.uses_exclusion_set() {
             others.sort_by_key(|set| std::cmp::Reverse(set.len()));
             return first.without(&others, show);
@@ -130,15 +154,17 @@ impl<'a> SetViews<'a> {
 
     /// Whether a difference goes way two.
     fn uses_exclusion_set(&self) -> bool {
-        let first = self.0.first().copied().flatten().map_or(0, |set| set.len());
-        let (one, two) = self.0.iter().flatten().fold((0, 0), |(one, two), set| (one + first, two + set.len()));
+        let first = self.all.first().copied().flatten().map_or(0, |set| set.len());
+        let (one, two) = self.all.iter().flatten().fold((0, 0), |(one, two), set| (one + first, two + set.len()));
         one / 2 > two
     }
 
     /// Whether the peer makes a hash table of the result of a difference even if integers are left: going way two, it
     /// begins with all members of the first set.
     fn leaves_hash_table(&self, integers_max: u64) -> bool {
-        let Some(first) = self.0.first().copied().flatten().filter(|_| self.uses_exclusion_set()) else { return false };
+        let Some(first) = self.all.first().copied().flatten().filter(|_| self.uses_exclusion_set()) else {
+            return false;
+        };
         let mut text = false;
         first.groups(&mut |group| {
             text = group.iter().any(|&member| integer(member).is_none());
@@ -149,7 +175,8 @@ impl<'a> SetViews<'a> {
 
     /// Bounds on the members of the result and on their bytes.
     fn bounds(&self, op: SetOp) -> (usize, usize) {
-        let mut sizes = self.0.iter().flatten().map(|set| match set.integers() {
+        let sets = self.present(0);
+        let mut sizes = sets.iter().map(|set| match set.integers() {
             Some(set) => (set.len(), set.len() * INTEGER_AS_MEMBER_BYTES),
             None => (set.len(), set.bytes()),
         });
@@ -209,7 +236,7 @@ impl Tx<'_> {
     }
 
     fn views_at(&self, sets: &[Option<Opened>]) -> SetViews<'_> {
-        SetViews(sets.iter().map(|set| set.map(|set| SetView::open(&self.held, self.store, set))).collect())
+        SetViews::open(&self.held, self.store, sets)
     }
 
     /// A bound on the bytes that storing the result needs, for [`Tx::admit_more`]. Counts hits and misses.
@@ -255,7 +282,7 @@ impl Tx<'_> {
     fn built(&mut self, op: SetOp, to: &Key<'_>, sets: &[Option<Opened>]) -> Built {
         let (store, integers_max) = (self.store, self.integers_max());
         let held = &self.held;
-        let sets = SetViews(sets.iter().map(|set| set.map(|set| SetView::open(held, store, set))).collect());
+        let sets = SetViews::open(held, store, sets);
         let id = store.shard_of(to.hash);
         let mut result = Build::new((store, id), self.local.appender(), integers_max);
         (result.bounds, result.is_union) = (sets.bounds(op), op == SetOp::Union);

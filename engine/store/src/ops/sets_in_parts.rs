@@ -22,6 +22,7 @@ use varve_collection::Collection;
 use super::opened::Opened;
 use super::reading::ReadOn;
 use super::sets::SetView;
+use super::sets_algebra::named_again;
 use super::{SetOp, Tx};
 use crate::keyspace::store::Store;
 use crate::state::key::Key;
@@ -188,6 +189,11 @@ impl Tx<'_> {
     pub fn begin_set_op(&mut self, op: SetOp, keys: &[Key<'_>], times: u64) -> Option<SetsInParts> {
         let mut sets: SmallVec<[Option<Opened>; 8]> =
             keys.iter().map(|k| self.open(k, Type::Set)).collect::<Result<_, _>>().ok()?;
+        let (mut at, repeated) = (0, named_again(&sets));
+        sets.retain(|_| {
+            at += 1;
+            !repeated.contains(&(at - 1))
+        });
         let store = self.store;
         let len =
             |tx: &Tx<'_>, set: &Option<Opened>| set.map_or(0, |set| SetView::open(&tx.held, store, set).len() as u64);

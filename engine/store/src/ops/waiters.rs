@@ -27,8 +27,9 @@ use super::Tx;
 use crate::keyspace::gate::Newcomer;
 use crate::state::effects::Words;
 use crate::state::key::{Key, hash_of};
+use crate::state::ready::ReadyKey;
 use crate::state::shard_set::ShardSet;
-use crate::state::waiters::{Freeze, Frozen, NextWaiter, ReadyKey, Waiter};
+use crate::state::waiters::{Freeze, Frozen, NextWaiter, Waiter};
 
 impl Tx<'_> {
     /// The number of the worker that runs this.
@@ -99,8 +100,8 @@ impl Tx<'_> {
             // A key is frozen in all databases.
             let waiters = self.held.at(at).waiters().into_iter();
             let others = waiters.flat_map(|waiters| waiters.databases(k.bytes)).filter(|db| *db != self.db);
-            let others: Vec<ReadyKey> = others.map(|db| ReadyKey { db, bytes: k.bytes.into() }).collect();
-            self.ready.extend(others);
+            let others: Vec<u32> = others.collect();
+            others.into_iter().for_each(|db| self.ready.note(db, k.bytes));
         }
     }
 
@@ -211,9 +212,8 @@ impl Tx<'_> {
             return;
         }
         let wanted = self.held.at_mut(at).is_waited_for((store.log(), store.seed()), k, db);
-        let known = |ready: &ReadyKey| ready.db == db && *ready.bytes == *k.bytes;
-        if wanted && !self.ready.iter().any(known) {
-            self.ready.push_back(ReadyKey { db, bytes: k.bytes.into() });
+        if wanted {
+            self.ready.note(db, k.bytes);
         }
     }
 
@@ -225,7 +225,7 @@ impl Tx<'_> {
 
     /// The key that became ready first.
     pub fn next_ready(&mut self) -> Option<ReadyKey> {
-        self.ready.pop_front()
+        self.ready.pop()
     }
 
     /// Puts a ready key back, before all others, and holds all shards that serving the ready keys may need. What the keys held
@@ -233,7 +233,7 @@ impl Tx<'_> {
     #[cold]
     #[must_use = "nothing may be held"]
     pub fn regather(&mut self, ready: ReadyKey) -> bool {
-        self.ready.push_front(ready);
+        self.ready.put_back(ready);
         self.hold_for_ready()
     }
 
@@ -243,7 +243,7 @@ impl Tx<'_> {
     #[must_use = "nothing may be held"]
     pub fn gather_ready(&mut self, ready: VecDeque<ReadyKey>) -> bool {
         debug_assert!(self.ready.is_empty(), "those that are ready are served before others");
-        self.ready = ready;
+        self.ready = ready.into();
         self.hold_for_ready()
     }
 
@@ -251,13 +251,12 @@ impl Tx<'_> {
     /// thread.
     fn hold_for_ready(&mut self) -> bool {
         self.hand_on();
-        let mut shards: ShardSet = self.ready.iter().map(|ready| self.shard_of_bytes(&ready.bytes)).collect();
+        let mut shards: ShardSet = self.ready.keys().map(|key| self.shard_of_bytes(key)).collect();
         loop {
             if !self.hold_soon(&shards) {
                 return false;
             }
-            let keys = self.ready.iter().map(|ready| &*ready.bytes);
-            if !self.widen(&mut shards, keys) {
+            if !self.widen(&mut shards, self.ready.keys()) {
                 return true;
             }
         }
@@ -287,13 +286,13 @@ impl Tx<'_> {
 
     /// The keys that are ready, in order; serving them is put off, and up to the caller.
     pub fn take_ready(&mut self) -> VecDeque<ReadyKey> {
-        std::mem::take(&mut self.ready)
+        self.ready.take()
     }
 
     /// Marks every key ready that somebody waits for and that is there, in any database, behind those of `ready`, and
     /// holds the shards of all with all that serving them may need: after databases were exchanged, and for what was put
     /// off. Under the gate alone.
-    pub fn recheck(&mut self, ready: VecDeque<ReadyKey>) {
+    pub fn recheck(&mut self, mut ready: VecDeque<ReadyKey>) {
         let store = self.store;
         let mut waited = Vec::new();
         let mut shards = ShardSet::default();
@@ -312,8 +311,8 @@ impl Tx<'_> {
         let is_waited_for = |ready: &ReadyKey| {
             waited.binary_search_by(|(db, key)| (*db, &**key).cmp(&(ready.db, &*ready.bytes))).is_ok()
         };
-        self.ready = ready;
-        self.ready.retain(is_waited_for);
+        ready.retain(is_waited_for);
+        self.ready = ready.into();
         self.hold(&shards);
         for (db, key) in &waited {
             let k = store.key(*db, key);

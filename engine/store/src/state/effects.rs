@@ -6,6 +6,7 @@
 //! Not here: the observers of an effect, and the order in which they learn of it (`keyspace::report`, `ops::report`).
 
 use std::any::Any;
+use std::collections::HashMap;
 
 use varve_base::number::{INT_TEXT_MAX, write_i64};
 use varve_segment::{Pin, WholePin};
@@ -132,8 +133,15 @@ pub struct Unit {
     lengths: Vec<usize>,
     bytes: Vec<u8>,
     pins: Vec<(usize, WholePin)>,
-    /// The large arguments of the command that runs.
-    large: Vec<WholePin>,
+    /// Where in `pins` the pin of the word at an address is: a command may have thousands of large arguments.
+    pins_at: HashMap<usize, usize>,
+    /// The large arguments of the command that runs, by their addresses.
+    large: HashMap<usize, WholePin>,
+}
+
+/// The address of a word.
+fn address(word: &[u8]) -> usize {
+    word.as_ptr().addr()
 }
 
 /// Database, audience and number of words of an effect.
@@ -187,16 +195,28 @@ impl Unit {
 
     /// A pin on a word of an effect, if it lies in a large argument: whoever keeps the effect need not copy it.
     pub fn pin_of(&self, word: &[u8]) -> Option<Pin> {
-        let is_word = |(_, pin): &&(usize, WholePin)| std::ptr::eq(&pin[..], word);
-        self.pins.iter().find(is_word).map(|(_, pin)| pin.by_ranges())
+        let (_, pin) = &self.pins[*self.pins_at.get(&address(word))?];
+        std::ptr::eq(&pin[..], word).then(|| pin.by_ranges())
     }
 
     fn put(&mut self, word: &[u8]) {
-        match self.large.iter().find(|large| std::ptr::eq(&large[..], word)) {
-            Some(large) => self.pins.push((self.lengths.len(), large.clone())),
+        match self.large_at(word) {
+            Some(large) => {
+                let pin = (self.lengths.len(), large.clone());
+                self.pins_at.insert(address(word), self.pins.len());
+                self.pins.push(pin);
+            }
             None => self.bytes.extend_from_slice(word),
         }
         self.lengths.push(word.len());
+    }
+
+    /// The large argument that a word is.
+    fn large_at(&self, word: &[u8]) -> Option<&WholePin> {
+        if self.large.is_empty() {
+            return None;
+        }
+        self.large.get(&address(word)).filter(|large| std::ptr::eq(&large[..], word))
     }
 
     fn add(&mut self, db: u32, audience: Audience, render: &dyn Fn(&mut Words<'_>)) {
@@ -210,6 +230,7 @@ impl Unit {
         self.lengths.clear();
         self.bytes.clear();
         self.pins.clear();
+        self.pins_at.clear();
         if self.bytes.capacity() > KEEP_BYTES {
             self.bytes = Vec::new();
         }
@@ -329,7 +350,7 @@ impl Reported {
 
     /// The command that runs has these large arguments, or none any more. Its effects refer to them.
     pub(crate) fn set_large(&mut self, large: Vec<WholePin>) {
-        self.unit.large = large;
+        self.unit.large = large.into_iter().map(|large| (address(&large), large)).collect();
     }
 
     /// Keeps an event of a key of a logical database.

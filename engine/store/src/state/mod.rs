@@ -43,6 +43,7 @@ pub(crate) mod policy;
 pub(crate) mod prefix;
 pub(crate) mod process;
 pub(crate) mod readers;
+pub(crate) mod ready;
 pub(crate) mod reclaim;
 pub(crate) mod request;
 pub(crate) mod roots;

@@ -216,15 +216,6 @@ impl Waiter {
     }
 }
 
-/// A key that got something while somebody waits for it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct ReadyKey {
-    /// Logical database.
-    pub db: u32,
-    /// The key.
-    pub bytes: Box<[u8]>,
-}
-
 /// The waiter that is next at a ready key.
 #[derive(Debug)]
 pub enum NextWaiter {

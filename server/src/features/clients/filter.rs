@@ -37,7 +37,7 @@ impl Filter {
         let is = |wanted: &Option<Vec<u8>>, text: &dyn Fn() -> String| {
             wanted.as_ref().is_none_or(|wanted| wanted.as_slice() == text().as_bytes())
         };
-        self.ids.as_ref().is_none_or(|ids| ids.contains(&conn.session().id()))
+        self.ids.as_ref().is_none_or(|ids| ids.binary_search(&conn.session().id()).is_ok())
             && self.class.is_none_or(|class| ClientClass::of(conn) == class)
             && self.user.as_ref().is_none_or(|user| user.as_slice() == conn.session().user().name())
             && is(&self.addr, &|| conn.socket().ends().peer())

@@ -282,7 +282,9 @@ fn parse_list(ctx: &ServerCtx<'_>) -> CmdResult<Filter> {
         filter.class = Some(class(args.get(3))?);
     } else if args.len() > 3 && args.is(2, "ID") {
         let ids = args.skip(3).iter().map(|id| parse_i64(id).map(|id| id as u64));
-        filter.ids = Some(ids.collect::<Option<_>>().ok_or(errors::CLIENT_ID)?);
+        let mut ids = ids.collect::<Option<Vec<u64>>>().ok_or(errors::CLIENT_ID)?;
+        ids.sort_unstable();
+        filter.ids = Some(ids);
     } else if args.len() != 2 {
         return Err(CommandError::SYNTAX);
     }

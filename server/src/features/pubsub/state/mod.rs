@@ -46,7 +46,7 @@ use std::sync::Arc;
 pub(crate) type Name = Arc<[u8]>;
 
 /// The kinds of channels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// A channel by its name.
     Channel,

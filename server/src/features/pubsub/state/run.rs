@@ -22,20 +22,10 @@ const RUN_BYTES: usize = 16 << 10;
 const FRAME_BYTES: usize = 48;
 
 /// Listeners by the name of a channel, or by a pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct List {
     pub(super) kind: Kind,
     pub(super) name: Name,
-}
-
-impl List {
-    /// True if the message goes to it.
-    pub(super) fn has(&self, message: &Message) -> bool {
-        match self.kind {
-            Kind::Pattern => message.patterns.contains(&self.name),
-            kind => message.kind == kind && message.channel == self.name,
-        }
-    }
 }
 
 /// See the module's picture.
@@ -95,9 +85,14 @@ impl Run {
         self.messages.get(nth)
     }
 
-    /// True if this list has had its turn.
-    pub(super) fn is_past(&self, list: &List) -> bool {
-        self.lists[..self.list].contains(list)
+    /// All its lists.
+    pub(super) fn lists(&self) -> &[List] {
+        &self.lists
+    }
+
+    /// The place of the list whose turn it is; those before it have had theirs.
+    pub(super) fn turn(&self) -> usize {
+        self.list
     }
 
     /// Number of messages.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use varve_base::shared::SharedBool;
 
 use super::{Now, ServerState};
-use crate::system::error_text;
 use crate::system::sys::crash;
+use crate::system::{error_text, threads};
 
 /// The thread is there.
 static RUNS: SharedBool = SharedBool::new(false);
@@ -26,7 +26,7 @@ pub(crate) fn follow_config(state: &Arc<ServerState>) {
     }
     crash::watch_alarms(true);
     let watched = Arc::clone(state);
-    if let Err(error) = std::thread::Builder::new().name("watchdog".into()).spawn(move || watch(&watched)) {
+    if let Err(error) = threads::start("watchdog", move || watch(&watched)) {
         tracing::warn!("The watchdog has no thread: {}", error_text(&error));
         RUNS.store(false, SeqCst);
     }

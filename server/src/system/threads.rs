@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_runs_when_it_is_said_to() {
+    fn a_thread_has_its_name_before_its_work_and_gives_its_result() {
         let waits = Arc::new(AtomicBool::new(true));
         let seen = Arc::clone(&waits);
         let work = move || {

@@ -20,8 +20,10 @@ pub(crate) struct Apart {
 impl Apart {
     /// Puts this process on its core. It says so where the machine has but one core.
     pub(crate) fn begin() -> Apart {
-        let before = allowed().filter(|_| pin(std::process::id(), &CLIENT.to_string()));
-        if before.is_none() {
+        let mut before = allowed();
+        if !pin(std::process::id(), &CLIENT.to_string()) {
+            // Some threads may have been moved.
+            before.take().iter().for_each(|cores| _ = pin(std::process::id(), cores));
             say!("client and server could not be given cores of their own: the times are the scheduler's too");
         }
         Apart { before }

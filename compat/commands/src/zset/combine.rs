@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use varve_base::number::parse_f64;
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeySpec, Row, arg, key, one_of, word};
 use varve_exec::notify::Class;
@@ -17,7 +17,7 @@ use varve_protocol::Args;
 use varve_store::{Key, Tx, Type};
 
 use super::aggregate::{Aggregate, Op, or_zero};
-use super::combine_parts::{LongCombination, Part, Wish};
+use super::combine_parts::{Asked, LongCombination, Part, Weights, Wish, score};
 use super::scratch::Scratch;
 use super::{ALL, READS, REPLACES, reply_head, reply_member};
 use crate::errors;
@@ -183,13 +183,14 @@ fn zintercard(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Ok(());
     }
     let (first, others) = plan.sources.split_first().expect("at least one key");
+    let (others, _) = distinct(others);
     let mut members = Scratch::new(first.key.hash);
     first.for_each(&mut ctx.tx, &mut |member, score| members.push(member, score))?;
     let most = if plan.limit == 0 { usize::MAX } else { plan.limit };
     let mut count = 0;
     for (member, _) in members.iter() {
         let mut everywhere = true;
-        for other in others {
+        for other in &others {
             everywhere = everywhere && other.score(&mut ctx.tx, member)?.is_some();
         }
         count += usize::from(everywhere);
@@ -223,6 +224,17 @@ struct Source<'a> {
     /// False: a set, whose scores are 1. What is not there is an empty sorted set.
     scored: bool,
     len: usize,
+}
+
+/// How the sets are combined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// In one hold of their shards.
+    AtOnce,
+    /// Over several turns, in which all sets are read.
+    Read,
+    /// Over several turns, in which the leading set is read, and the others are asked for its members.
+    Asked,
 }
 
 /// A request.
@@ -278,15 +290,20 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Whether it takes too long for one hold. An intersection or a difference whose leading set is much shorter than
-    /// another one asks that one, which takes less time in all than reading it.
-    fn is_long(&self, tx: &Tx<'_>) -> bool {
+    /// The way to do it. An intersection or a difference whose leading set is much shorter than another one asks that one,
+    /// which takes less time in all than reading it.
+    fn way(&self, tx: &Tx<'_>) -> Way {
         let all: usize = self.sources.iter().map(|source| source.len).sum();
         let leading = self.sources[0].len;
         let asks = leading.saturating_mul(self.sources.len());
         let work = if self.op == Op::Union { all } else { asks.min(all) };
-        let is_walked = self.op == Op::Union || all / WALKED_IN_ONE_QUESTION <= asks;
-        is_walked && tx.is_long_work(work as u64, MEMBER_COST)
+        if !tx.is_long_work(work as u64, MEMBER_COST) {
+            Way::AtOnce
+        } else if self.op == Op::Union || all / WALKED_IN_ONE_QUESTION <= asks {
+            Way::Read
+        } else {
+            Way::Asked
+        }
     }
 
     /// Gathers the result.
@@ -300,10 +317,13 @@ impl<'a> Plan<'a> {
     }
 
     fn unite(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
-        for source in &self.sources {
+        for (source, weights) in in_runs(self) {
+            let (first, again) = weights.split_first().expect("it was named");
             source.for_each(tx, &mut |member, score| {
-                let score = or_zero(self.aggregate.share(source.weight, score));
-                members.merge(member, score, |old, new| self.aggregate.fold(old, new));
+                let share = |weight: &f64| or_zero(self.aggregate.share(*weight, score));
+                let fold = |old, new| self.aggregate.fold(old, new);
+                members.merge(member, share(first), fold);
+                again.iter().for_each(|weight| members.merge(member, share(weight), fold));
             })?;
         }
         Ok(())
@@ -311,18 +331,20 @@ impl<'a> Plan<'a> {
 
     fn intersect(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         let (first, others) = self.sources.split_first().expect("at least one key");
+        let (sets, places) = distinct(others);
         first.for_each(tx, &mut |member, score| members.push(member, score))?;
-        let mut fault = None;
+        let (mut fault, mut scores) = (None, Vec::with_capacity(sets.len()));
         members.retain(|member, score| {
-            let mut sum = or_zero(self.aggregate.share(first.weight, score));
-            for other in others {
-                let score = other.score(tx, member).unwrap_or_else(|wrong| {
+            scores.clear();
+            for set in &sets {
+                scores.push(set.score(tx, member).unwrap_or_else(|wrong| {
                     fault = Some(wrong);
                     None
-                })?;
-                sum = self.aggregate.fold(sum, self.aggregate.share(other.weight, score));
+                })?);
             }
-            Some(sum)
+            let sum = or_zero(self.aggregate.share(first.weight, score));
+            let shares = others.iter().zip(&places).map(|(other, &at)| self.aggregate.share(other.weight, scores[at]));
+            Some(shares.fold(sum, |sum, new| self.aggregate.fold(sum, new)))
         });
         fault.map_or(Ok(()), Err)
     }
@@ -331,14 +353,18 @@ impl<'a> Plan<'a> {
     /// were 1 s for 10 000 members and 1000 sets of one.
     fn subtract(&self, tx: &mut Tx<'_>, members: &mut Scratch) -> CmdResult {
         let (first, others) = self.sources.split_first().expect("at least one key");
-        let mut named = HashSet::new();
-        let others = others.iter().filter(|other| named.insert(other.key.bytes));
-        let (short, long): (Vec<&Source<'_>>, Vec<&Source<'_>>) = others.partition(|other| other.len < first.len);
-        first.for_each(tx, &mut |member, score| members.insert(member, score))?;
-        for other in short {
-            other.for_each(tx, &mut |member, _| members.strike(member))?;
+        let (others, _) = distinct(others);
+        let (short, long): (Vec<&Source<'_>>, Vec<&Source<'_>>) =
+            others.into_iter().partition(|other| other.len < first.len);
+        if short.is_empty() {
+            first.for_each(tx, &mut |member, score| members.push(member, score))?;
+        } else {
+            first.for_each(tx, &mut |member, score| members.insert(member, score))?;
+            for other in short {
+                other.for_each(tx, &mut |member, _| members.strike(member))?;
+            }
+            members.drop_struck();
         }
-        members.drop_struck();
         for other in long {
             if members.len() == 0 {
                 break;
@@ -388,11 +414,7 @@ impl<'a> Source<'a> {
 
     /// The score of a member.
     fn score(&self, tx: &mut Tx<'_>, member: &[u8]) -> CmdResult<Option<f64>> {
-        if self.scored {
-            Ok(tx.zset_peek(&self.key, member)?)
-        } else {
-            Ok(tx.set_peek(&self.key)?.filter(|set| set.contains(member)).map(|_| 1.0))
-        }
+        score(tx, (&self.key, self.ty()), member)
     }
 }
 
@@ -419,32 +441,58 @@ fn answer(ctx: &mut Ctx<'_, '_>, name: &str, op: Op) -> CmdResult {
     Ok(())
 }
 
-/// The sets as they are read over several turns. A set that is named several times is read once, and its members count as
-/// often: a reader has a list of the set's leaves. The first set of a difference is one by itself.
-fn parts(tx: &mut Tx<'_>, plan: &Plan<'_>) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    let mut places = HashMap::new();
+/// The sets, each once, and for each time that one is named its place among these.
+fn distinct<'p, 'a>(sources: &'p [Source<'a>]) -> (Vec<&'p Source<'a>>, Vec<usize>) {
+    let (mut sets, mut places) = (Vec::new(), HashMap::new());
+    let place_of = |source: &'p Source<'a>| {
+        *places.entry(source.key.bytes).or_insert_with(|| {
+            sets.push(source);
+            sets.len() - 1
+        })
+    };
+    let places = sources.iter().map(place_of).collect();
+    (sets, places)
+}
+
+/// The sets in the order in which their scores fold. One that follows itself stands once, with all its weights. The order
+/// counts: sums of floating point are rounded at each step. Of a difference, each of the others stands once.
+fn in_runs<'p, 'a>(plan: &'p Plan<'a>) -> Vec<(&'p Source<'a>, Weights)> {
+    let (mut runs, mut named): (Vec<(&Source<'_>, Weights)>, _) = (Vec::new(), HashSet::new());
     for source in &plan.sources {
-        match places.get(source.key.bytes) {
-            Some(&at) => Part::weigh_again(&mut parts[at], source.weight),
-            None => {
-                if plan.op != Op::Diff || !parts.is_empty() {
-                    places.insert(source.key.bytes, parts.len());
-                }
-                parts.push(Part::begin(tx, &source.key, source.ty(), source.weight));
+        match runs.last_mut() {
+            Some((last, weights)) if plan.op != Op::Diff && last.key.bytes == source.key.bytes => {
+                weights.push(source.weight);
             }
+            Some(_) if plan.op == Op::Diff && !named.insert(source.key.bytes) => {}
+            _ => runs.push((source, smallvec![source.weight])),
         }
     }
-    parts
+    runs
 }
 
 /// Begins an operation on long sets over several turns; false, and nothing is done, if it is to be done at once.
 fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, wish: Wish) -> bool {
-    if !ctx.session.takes_parts() || !plan.is_long(&ctx.tx) {
+    let way = if ctx.session.takes_parts() { plan.way(&ctx.tx) } else { Way::AtOnce };
+    if way == Way::AtOnce {
         return false;
     }
-    let parts = parts(&mut ctx.tx, plan);
-    let mut rest = LongCombination::new((plan.op, plan.aggregate), parts, plan.sources[0].key.hash, wish);
+    let (mut parts, mut asked): (Vec<Part>, Vec<Asked>) = (Vec::new(), Vec::new());
+    let mut places = HashMap::new();
+    for (source, weights) in in_runs(plan) {
+        if way == Way::Asked && !parts.is_empty() {
+            asked.push(Asked::new(source.key.bytes, source.ty(), weights));
+            continue;
+        }
+        let before = places.insert(source.key.bytes, parts.len());
+        match before.filter(|_| plan.op != Op::Diff) {
+            Some(at) => {
+                let again = Part::again(&mut parts, at, weights);
+                parts.push(again);
+            }
+            None => parts.push(Part::begin(&mut ctx.tx, &source.key, source.ty(), weights)),
+        }
+    }
+    let mut rest = LongCombination::new((plan.op, plan.aggregate), (parts, asked), plan.sources[0].key.hash, wish);
     if let Wish::Stored { .. } = wish {
         let sources = (3..3 + plan.sources.len()).collect();
         ctx.go_on_building(|tx, args| {
@@ -452,6 +500,7 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, wish: Wish) -> bool {
             Box::new(rest)
         });
     } else {
+        rest.watch(&mut ctx.tx);
         ctx.go_on(Box::new(rest));
     }
     true

@@ -138,6 +138,17 @@ impl Scratch {
         }
     }
 
+    /// The member at a place is met in the set of number `round`, which makes its score what `fold` gives.
+    pub(crate) fn meet_at(&mut self, at: usize, round: u32, fold: impl FnOnce(f64) -> f64) {
+        let item = &mut self.items[at];
+        (item.score, item.round) = (fold(item.score), round);
+    }
+
+    /// The member at a place is to go.
+    pub(crate) fn strike_at(&mut self, at: usize) {
+        self.items[at].round = STRUCK;
+    }
+
     /// An indexed member is to go ([`Scratch::drop_struck`]).
     pub(crate) fn strike(&mut self, member: &[u8]) {
         self.meet(member, (0, STRUCK), |score| score);

@@ -110,9 +110,9 @@ pub(crate) struct Rest {
 #[derive(Default)]
 pub(crate) struct PurgeState {
     purge: SharedU8,
-    /// Victims drained since the dead bytes were last looked at, and how many those were.
+    /// Victims drained since the kept bytes were last looked at, and how many those were ([`PurgeState::count_victim`]).
     victims: SharedU32,
-    dead: SharedU64,
+    kept: SharedI64,
 }
 
 /// The one that has asked for the purge under way.
@@ -125,9 +125,6 @@ enum Purge {
 }
 
 impl PurgeState {
-    /// Victims after which a purge is asked for what it has brought.
-    pub(crate) const LOOKED_AT_AFTER: u32 = 32;
-
     /// True while a purge is under way.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
@@ -142,9 +139,8 @@ impl PurgeState {
 
     /// A rest begins one, if none is under way.
     pub(crate) fn begin_rest(&self) {
-        if self.purge.compare_exchange(Purge::None as u8, Purge::Rest as u8, Relaxed, Relaxed).is_ok() {
-            self.victims.store(0, Relaxed);
-        }
+        self.victims.store(0, Relaxed);
+        _ = self.purge.compare_exchange(Purge::None as u8, Purge::Rest as u8, Relaxed, Relaxed);
     }
 
     /// The rest is over, and its purge with it.
@@ -152,14 +148,15 @@ impl PurgeState {
         _ = self.purge.compare_exchange(Purge::Rest as u8, Purge::None as u8, Relaxed, Relaxed);
     }
 
-    /// A victim was drained, `dead` bytes are left. The purge ends if [`PurgeState::LOOKED_AT_AFTER`] victims have not freed
-    /// `least` bytes: what it copies loses as much again.
-    pub(crate) fn count_victim(&self, dead: u64, least: u64) {
+    /// A victim was drained: `kept` are the bytes in use less all that clients have ever written, which drains alone make
+    /// less. The purge ends if as many victims as there are segments have not freed `least` bytes: their copies lose as much
+    /// again. Fewer say nothing, for the victims with the most dead do not come first.
+    pub(crate) fn count_victim(&self, kept: i64, segments: u32, least: i64) {
         match self.victims.fetch_add(1, Relaxed) {
-            0 => self.dead.store(dead, Relaxed),
-            before if before >= PurgeState::LOOKED_AT_AFTER => {
+            0 => self.kept.store(kept, Relaxed),
+            before if before >= segments => {
                 self.victims.store(1, Relaxed);
-                if dead + least > self.dead.swap(dead, Relaxed) {
+                if kept > self.kept.swap(kept, Relaxed) - least {
                     self.end();
                 }
             }

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::Slice;
 use crate::keyspace::store::Store;
 use crate::state::meter::{Defragged, Tally};
-use crate::state::reclaim::PurgeState;
 use crate::state::victims::{Defrag, Formula, ReclaimCost};
 
 /// Dead bytes, in percent of what is appended, from which the background reclaims: without a limit, and under one, where
@@ -22,6 +21,9 @@ const SLICES_MAX: u32 = 16;
 /// that sealing segments early leaves as fillers. It ends above that where copying frees less than 1/50 of what it copies: the
 /// segments are too small for their objects, and each has the same loss at its end.
 const PURGE_LEAVES_PART: u64 = 50;
+
+/// Victims after which a purge is asked for what it has freed, at least.
+const LOOKED_AT_AFTER: u32 = 32;
 
 impl Store {
     /// The figures of active defragmentation.
@@ -89,9 +91,12 @@ pub(crate) fn count_background_slice(store: &Store, slice: Slice, tally: &Tally)
     match slice {
         Slice::Nothing => store.reclaimer().purge.end(),
         Slice::Drained if store.reclaimer().purge.is_on() => {
-            let copied = u64::from(PurgeState::LOOKED_AT_AFTER) * store.log().geometry().segment_bytes as u64;
-            let dead = store.log().used_bytes().saturating_sub(live_bytes(store));
-            store.reclaimer().purge.count_victim(dead, copied / PURGE_LEAVES_PART);
+            let used = store.log().used_bytes();
+            let kept = used as i64 - store.log().written_bytes() as i64;
+            let segments = (used / store.log().geometry().segment_bytes as u64) as u32;
+            let segments = segments.max(LOOKED_AT_AFTER);
+            let copied = u64::from(segments) * store.log().geometry().segment_bytes as u64;
+            store.reclaimer().purge.count_victim(kept, segments, (copied / PURGE_LEAVES_PART) as i64);
         }
         _ => {}
     }

@@ -38,6 +38,7 @@ use places::Places;
 use crate::config::{Config, MetricsSettings};
 use crate::net::listen::{parse_bind, tcp_socket};
 use crate::state::ServerState;
+use crate::system::threads;
 
 /// How often the thread that accepts looks whether the server ends.
 const LOOK: Duration = Duration::from_millis(500);
@@ -72,7 +73,7 @@ pub(crate) fn serve(sockets: Vec<TcpListener>, state: &Arc<ServerState>) -> io::
     let port = Arc::new(Port { state: Arc::clone(state), page: Page::default(), places: Places::default() });
     for socket in sockets {
         let port = Arc::clone(&port);
-        std::thread::Builder::new().name("metrics".into()).spawn(move || port.accept(&socket))?;
+        threads::start("metrics", move || port.accept(&socket))?;
     }
     Ok(())
 }

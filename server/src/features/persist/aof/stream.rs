@@ -19,7 +19,7 @@ use varve_store::{EffectSink, StoreWorker};
 use super::thread::REST;
 use crate::state::mail::Message;
 use crate::state::{ServerState, awaited};
-use crate::system::{error_text, random};
+use crate::system::{error_text, random, threads};
 
 /// How long the thread waits for something to take.
 const WAIT: Duration = Duration::from_secs(1);
@@ -146,7 +146,7 @@ pub(crate) fn end(state: &Arc<ServerState>, worker: &mut StoreWorker) -> bool {
 /// Starts the thread that takes where no file is kept: behind the end of the one before it, if there is one.
 pub(super) fn spawn(state: &Arc<ServerState>) -> io::Result<JoinHandle<()>> {
     let (feeder, before) = (Arc::clone(state), state.persist().aof.take_thread());
-    std::thread::Builder::new().name("stream".to_owned()).spawn(move || {
+    threads::start("stream", move || {
         if let Some(before) = before {
             before.join().expect("the journal's thread ends by returning");
         }

@@ -29,7 +29,7 @@ use super::{load, stream};
 use crate::config::{Config, Fsync};
 use crate::features::latency::state as latency;
 use crate::state::ServerState;
-use crate::system::{cpus, error_text};
+use crate::system::{cpus, error_text, threads};
 
 /// Time between two syncs under `everysec`.
 const SECOND: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ pub(super) fn spawn(state: &Arc<ServerState>, folder: PathBuf, begins: Begins) -
     let aof = &state.persist().aof;
     let (sender, orders) = channel();
     let (keeper, before, waits) = (Arc::clone(state), aof.take_thread(), matches!(begins, Begins::Waiting { .. }));
-    let thread = std::thread::Builder::new().name("aof".to_owned()).spawn(move || {
+    let thread = threads::start("aof", move || {
         cpus::keep_thread_on(&keeper.config().snapshot().process.cpus.helpers);
         if let Some(before) = before {
             before.join().expect("the thread of the file ends by returning");

@@ -42,7 +42,7 @@ use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
 use crate::state::errands;
 use crate::state::mail::Message;
-use crate::system::{error_text, random};
+use crate::system::{error_text, random, threads};
 use handshake::Start;
 use link::{End, Line};
 
@@ -156,7 +156,7 @@ fn follow(state: &Arc<ServerState>, primary: Address) -> io::Result<()> {
     if replica.begin_thread(&waker) {
         let goal = replica.goal();
         let thread = Thread { state: Arc::clone(state), poll, waker, goal, cuts: replica.cuts() };
-        std::thread::Builder::new().name("replica".to_owned()).spawn(move || thread.run())?;
+        threads::start("replica", move || thread.run())?;
     }
     Ok(())
 }

@@ -18,8 +18,11 @@
 //! regard to case: once the steps are spent it is found nowhere. Redis has such a bound too: there a pattern matches nothing behind
 //! a thousand stars.
 
+mod once;
 mod set;
 mod stretch;
+
+pub use once::Glob;
 
 /// Steps a byte of the text, and beside them, within which most patterns are matched by trying.
 const TRIES: usize = 8;

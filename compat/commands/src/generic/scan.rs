@@ -6,7 +6,7 @@
 //!
 //! The options of HSCAN, SSCAN and ZSCAN are read here too: [`Options`], [`parse_cursor`].
 
-use varve_base::glob;
+use varve_base::glob::Glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, WideCtx};
 use varve_protocol::{Args, Reply};
@@ -36,7 +36,7 @@ pub(crate) enum Family {
 
 /// The options of a command of the SCAN family.
 pub(crate) struct Options<'a> {
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Glob<'a>>,
     /// How many elements a call should look at, at most [`PAGE_MAX`].
     pub(crate) count: usize,
     ty: Option<&'a [u8]>,
@@ -61,7 +61,7 @@ impl<'a> Options<'a> {
                 let count = usize::try_from(count).ok().filter(|n| *n > 0).ok_or(CommandError::SYNTAX)?;
                 options.count = count.min(PAGE_MAX);
             } else if is(word, "MATCH") {
-                options.pattern = Some(value).filter(|pattern| *pattern != b"*");
+                options.pattern = Some(value).filter(|pattern| *pattern != b"*").map(Glob::new);
             } else if family == Family::Keys && is(word, "TYPE") {
                 options.ty = Some(value);
             } else {
@@ -74,7 +74,7 @@ impl<'a> Options<'a> {
     /// Whether a key, field or member of this name is wanted.
     #[inline]
     pub(crate) fn wants(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, name, false))
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(name))
     }
 
     fn wants_type(&self, ty: Type) -> bool {
@@ -144,21 +144,23 @@ fn read_cursor(text: &[u8]) -> CmdResult<u64> {
 /// KEYS pattern
 fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
     if ctx.session.takes_parts() && ctx.store.is_long_listing() {
-        let pattern: Box<[u8]> = ctx.args.get(1).into();
-        let wants: WantsName = match &*pattern {
+        let wants: WantsName = match ctx.args.get(1) {
             b"*" => Box::new(|_| true),
-            _ => Box::new(move |key| glob::matches(&pattern, key, false)),
+            pattern => {
+                let pattern = Glob::new(pattern).into_owned();
+                Box::new(move |key| pattern.matches(key))
+            }
         };
         let listing = ctx.store.begin_listing(ctx.session.db(), ctx.worker.now_ms(), wants);
         ctx.go_on(Box::new(LongKeys::List(listing)));
         return Ok(());
     }
-    let pattern = ctx.args.get(1);
-    let all = pattern == b"*";
+    let all = ctx.args.get(1) == b"*";
+    let pattern = Glob::new(ctx.args.get(1));
     let mut count = 0;
     let keys = ctx.out.defer();
     ctx.store.for_each_key(ctx.worker, ctx.session.db(), &mut |key, _, _| {
-        if all || glob::matches(pattern, key, false) {
+        if all || pattern.matches(key) {
             ctx.out.bulk(key);
             count += 1;
         }

@@ -16,7 +16,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use varve_base::glob;
+use varve_base::glob::{self, Glob};
 use varve_base::shared::{SharedBool, SharedMutex, SharedRwLock, SharedUsize};
 use varve_exec::journal::Journal;
 use varve_exec::notify::Events;
@@ -386,10 +386,11 @@ impl Registry {
     /// The channels (or shard channels) with a subscription whose names match, in no order.
     pub(crate) fn names(&self, kind: Kind, pattern: Option<&[u8]>) -> Vec<Name> {
         let Space::Exact(exact) = self.space(kind) else { unreachable!("channels are listed") };
+        let pattern = pattern.map(Glob::new);
         let mut found = Vec::new();
         for stripe in &exact.stripes {
             let stripe = stripe.lock();
-            found.extend(stripe.keys().filter(|name| pattern.is_none_or(|p| glob::matches(p, name, false))).cloned());
+            found.extend(stripe.keys().filter(|name| pattern.as_ref().is_none_or(|p| p.matches(name))).cloned());
         }
         found
     }

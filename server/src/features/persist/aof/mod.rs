@@ -18,6 +18,7 @@ mod writer;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::sync_channel;
 
 use varve_aof::{Entry, Form};
 use varve_exec::journal::Journal;
@@ -81,13 +82,15 @@ fn keep(state: &Arc<ServerState>, config: &Config, place: Place, loaded: load::L
     }
     state.replication().set_past(Arc::clone(writer.past()));
     aof.report(|facts| (facts.base_bytes, facts.current_bytes) = (base_bytes, writer.bytes()));
-    thread::spawn(state, folder, Begins::Loaded(Box::new(writer)))?;
+    let (begins, waits) = sync_channel(0);
+    thread::spawn(state, folder, Begins::Loaded(Box::new(writer), waits))?;
     // CONFIG SET may have changed the settings while the file was loaded.
     follow_config(state, &state.config().snapshot());
     if let Some(place) = stream {
         stream::carry_on(state, &place)?;
     }
     stream::follow_keeping(state);
+    drop(begins);
     Ok(())
 }
 

@@ -49,8 +49,9 @@ pub(super) struct GivenUp;
 /// The state that the thread begins with.
 #[derive(Debug)]
 pub(super) enum Begins {
-    /// The folder was loaded: its last increment goes on.
-    Loaded(Box<Writer>),
+    /// The folder was loaded: its last increment goes on once the sender of this is gone, when it is known whether a
+    /// replication stream goes on with it. A thread that was faster gave up the files of that stream's past.
+    Loaded(Box<Writer>, Receiver<()>),
     /// Effects are kept from this position of the journal on; the folder counts once a base is there.
     Waiting { place: Place, at: u64 },
 }
@@ -107,7 +108,11 @@ pub(super) fn spawn(state: &Arc<ServerState>, folder: PathBuf, begins: Begins) -
 fn run(state: &Arc<ServerState>, begins: Begins, orders: &Receiver<Order>) {
     let aof = &state.persist().aof;
     let writer = match begins {
-        Begins::Loaded(writer) => *writer,
+        Begins::Loaded(writer, waits) => {
+            let told = waits.recv();
+            debug_assert!(told.is_err(), "nothing is sent");
+            *writer
+        }
         Begins::Waiting { place, at } => match open(aof, &place, at, orders) {
             Some(writer) => writer,
             None => return,

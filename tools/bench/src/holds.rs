@@ -6,10 +6,10 @@
 //!   Varve's own lock holds           reset ─────────────────────────── read       p99.9 and longest hold
 //! ```
 //! Each server has one worker: what the long command does not leave free, the GETs do not get. The holds are told by the
-//! server's own clock, which runs on while the thread is off its core: where there are two cores, the server has the first and
-//! the client the second. The GETs' times are the machine's as well. Not here: the commands and their data (`long_commands`).
+//! server's own clock, which runs on while the thread is off its core, so a busy machine makes the longest ones longer; the
+//! GETs' times are the machine's as well. A core of its own for the server was tried: the longest holds were then of 20 to 90 ms in
+//! place of 2 to 16, for the kernel's work on that core cannot be evaded. Not here: the commands and their data (`long_commands`).
 
-use crate::apart::Apart;
 use crate::load::{self, Traffic};
 use crate::long_commands::{self, Case, GROUPS, Group, STEP};
 use crate::report::{Better, Figure, Findings, Role, Table};
@@ -48,7 +48,6 @@ struct Scale {
 pub(crate) fn run(size: Size) -> io::Result<Findings> {
     let ms = Duration::from_millis;
     let scale = Scale { size: size.pick(4000, 40_000, 10_000_000), beside: size.pick(ms(10), ms(40), ms(300)) };
-    let apart = Apart::begin();
     let mut table = Table::new(&COLUMNS);
     let mut long = Vec::new();
     for group in &GROUPS {
@@ -60,7 +59,7 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
                 let figures = kept::case(&name, || {
                     let measured = match &mut there {
                         Some(server) => Ok(server),
-                        empty => filled(&entrant, group, &scale, &apart).map(|server| empty.insert(server)),
+                        empty => filled(&entrant, group, &scale).map(|server| empty.insert(server)),
                     }
                     .and_then(|server: &mut Server| measure(server, entrant.role, case, &scale));
                     contenders::spared(&entrant.name, entrant.role, measured)
@@ -81,9 +80,8 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
 }
 
 /// A server with the sources of a group.
-fn filled(entrant: &contenders::Entrant, group: &Group, scale: &Scale, apart: &Apart) -> io::Result<Server> {
+fn filled(entrant: &contenders::Entrant, group: &Group, scale: &Scale) -> io::Result<Server> {
     let server = entrant.start()?.server;
-    apart.put(server.pid());
     for source in group.sources {
         let (len, mut next) = ((source.len)(scale.size), 0);
         let mut write = |out: &mut Vec<u8>| {

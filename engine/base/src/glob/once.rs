@@ -123,7 +123,7 @@ mod tests {
                 assert_eq!(glob.matches(&[b'x', byte, b'y']), expected, "{negation} {byte}");
             }
         }
-        // As many items as bytes, of which no text of half the length has one each.
+        // A pattern of 1000 question marks matches no text of fewer than 1000 bytes.
         assert_eq!(Glob::new(&[b'?'; 1000]).least, 1000);
     }
 }

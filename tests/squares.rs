@@ -56,8 +56,7 @@ const CASES: &[Case] = &[
         words: 500,
         prepare: |_, client, _| {
             (0..3000).for_each(|n| client.queue(&["SADD", "set", &format!("m{n}")]));
-            client.flush().expect("sent");
-            (0..3000).for_each(|_| drop(client.read().expect("a reply")));
+            take(client, 3000);
             Vec::new()
         },
         measured: |client, words| {
@@ -85,8 +84,7 @@ const CASES: &[Case] = &[
             client.queue(&["MULTI"]);
             (0..words).for_each(|n| client.queue(&["RPUSH", &format!("list:{n}"), "v"]));
             client.queue(&["EXEC"]);
-            client.flush().expect("sent");
-            (0..words + 2).for_each(|_| drop(client.read().expect("a reply")));
+            take(client, words + 2);
         },
     },
     Case {
@@ -98,14 +96,12 @@ const CASES: &[Case] = &[
             let mut request = vec!["PSUBSCRIBE".to_owned()];
             request.extend((0..words).map(|n| format!("[c{n}]*")));
             client.queue(&request);
-            client.flush().expect("sent");
-            (0..words).for_each(|_| drop(client.read().expect("a confirmation")));
+            take(client, words);
             Vec::new()
         },
         measured: |client, words| {
             client.queue(&["PUBLISH", "channel", "v"]);
-            client.flush().expect("sent");
-            (0..words + 1).for_each(|_| drop(client.read().expect("a message")));
+            take(client, words + 1);
         },
     },
     Case {
@@ -139,6 +135,12 @@ const CASES: &[Case] = &[
         },
     },
 ];
+
+/// Sends what is queued, and takes that many replies and messages.
+fn take(client: &mut Client, count: usize) {
+    client.flush().expect("sent");
+    (0..count).for_each(|_| drop(client.read().expect("a reply")));
+}
 
 fn ok<A: AsRef<[u8]>>(client: &mut Client, request: &[A]) {
     let reply = client.call(request).expect("a reply");

@@ -10,6 +10,7 @@ mod functions;
 mod group;
 mod hot_keys;
 mod large;
+mod leading;
 mod limits;
 mod pause;
 mod pipelines;

@@ -67,6 +67,11 @@ fn replicaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
             lead_noted(ctx.state);
             tracing::info!("MASTER MODE enabled (user request from '{}')", asker(ctx));
         }
+        // The new id is there behind the reply, where a failover's script looks for it. A transaction cannot wait: Sentinel's,
+        // which asks INFO until the role has changed.
+        if replica.leaves() && !ctx.conn.session().is_in_exec() {
+            return Ok(After::Busy);
+        }
         ctx.out.ok();
         return Ok(After::Done);
     }

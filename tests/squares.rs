@@ -105,6 +105,38 @@ const CASES: &[Case] = &[
         },
     },
     Case {
+        name: "messages beside a long pattern",
+        growth_max: GROWTH_MAX,
+        words: 20_000,
+        prepare: |server, _, words| {
+            let mut listener = server.client();
+            listener.queue(&["PSUBSCRIBE".to_owned(), format!("{}z", "*".repeat(words))]);
+            take(&mut listener, 1);
+            vec![listener]
+        },
+        measured: |client, words| {
+            (0..words / 10).for_each(|_| client.queue(&["PUBLISH", "channel", "v"]));
+            take(client, words / 10);
+        },
+    },
+    Case {
+        name: "writes beside many prefixes that a client tracks",
+        growth_max: GROWTH_MAX,
+        words: 20_000,
+        prepare: |server, _, words| {
+            let mut tracker = server.client();
+            ok(&mut tracker, &["HELLO", "3"]);
+            let mut request: Vec<String> = ["CLIENT", "TRACKING", "ON", "BCAST"].map(String::from).to_vec();
+            request.extend((0..words).flat_map(|n| ["PREFIX".to_owned(), format!("prefix:{n:06}:")]));
+            ok(&mut tracker, &request);
+            vec![tracker]
+        },
+        measured: |client, words| {
+            (0..words / 10).for_each(|n| client.queue(&["SET", &format!("key:{n}"), "v"]));
+            take(client, words / 10);
+        },
+    },
+    Case {
         name: "XINFO STREAM FULL of many consumers",
         growth_max: GROWTH_MAX,
         words: 2000,

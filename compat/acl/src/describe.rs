@@ -23,7 +23,7 @@ impl Selector {
             true => words.push(b"&*".to_vec()),
             false => {
                 words.push(b"resetchannels".to_vec());
-                words.extend(self.channels.iter().map(|channel| [b"&", channel.text()].concat()));
+                words.extend(self.channels.iter().map(|channel| [b"&", channel.bytes()].concat()));
             }
         }
         words.push(self.describe_commands(context));
@@ -43,7 +43,7 @@ impl Selector {
         if self.all_channels {
             return b"&*".to_vec();
         }
-        self.channels.iter().map(|channel| [b"&", channel.text()].concat()).collect::<Vec<_>>().join(&b' ')
+        self.channels.iter().map(|channel| [b"&", channel.bytes()].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
     /// The commands' rules.

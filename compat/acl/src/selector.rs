@@ -128,12 +128,12 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        match self.keys.iter_mut().find(|known| known.pattern.text() == pattern) {
+        match self.keys.iter_mut().find(|known| known.pattern.bytes() == pattern) {
             Some(known) => {
                 known.allowed.reads |= allowed.reads;
                 known.allowed.writes |= allowed.writes;
             }
-            None => self.keys.push(KeyPattern { pattern: Pattern::new(pattern), allowed }),
+            None => self.keys.push(KeyPattern { pattern: Pattern::new(pattern.into()), allowed }),
         }
         Ok(())
     }
@@ -145,8 +145,8 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !self.channels.iter().any(|known| known.text() == pattern) {
-            self.channels.push(Pattern::new(pattern));
+        if !self.channels.iter().any(|known| known.bytes() == pattern) {
+            self.channels.push(Pattern::new(pattern.into()));
         }
         Ok(())
     }
@@ -198,8 +198,8 @@ impl Selector {
 impl Selector {
     /// Bytes that it takes, about.
     pub(crate) fn memory(&self) -> usize {
-        let keys = self.keys.iter().map(|key| size_of::<KeyPattern>() + key.pattern.text().len());
-        let channels = self.channels.iter().map(|channel| size_of::<Pattern>() + channel.text().len());
+        let keys = self.keys.iter().map(|key| size_of::<KeyPattern>() + key.pattern.bytes().len());
+        let channels = self.channels.iter().map(|channel| size_of::<Pattern>() + channel.bytes().len());
         let first_args = self.first_args.values().flatten().map(|text| size_of::<Box<[u8]>>() + text.len());
         size_of::<Selector>() + self.commands.memory() + keys.chain(channels).chain(first_args).sum::<usize>()
     }
@@ -263,13 +263,13 @@ impl Selector {
 
     /// True if every key there may be may be read.
     pub(crate) fn reads_all_keys(&self) -> bool {
-        let all = |known: &KeyPattern| known.allowed.reads && known.pattern.text() == b"*";
+        let all = |known: &KeyPattern| known.allowed.reads && known.pattern.bytes() == b"*";
         self.all_keys || self.keys.iter().any(all)
     }
 
     /// True if a channel may be listened and published to. A pattern of channels must be one of the selector's, byte by byte.
     pub(crate) fn may_listen(&self, name: &[u8], is_pattern: bool) -> bool {
-        let fits = |known: &Pattern| if is_pattern { known.text() == name } else { known.matches(name) };
+        let fits = |known: &Pattern| if is_pattern { known.bytes() == name } else { known.matches(name) };
         self.all_channels || self.channels.iter().any(fits)
     }
 }

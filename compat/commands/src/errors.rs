@@ -10,6 +10,11 @@ pub(crate) const SORT_BY_DENIED: CommandError =
 /// SORT: the user may not read the keys that a pattern of GET may lead to.
 pub(crate) const SORT_GET_DENIED: CommandError =
     CommandError::new(&"ERR GET option of SORT denied due to insufficient ACL permissions.");
+/// XREAD: a reply in parts has a reader for each time that a stream is named.
+pub(crate) const STREAMS_AGAIN: CommandError =
+    CommandError::new(&"ERR XREAD of long streams names keys again more than 256 times");
+/// SORT: more patterns than every change of a key can be compared with.
+pub(crate) const SORT_GETS: CommandError = CommandError::new(&"ERR SORT takes at most 4096 GET options");
 pub(crate) const BITOP_ONE_SOURCE: CommandError =
     CommandError::new(&"ERR BITOP NOT must be called with a single source key.");
 pub(crate) const BIT_OFFSET: CommandError = CommandError::new(&"ERR bit offset is not an integer or out of range");

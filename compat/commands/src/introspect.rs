@@ -4,7 +4,7 @@
 //! but an empty set where there are none. The order in which commands are listed means nothing.
 
 use crate::errors;
-use varve_base::glob;
+use varve_base::glob::Glob;
 use varve_catalog::{
     Acl, ArgKind, Argument, Begin, Behaviour, Find, Flags, Group, KeyFlags, KeySpec, Row, Secret, arg, one_of,
 };
@@ -204,7 +204,7 @@ enum Filter<'a> {
     Everything,
     Nothing,
     Category(Acl),
-    Pattern(&'a [u8]),
+    Pattern(Glob<&'a [u8]>),
 }
 
 impl<'a> Filter<'a> {
@@ -221,7 +221,7 @@ impl<'a> Filter<'a> {
         } else if args.is(1, "ACLCAT") {
             Some(Acl::from_name(what).map_or(Filter::Nothing, Filter::Category))
         } else if args.is(1, "PATTERN") {
-            Some(Filter::Pattern(what))
+            Some(Filter::Pattern(Glob::without_case(what)))
         } else {
             None
         }
@@ -232,7 +232,7 @@ impl<'a> Filter<'a> {
             Filter::Everything => true,
             Filter::Nothing => false,
             Filter::Category(category) => command.acl.has(*category),
-            Filter::Pattern(pattern) => glob::matches(pattern, command.full_name.as_bytes(), true),
+            Filter::Pattern(pattern) => pattern.matches(command.full_name.as_bytes()),
         }
     }
 }

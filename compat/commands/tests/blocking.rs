@@ -75,7 +75,7 @@ impl Bench {
             let waited = self.hands[served.worker].blocked.take().expect("only who waits is served");
             assert!(!waited.cancel(), "a served client is claimed");
             waited.forget(&mut self.hands[served.worker].worker);
-            self.served.push((served.worker, String::from_utf8(served.reply).expect("text")));
+            self.served.push((served.worker, String::from_utf8(served.reply.to_vec()).expect("text")));
         }
         let bytes = out.to_vec();
         (turn.state, bytes)
@@ -492,7 +492,7 @@ fn no_element_is_lost_or_doubled() {
         s.spawn(move || {
             for served in receiver {
                 // A popper that has ended waits for nothing.
-                senders[served.worker].send(served.reply).expect("who is served is there");
+                senders[served.worker].send(served.reply.to_vec()).expect("who is served is there");
             }
         });
         popping.into_iter().flat_map(|thread| thread.join().expect("a popper")).collect::<Vec<_>>()

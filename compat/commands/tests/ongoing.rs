@@ -603,6 +603,34 @@ fn issue_11_a_pop_in_parts_is_one_call_beside_others() {
     assert_eq!(server.calls(b"lpop"), (4, 4), "calls, and durations");
 }
 
+/// BLMPOP and BZMPOP that find something at once are LMPOP and ZMPOP.
+#[test]
+fn issue_11_a_blocking_pop_that_finds_much_takes_it_in_parts() {
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(small_bounds());
+    server.shorten_nodes(false);
+    let (mut list, mut set) = (String::from("*2\r\n$1\r\nl\r\n*2900\r\n"), String::from("*2\r\n$1\r\nz\r\n*2900\r\n"));
+    for n in 1000..4000 {
+        server.run(&[b"RPUSH", b"l", format!("m{n}").as_bytes()]);
+        server.run(&[b"ZADD", b"z", format!("{n}").as_bytes(), format!("m{n}").as_bytes()]);
+        if n < 3900 {
+            list += &format!("$5\r\nm{n}\r\n");
+            set += &format!("*2\r\n$5\r\nm{n}\r\n$4\r\n{n}\r\n");
+        }
+    }
+    for (line, expected) in [("BLMPOP 0 2 no l LEFT COUNT 2900", list), ("BZMPOP 0 2 no z MIN COUNT 2900", set)] {
+        let (mut reply, mut ended) = server.turn_as(1, &slices(&words(line)));
+        assert!(!ended, "{line} goes on");
+        while !ended {
+            let (more, now) = server.turn_as(1, &[]);
+            (reply, ended) = ([reply, more].concat(), now);
+        }
+        assert!(reply == expected.into_bytes(), "{line}");
+    }
+    assert_eq!(server.run(&[b"LLEN", b"l"]), b":100\r\n");
+    assert_eq!(server.run(&[b"ZCARD", b"z"]), b":100\r\n");
+}
+
 /// SORT has the flag of a command that writes: its reply would end in the middle.
 #[test]
 fn issue_11_a_sort_that_has_begun_is_neither_held_back_nor_refused() {
@@ -621,6 +649,54 @@ fn issue_11_a_sort_that_has_begun_is_neither_held_back_nor_refused() {
         ended = now;
     }
     assert!(reply == expected, "all of it");
+}
+
+/// A short list may be shown with thousands of values an element: they were fetched in one hold of all shards.
+#[test]
+fn issue_11_a_short_list_with_thousands_of_patterns_is_sorted_in_parts() {
+    const LEN: usize = 50;
+    let mut server = Server::new(Resp::V2);
+    let run = |server: &mut Server, line: &str| server.run(&slices(&words(line)));
+    for n in 0..LEN {
+        run(&mut server, &format!("RPUSH n {}", n * 7919 % 911));
+        run(&mut server, &format!("SET w_{} {}", n * 7919 % 911, n * 104_729 % 503));
+    }
+    for n in 0..LEN {
+        run(&mut server, &format!("ZADD z {} {}", n * 31 % 97, n * 7919 % 911));
+    }
+    let (far, near) = (" GET w_* GET #".repeat(1000), " GET #".repeat(4096));
+    let commands = [
+        format!("SORT n BY w_*{far}"),
+        format!("SORT n BY nosort DESC{far}"),
+        format!("SORT_RO n{near}"),
+        format!("SORT z BY nosort{far}"),
+        format!("SORT s DESC{near}"),
+    ];
+    // The set is one of texts: numbers alone would be in order.
+    (0..LEN).for_each(|n| _ = run(&mut server, &format!("SADD s {}.5", n * 7919 % 911)));
+    for (nth, command) in commands.into_iter().enumerate() {
+        for changes in [false, true] {
+            let mut states = vec![whole(&mut server, &command)];
+            let (mut reply, mut ended) = server.turn_as(1, &slices(&words(&command)));
+            assert!(!ended, "it goes on");
+            if changes {
+                run(&mut server, &format!("SET w_0 {}", 700 + nth));
+                run(&mut server, &format!("LSET n 1 {}", 1200 + nth));
+                run(&mut server, &format!("ZADD z 500 {}", 2000 + nth));
+                run(&mut server, &format!("SADD s {}.5", 3000 + nth));
+                states.push(whole(&mut server, &command));
+            }
+            while !ended {
+                let (more, now) = server.turn_as(1, &[]);
+                (reply, ended) = ([reply, more].concat(), now);
+            }
+            assert!(states.contains(&reply), "{}", &command[..20]);
+        }
+    }
+    run(&mut server, &format!("SORT n BY w_* STORE d{far}"));
+    assert_eq!(run(&mut server, "LLEN d"), format!(":{}\r\n", LEN * 2000).into_bytes());
+    let reply = run(&mut server, &format!("SORT n{near} GET #"));
+    assert_eq!(String::from_utf8_lossy(&reply), "-ERR SORT takes at most 4096 GET options\r\n");
 }
 
 #[test]

@@ -25,7 +25,12 @@ fn filled() -> Server {
 
 /// The reply of XREADGROUP with the entries of one stream that have these numbers.
 fn entries(numbers: std::ops::RangeInclusive<usize>) -> Vec<u8> {
-    let mut text = format!("*1\r\n*2\r\n$1\r\nt\r\n*{}\r\n", numbers.clone().count());
+    [&b"*1\r\n"[..], &stream("t", numbers)].concat()
+}
+
+/// A stream of a reply, with the entries that have these numbers.
+fn stream(key: &str, numbers: impl Iterator<Item = usize> + Clone) -> Vec<u8> {
+    let mut text = format!("*2\r\n${}\r\n{key}\r\n*{}\r\n", key.len(), numbers.clone().count());
     for n in numbers {
         let (id, value) = (format!("1-{n}"), n.to_string());
         let (id_len, len) = (id.len(), value.len());
@@ -114,4 +119,57 @@ fn issue_11_pending_entries_are_listed_and_claimed_whatever_their_number() {
     assert!(reply == format!("*3\r\n$3\r\n0-0\r\n{}*0\r\n", ids(6001..=LEN)).as_bytes(), "the rest");
     assert_eq!(pending(&mut server), LEN - 2);
     run(&mut server, "DEBUG VERIFY");
+}
+
+/// Streams that take long together are replied in parts, and so is one that is named again; each time that it is named is a
+/// reader, and has a list of its leaves.
+#[test]
+fn issue_11_xread_of_several_streams_comes_in_parts() {
+    let mut server = filled();
+    for n in 1..=LEN {
+        run(&mut server, &format!("XADD u 1-{n} f {n}"));
+    }
+    run(&mut server, "XADD few 1-1 f 1");
+    let in_parts = |server: &mut Server, line: &str, meanwhile: &[&str]| {
+        let (mut reply, mut ended) = server.turn_as(1, &line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
+        assert!(!ended, "{line}: at once");
+        meanwhile.iter().for_each(|line| _ = run(server, line));
+        while !ended {
+            let (more, now) = server.turn_as(1, &[]);
+            reply.extend(more);
+            ended = now;
+        }
+        assert!(!server.has_readers(), "{line}: a reader is left");
+        reply
+    };
+    let last = format!("XDEL u 1-{LEN}");
+    let meanwhile = ["XADD t 1-20000 f 20000", &last, "XADD few 1-2 f 2"];
+    let reply = in_parts(&mut server, "XREAD STREAMS t u few 0 0 0", &meanwhile);
+    let expected = [b"*3\r\n".to_vec(), stream("t", 1..=LEN), stream("u", 1..=LEN), stream("few", 1..=1)].concat();
+    assert!(reply == expected, "it is of one instant");
+    let again = format!("XREAD STREAMS t u t few t 0 1-5 1-5 0 1-{}", LEN - 10);
+    let expected = [
+        b"*5\r\n".to_vec(),
+        stream("t", (1..=LEN).chain([20_000])),
+        stream("u", 6..LEN),
+        stream("t", (6..=LEN).chain([20_000])),
+        stream("few", 1..=2),
+        stream("t", (LEN - 9..=LEN).chain([20_000])),
+    ];
+    let reply = in_parts(&mut server, &again, &["DEL t", "XADD t 1-20001 f 20001", "XADD few 1-3 f 3", "SET u text"]);
+    assert!(reply == expected.concat(), "it is of one instant");
+    run(&mut server, "DEBUG VERIFY");
+}
+
+#[test]
+fn issue_11_a_long_stream_is_not_named_without_end() {
+    let mut server = filled();
+    let line = |times: usize| format!("XREAD STREAMS{}{}", " t".repeat(times), " 0".repeat(times));
+    let reply = run(&mut server, &line(257));
+    assert!(reply == [b"*257\r\n".to_vec(), stream("t", 1..=LEN).repeat(257)].concat(), "256 times again");
+    assert_eq!(run(&mut server, &line(258)), b"-ERR XREAD of long streams names keys again more than 256 times\r\n");
+    assert!(!server.has_readers());
+    // A short reply may name a key as often as it likes.
+    let last = format!("XREAD STREAMS{}{}", " t".repeat(500), format!(" 1-{}", LEN - 1).repeat(500));
+    assert!(run(&mut server, &last) == [b"*500\r\n".to_vec(), stream("t", LEN..=LEN).repeat(500)].concat());
 }

@@ -662,7 +662,8 @@ fn after(ctx: &mut Ctx<'_, '_>, result: CmdResult, mark: Mark, observers: &mut O
     let Ctx { row, args, tx, session, out, .. } = ctx;
     if result.is_ok() && observers.monitored.is_none() && session.ends_quietly() {
         // Of all that follows a command, only this is left: a session that tracks comes here with each of its commands.
-        if session.tracking().remembers() {
+        // One that goes on and has let its shards go has seen to it before.
+        if session.tracking().remembers() && (!session.is_ongoing() || tx.holds_shards()) {
             tracking::remember(row, *args, session.id(), tx.store());
         }
         return true;

@@ -14,6 +14,7 @@ use crate::large_arguments::LargeArguments;
 use crate::notify;
 use crate::ongoing::{Ongoing, OngoingCommand};
 use crate::session::Session;
+use crate::tracking;
 
 /// A key of a request: which argument it is and its hash.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +113,7 @@ impl WideCtx<'_> {
         debug_assert!(self.session.takes_late_reply(), "the handler has asked");
         self.session.go_on(Box::new(OngoingCommand {
             muted: !self.session.wants_replies(),
+            caches: self.session.tracking().caching,
             row: self.row,
             args: Arc::new(OwnedArgs::from(self.args)),
             rest,
@@ -191,14 +193,22 @@ impl<'a> Ctx<'_, 'a> {
     /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on`]. No shard is held while a request of
     /// megabytes is copied, and none is held afterwards.
     pub fn go_on_with(&mut self, rest: impl FnOnce(&Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
-        self.tx.release();
-        self.go_on_building(|_, args| rest(args));
+        self.let_go();
+        self.go_on_holding(|_, args| rest(args));
     }
 
     /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on_with`], with the shards of the keys held
     /// until it has watched some ([`crate::Watching`]).
     pub fn go_on_building(&mut self, rest: impl FnOnce(&mut Tx<'_>, &Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
         self.go_on_holding(rest);
+        self.let_go();
+    }
+
+    /// Lets go of the shards of the keys. A client that keeps copies of what it reads is to be told of the next change already.
+    fn let_go(&mut self) {
+        if self.session.tracking().remembers() {
+            tracking::remember(self.row, self.args, self.session.id(), self.tx.store());
+        }
         self.tx.release();
     }
 
@@ -226,6 +236,7 @@ impl<'a> Ctx<'_, 'a> {
         let rest = rest(&mut self.tx, &args);
         self.session.go_on(Box::new(OngoingCommand {
             muted: !self.session.wants_replies(),
+            caches: self.session.tracking().caching,
             row: self.row,
             args,
             rest,

@@ -247,7 +247,9 @@ impl Observers {
         };
         if let Some(tx) = tx {
             tx.end_command(&|words| args.iter().for_each(|arg| _ = words.add(arg)));
-            if session.tracking().remembers() && !by_script {
+            // One that goes on and has let its shards go has seen to it before.
+            let is_held = !session.is_ongoing() || tx.holds_shards();
+            if session.tracking().remembers() && !by_script && is_held {
                 tracking::remember(row, args, session.id(), tx.store());
             }
         }

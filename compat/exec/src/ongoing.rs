@@ -17,8 +17,11 @@
 //!
 //! A command that stores what it makes of other keys watches them. Its last part changes its key only if they are as they
 //! were when it read them, so that it is done at one instant, and the journal has it there as it was sent. Else it begins
-//! anew, and after some tries it runs whole. Inside EXEC, for a client that listens, caches or has replies
-//! turned off, commands run whole: nothing may stand in the middle of a reply, and a reply that is dropped is not made.
+//! anew, and after some tries it runs whole. Inside EXEC commands run whole.
+//!
+//! Messages that come while a command reads stand behind its reply, those among them that tell a client which caches of
+//! stale keys: ahead of the reply, such a message would be about nothing that the client has, and the client would keep what
+//! comes then. A command that is going to change a key replies nothing before its end, and messages go ahead of it.
 
 use std::sync::Arc;
 
@@ -57,7 +60,7 @@ pub trait Ongoing: Send {
         self.occupied().is_some()
     }
 
-    /// Bytes that it keeps for its reply: they count as memory of the connection.
+    /// Bytes that it keeps for its reply, but for its arguments: they count as memory of the connection.
     fn held_bytes(&self) -> usize {
         0
     }
@@ -117,7 +120,7 @@ pub trait OccupiedWork: Send {
     /// Does some more, like [`Ongoing::go_on`]. The last part ends the occupation.
     fn part(&mut self, occupied: &mut Occupied, tx: &mut Tx<'_>, out: &mut Reply) -> Progress;
 
-    /// Bytes that it keeps: they count as memory of the connection.
+    /// Bytes that it keeps, but for the command's arguments: they count as memory of the connection.
     fn held_bytes(&self) -> usize;
 
     /// Bytes that collections keep for its readers.
@@ -168,6 +171,8 @@ pub(crate) struct OngoingCommand {
     pub(crate) rest: Box<dyn Ongoing>,
     /// Its client wants no reply: CLIENT REPLY was off, or skipped this one, when it began.
     pub(crate) muted: bool,
+    /// CLIENT CACHING held for it when it began.
+    pub(crate) caches: bool,
     /// The time of its parts so far.
     pub(crate) nanos: u64,
     /// Bytes of its reply behind the first part.
@@ -181,6 +186,11 @@ pub(crate) struct OngoingCommand {
 }
 
 impl OngoingCommand {
+    /// Bytes that it keeps.
+    pub(crate) fn bytes(&self) -> usize {
+        self.args.heap_bytes() + self.rest.held_bytes() + self.effect_bytes
+    }
+
     /// True if its next part changes a key.
     pub(crate) fn writes(&self) -> bool {
         self.row.flags.has(Flags::WRITE) && self.rest.writes()
@@ -228,6 +238,6 @@ impl LeftCommand {
 
     /// Bytes that it keeps.
     pub fn bytes(&self) -> usize {
-        self.command.rest.held_bytes() + self.command.effect_bytes
+        self.command.bytes()
     }
 }

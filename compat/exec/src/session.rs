@@ -425,6 +425,11 @@ impl Session {
         }
     }
 
+    /// A command begins anew for which CLIENT CACHING was said, or it has run.
+    pub(crate) fn set_caching(&mut self, caches: bool) {
+        self.tracking.caching = caches;
+    }
+
     /// A request that names no command ends CLIENT CACHING as well, outside of a transaction.
     #[cold]
     pub(crate) fn end_caching_of_unknown(&mut self) {
@@ -577,10 +582,9 @@ impl Session {
         self.blocked.is_some() || self.ongoing.is_some()
     }
 
-    /// True if the reply to its last command may come in parts: nobody writes between them, and the reply is wanted.
+    /// True if the reply to its last command may come in parts. Messages that come meanwhile wait behind it.
     pub fn takes_parts(&self) -> bool {
-        let listens = self.subscriptions > 0 || self.tracking.on || self.monitors;
-        self.reply == ReplyMode::On && !listens && self.in_exec.is_none() && !self.replays && !self.runs_whole
+        self.takes_late_reply() && !self.runs_whole
     }
 
     /// Whether the command that runs begins anew, and whether it runs whole, although its reply may come in parts.

@@ -19,6 +19,8 @@ pub(crate) struct Task {
     pub(crate) resume: Box<dyn Resume>,
     pub(crate) args: OwnedArgs,
     pub(crate) resp: Resp,
+    /// Bytes that its reply may come to.
+    pub(crate) ceiling_bytes: usize,
     pub(crate) row: &'static Row,
     pub(crate) timeout_ms: u64,
 }
@@ -78,8 +80,8 @@ pub struct Served {
     pub worker: usize,
     /// Number of its connection.
     pub client: u64,
-    /// The whole reply.
-    pub reply: Vec<u8>,
+    /// The whole reply; if it has passed its ceiling, the connection ends.
+    pub reply: Box<Reply>,
     /// The entry of its command in the slow log, if serving it took long.
     pub slow: Option<Box<LoggedCommand>>,
 }

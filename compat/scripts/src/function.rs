@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use varve_base::glob;
+use varve_base::glob::Glob;
 use varve_catalog::{Acl, ArgKind, Flags, Group, Row, arg, one_of, word};
 use varve_exec::{
     Beginning, CmdResult, Command, CommandError, Exec, FileRows, KeeperCtx, ScriptCtx, ScriptKeeper, ScriptKind,
@@ -219,7 +219,8 @@ fn list(ctx: &mut KeeperCtx<'_>) -> CmdResult {
         }
     }
     let mut libraries = Keeper::of(ctx.keeper).shared().functions().libraries();
-    libraries.retain(|library| pattern.is_none_or(|pattern| glob::matches(pattern, &library.name, true)));
+    let pattern = pattern.map(Glob::without_case);
+    libraries.retain(|library| pattern.as_ref().is_none_or(|pattern| pattern.matches(&library.name)));
     ctx.out.array(libraries.len());
     libraries.iter().for_each(|library| describe(library, with_code, ctx.out));
     Ok(())

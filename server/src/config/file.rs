@@ -15,6 +15,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use varve_acl::{KnownCommands, RuleContext, RuleError, User, UserLine, merge_selectors};
+use varve_base::glob::Glob;
 use varve_catalog::RenameError;
 use varve_exec::{CommandSet, CommandTable};
 use varve_protocol::words;
@@ -274,7 +275,8 @@ fn matching(directory: &Path, pattern: &[u8]) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(place) else {
         return Vec::new();
     };
-    let fits = |name: &[u8]| (name[0] != b'.' || pattern[0] == b'.') && varve_base::glob::matches(pattern, name, false);
+    let glob = Glob::new(pattern);
+    let fits = |name: &[u8]| (name[0] != b'.' || pattern[0] == b'.') && glob.matches(name);
     let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
     names.filter(|name| fits(&grammar::bytes_of(name.as_ref()))).map(|name| directory.join(name)).collect()
 }

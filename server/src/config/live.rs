@@ -7,12 +7,13 @@
 //! One change at a time; whoever reads takes the snapshot of the moment. Not here: replies (features/config.rs), and telling
 //! the workers of a change, which is `Effects::publish`.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use varve_acl::UserLine;
-use varve_base::glob;
+use varve_base::glob::Glob;
 use varve_base::shared::{SharedMutex, SharedRwLock, SharedU64};
 use varve_exec::{CmdResult, CommandError};
 
@@ -102,7 +103,9 @@ impl Live {
                 found.push((name.to_vec(), state.values.at(row).to_vec()));
             }
         };
-        for pattern in patterns {
+        let mut asked = HashSet::new();
+        for pattern in patterns.filter(|pattern| asked.insert(*pattern)) {
+            let glob = Glob::without_case(pattern);
             if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
                 find(pattern).into_iter().for_each(|row| add(pattern, row));
                 continue;
@@ -110,7 +113,7 @@ impl Live {
             for (row, directive) in DIRECTIVES.iter().enumerate().filter(|(_, directive)| !directive.hidden) {
                 let alias = directive.alias.filter(|_| !directive.hides_alias);
                 let names = [Some(directive.name), alias].into_iter().flatten();
-                names.filter(|name| glob::matches(pattern, name.as_bytes(), true)).for_each(|name| {
+                names.filter(|name| glob.matches(name.as_bytes())).for_each(|name| {
                     add(name.as_bytes(), row);
                 });
             }

@@ -10,11 +10,9 @@ use varve_store::{Shapes, Store, Type};
 use crate::config;
 use crate::errors;
 use crate::features::persist;
-use crate::features::persist::state::Waiter;
-use crate::net::conn::WaitReasons;
-use crate::state::Now;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
+use crate::state::{Now, work};
 
 /// The commands of this matter.
 pub(super) const ROWS: ServerRows = &[DEBUG];
@@ -84,14 +82,13 @@ fn load_aof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
     if ctx.conn.session().is_in_exec() || ctx.state.persist().loading.is_on() {
         return Err(errors::LOADAOF_NOW);
     }
-    let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
+    let waiter = work::waiter(ctx);
     let tries = ctx.conn.session().busy_tries();
     let begun = persist::aof::reload::begin(ctx.state, ctx.store, waiter, tries);
     if !begun.map_err(|_| errors::LOADAOF_FAILED)? {
         return Ok(After::Busy);
     }
-    ctx.conn.wait(WaitReasons::SAVE);
-    Ok(After::Wait)
+    Ok(work::waits(ctx))
 }
 
 /// `DEBUG SLEEP seconds`: keeps all workers asleep, and the link to a primary, as redis-server keeps its only thread: nobody is

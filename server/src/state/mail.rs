@@ -33,8 +33,8 @@ pub(crate) enum Message {
     /// One of your connections waited for keys, and was served; its reply leaves when the append-only file is synced up to
     /// this position.
     Served { served: Served, filed: u64 },
-    /// A save has ended for which this connection of yours waits.
-    Saved { conn: ConnRef, saved: bool },
+    /// The work has ended, or has failed, for which this connection of yours waits.
+    WorkDone { conn: ConnRef, done: bool },
     /// The name of a link's server has been resolved, or a thread has connected to it.
     Resolved { link: Arc<Link>, resolved: Resolved },
     /// The clients take too much together, and the largest are yours.

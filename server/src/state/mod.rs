@@ -24,6 +24,7 @@ pub(crate) mod mail;
 mod now;
 mod rates;
 pub(crate) mod watchdog;
+pub(crate) mod work;
 mod worker_handle;
 
 pub(crate) use load::Load;

@@ -301,12 +301,20 @@ impl Core {
         if self.state.is_stopping() {
             return;
         }
+        let Some(id) = self.blocked.conn(served.client) else { return };
+        let (is_wanted, is_lost) = (!self.conns[id].session().is_muted(), served.reply.is_overflown());
         let mut unsent = 0;
         let reply = |_: &Blocked, out: &mut Reply| {
             unsent = out.len();
-            out.raw(&served.reply);
+            if !is_lost {
+                out.append(*served.reply);
+            }
         };
         let Some(who) = self.unblock(served.client, reply) else { return };
+        if is_lost && is_wanted && self.over_output_limit(id, 0, true) {
+            // No part of the reply is sent; replies before it are.
+            self.conns[id].wait(WaitReasons::CLOSING);
+        }
         let Some(conn) = self.conns.get_mut(who) else { return };
         let from = conn.output_place(unsent);
         self.filed.stand_by(conn, &self.state.persist().aof, from, filed);
@@ -441,24 +449,25 @@ impl Core {
         self.unblock(client, |blocked, out| blocked.reply_failed(&errors::SHUTDOWN_FAILED, &stats, out));
     }
 
-    /// The save for which a connection waits has ended: replies, and lets it go on. Nothing happens if the client is gone.
-    pub(super) fn saved(&mut self, who: ConnRef, saved: bool) {
+    /// The work for which a connection waits has ended: replies, and lets it go on. Nothing happens if the client is gone.
+    pub(super) fn work_done(&mut self, who: ConnRef, done: bool) {
         let Some(conn) = self.conns.get_mut(who) else { return };
         conn.requests_mut().set_running(0);
-        let asked = conn.session().last_command().expect("a command waits for the save");
+        let asked = conn.session().last_command().expect("a command waits for the work");
         let wanted = !conn.session_mut().drop_reply();
         let stats = self.batch.stats();
         conn.write_output(|out| {
             let mark = out.mark();
-            match saved {
+            match done {
                 true => out.ok(),
+                // Nothing else fails.
                 false => stats.fail(asked, &errors::SAVE_FAILED, mark, out),
             }
             if !wanted {
                 out.truncate(mark);
             }
         });
-        self.conns.lift(who, WaitReasons::SAVE);
+        self.conns.lift(who, WaitReasons::WORK);
         let conn = &mut self.conns[who.conn];
         if conn.session().ends_after_reply() {
             conn.wait(WaitReasons::CLOSING);

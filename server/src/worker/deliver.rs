@@ -11,7 +11,8 @@
 //!   published before it: so the reply waits for nobody else's deliveries.
 //! - Messages that were published before a client that waited for keys was served stand before its reply.
 //! - No message stands inside another reply.
-//! - Keys that a write made stale are with those who keep copies before the writer has its reply.
+//! - Keys that a write made stale are with those who keep copies before the writer has its reply; where such a client is being
+//!   sent a reply in parts, behind that one.
 //! - What its own commands have brought to it is there before the same pipeline ends its listening, as far as a slice
 //!   reaches: messages of its transaction stand before EXEC's reply, and its last ones before QUIT's.
 //! - Under `appendfsync always`: what it gets tells of nothing that the append-only file does not have.

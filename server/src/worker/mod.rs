@@ -437,7 +437,7 @@ impl Worker {
                 Message::Ask(gather) => self.core.answer(&gather),
                 Message::Gathered(gather) => self.core.gathered(&gather),
                 Message::Served { served, filed } => self.core.serve_waiter(served, filed),
-                Message::Saved { conn, saved } => self.core.saved(conn, saved),
+                Message::WorkDone { conn, done } => self.core.work_done(conn, done),
                 Message::Resolved { link, resolved } => self.core.resolved(&link, resolved),
                 Message::EvictClients => {
                     self.core.handle().begin_evicting();

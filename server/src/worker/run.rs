@@ -172,6 +172,8 @@ impl Core {
         self.account(id);
         if was_ongoing && !self.conns[id].session().is_ongoing() {
             self.settle_links();
+            // Its client could ask for nothing meanwhile.
+            self.conns[id].session_mut().note_activity(self.now.steady_ms);
         }
         self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
         turn

@@ -261,7 +261,9 @@ impl Core {
         }
         self.file_before_replies(id, from);
         self.deliver_behind_replies(id, out);
-        if self.over_output_limit(id, out.len(), out.is_overflown()) {
+        // The connection's own output is out here; messages may wait behind a reply.
+        let unsent = out.len() + self.conns[id].unsent_bytes();
+        if self.over_output_limit(id, unsent, out.is_overflown()) {
             return Err(Broken(io::Error::other("more replies than the client may have unsent")));
         }
         let session = self.conns[id].session();

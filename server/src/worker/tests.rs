@@ -12,6 +12,7 @@ mod hot_keys;
 mod large;
 mod leading;
 mod limits;
+mod parts;
 mod pause;
 mod pipelines;
 mod pubsub;
@@ -27,7 +28,7 @@ mod transactions;
 mod turns;
 mod users;
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -161,7 +162,10 @@ impl Client {
 
     /// True if the server closes the connection, with nothing more to read.
     fn is_closed(&mut self) -> bool {
-        matches!(self.stream.read(&mut [0; 1]), Ok(0) | Err(_))
+        match self.stream.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe),
+        }
     }
 }
 

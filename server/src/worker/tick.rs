@@ -11,6 +11,7 @@ use varve_base::refusable;
 
 use super::Worker;
 use super::core::Core;
+use super::run::UNSENT_MAX;
 use crate::features::clients::on_show::ShownClients;
 use crate::features::clients::strangers;
 use crate::features::hot_keys;
@@ -174,11 +175,13 @@ impl Core {
 }
 
 /// True if the connection has asked for nothing in `timeout_s` seconds (0: that does not matter). Nobody expects a request
-/// of a client that waits for keys, for another server, or for messages, or that monitors.
+/// of a client that waits for keys, for another server, for messages, or for the end of a command that goes on, or that monitors.
 fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
+    let has_replied = conn.output().len() > UNSENT_MAX;
     let waits = conn.waits(WaitReasons::KEYS)
         || conn.waits(WaitReasons::LINK)
         || conn.waits(WaitReasons::SCRIPT)
+        || conn.session().is_ongoing() && !has_replied
         || conn.session().is_subscribed()
         || conn.session().is_monitor()
         || conn.following().is_some();

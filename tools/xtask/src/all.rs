@@ -33,7 +33,7 @@ const QUICK_BENCHES: &[&str] = &[
 ];
 
 /// How long each fuzz target runs in `test`.
-const FUZZ_SECONDS: u64 = 20;
+const FUZZ_SECONDS: u64 = 10;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 

@@ -395,7 +395,7 @@ impl Ongoing for LongOperation {
 
     fn held_bytes(&self) -> usize {
         let copied = |source: &Source| if let Source::Copied(bytes) = source { bytes.len() } else { 0 };
-        self.args.heap_bytes() + self.sources.iter().map(copied).sum::<usize>()
+        self.sources.iter().map(copied).sum::<usize>()
     }
 
     fn kept_bytes(&self) -> usize {

@@ -281,7 +281,7 @@ fn attempt(ctx: &mut Ctx<'_, '_>, call: Call) -> CmdResult {
         let key = ctx.key(at);
         match ctx.tx.type_of(&key) {
             None => {}
-            Some(ty) if ty == call.ty => return call.take(&mut ctx.tx, ctx.args, &key, ctx.out, false),
+            Some(ty) if ty == call.ty => return call.take_at_once(ctx, &key),
             Some(_) => return Err(CommandError::WRONG_TYPE),
         }
     }

@@ -1,12 +1,13 @@
 //! Taking from a key that has something: the part of a blocking command that runs on the client's behalf, too.
 
-use varve_exec::CmdResult;
 use varve_exec::blocking::Resume;
 use varve_exec::notify::{Class, Effect, Words};
+use varve_exec::{CmdResult, Ctx};
 use varve_protocol::{Args, Reply};
 use varve_store::{Key, ListEnd, ListPart, Tx, Type};
 
 use super::call::{Call, Side, What};
+use crate::{list, zset};
 
 impl Resume for Call {
     fn resume(&self, tx: &mut Tx<'_>, args: Args<'_>, key: &Key<'_>, out: &mut Reply) -> CmdResult {
@@ -15,6 +16,22 @@ impl Resume for Call {
 }
 
 impl Call {
+    /// Takes and replies, for a client that finds something at once: over several turns where it takes many.
+    pub(super) fn take_at_once(&self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> CmdResult {
+        match (self.ty, self.what) {
+            (Type::List, What::Many(side, count)) => {
+                let there = list::ends::pop_named(ctx, key, (end(side), count))?;
+                debug_assert!(there, "the caller has seen the list");
+                Ok(())
+            }
+            (Type::Zset, What::Many(side, count)) => {
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                zset::pop::pop_named(ctx, key, (side == Side::Last, count))
+            }
+            _ => self.take(&mut ctx.tx, ctx.args, key, ctx.out, false),
+        }
+    }
+
     /// Takes and replies, for a client that has `waited` or that finds something at once.
     pub(super) fn take(
         &self,

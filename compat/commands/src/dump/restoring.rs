@@ -478,8 +478,8 @@ impl Ongoing for LongRestore {
     }
 
     fn held_bytes(&self) -> usize {
-        // The names that are looked for twice, and the request.
-        self.args.heap_bytes() + 16 * self.size.parts as usize
+        // The names that are looked for twice.
+        16 * self.size.parts as usize
     }
 
     fn kept_bytes(&self) -> usize {

@@ -404,10 +404,9 @@ impl Building {
     /// Bytes that wait.
     pub(crate) fn held_bytes(&self) -> usize {
         let Batch { texts, places, scores, dates } = &self.batch;
-        let batch = texts.held_bytes()
+        texts.held_bytes()
             + places.capacity() * size_of::<Place>()
             + scores.capacity() * size_of::<f64>()
-            + dates.capacity() * size_of::<Option<i64>>();
-        self.args.heap_bytes() + batch
+            + dates.capacity() * size_of::<Option<i64>>()
     }
 }

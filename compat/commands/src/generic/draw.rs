@@ -25,8 +25,8 @@ const PICK_COST: u64 = 16;
 /// A collection is gathered for draws of one in this number of its elements, and for more of them: the elements that are
 /// not drawn are copied as well.
 const GATHERED_EACH: usize = 16;
-/// Elements that may repeat, drawn at once at most where the reply cannot come in parts: in EXEC, in a script, for a client that
-/// listens. No collection bounds their number, and nobody can end the command: these take some hundred milliseconds.
+/// Elements that may repeat, drawn at once at most where the reply cannot come in parts: in EXEC and in a script. No collection
+/// bounds their number, and nobody can end the command: these take some hundred milliseconds.
 const AT_ONCE_MAX: usize = 1_000_000;
 /// Bytes of a reply that an element has at least: an empty bulk string.
 const ELEMENT_BYTES_MIN: usize = 6;

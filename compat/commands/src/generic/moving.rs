@@ -201,10 +201,6 @@ impl Ongoing for LongStringCopy {
         }
     }
 
-    fn held_bytes(&self) -> usize {
-        self.args.heap_bytes()
-    }
-
     fn kept_bytes(&self) -> usize {
         0
     }

@@ -36,7 +36,7 @@ pub(crate) enum Family {
 
 /// The options of a command of the SCAN family.
 pub(crate) struct Options<'a> {
-    pattern: Option<Glob<'a>>,
+    pattern: Option<Glob<&'a [u8]>>,
     /// How many elements a call should look at, at most [`PAGE_MAX`].
     pub(crate) count: usize,
     ty: Option<&'a [u8]>,
@@ -147,7 +147,7 @@ fn keys(ctx: &mut WideCtx<'_>) -> CmdResult {
         let wants: WantsName = match ctx.args.get(1) {
             b"*" => Box::new(|_| true),
             pattern => {
-                let pattern = Glob::new(pattern).into_owned();
+                let pattern = Glob::new(Box::<[u8]>::from(pattern));
                 Box::new(move |key| pattern.matches(key))
             }
         };

@@ -20,7 +20,7 @@ use varve_store::{Key, ListPart, ShardSet, Type};
 
 use super::building::Building;
 use super::sort_far::Far;
-use super::sort_parts::{LongSort, Wishes, limited};
+use super::sort_parts::{Elements, LongSort, Wishes, limited};
 use super::sort_pattern::{Pattern, has_star};
 use super::sort_rows::{Items, Weights, score};
 use crate::errors;
@@ -32,6 +32,11 @@ pub(super) const ROWS: FileRows = &[SORT, SORT_RO];
 const ELEMENT_COST: u64 = 16;
 /// Following a pattern to a key takes as long as showing this number of elements.
 const FAR_COST: u64 = 64;
+/// Its cost for a collection in one object: all shards are told of a SORT in parts, which does not pay for some hundred keys.
+const FAR_COST_OF_SMALL: u64 = 4;
+/// Patterns of GET. Every change of a key is compared with those of a SORT that is under way, and each element is shown with all
+/// of them in one part.
+const GETS_MAX: usize = 4096;
 
 const SOURCE: KeySpec = KeySpec::one(1, KeyFlags::RO.and(KeyFlags::ACCESS));
 
@@ -152,6 +157,9 @@ impl<'a> Plan<'a> {
                 at += 1;
             } else if is(word, "GET") && left >= 1 {
                 permit_patterns(ctx, &mut may_follow, errors::SORT_GET_DENIED)?;
+                if plan.get.len() == GETS_MAX && !ctx.session.replays() {
+                    return Err(errors::SORT_GETS);
+                }
                 plan.get.push(Pattern::parse(args.get(at)));
                 plan.get_at.push(at);
                 at += 1;
@@ -202,7 +210,7 @@ fn permit_patterns(ctx: &Ctx<'_, '_>, may_follow: &mut bool, denied: CommandErro
 fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
     let mut plan = Plan::parse(ctx, may_store)?;
     let key = ctx.key(1);
-    if go_on_in_parts(ctx, &plan, &key) {
+    if go_on_in_parts(ctx, &plan, &key)? {
         return Ok(());
     }
     if plan.store.is_some() {
@@ -228,18 +236,27 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
     Ok(())
 }
 
-/// Begins to sort a long collection over several turns; false, and nothing is done, if it is to be sorted at once.
-fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool {
-    let Some(ty @ (Type::List | Type::Set | Type::Zset)) = ctx.tx.type_of(key) else { return false };
+/// Begins to sort a collection over several turns that is long, or is shown with many patterns; false, and nothing is done, if it
+/// is to be sorted at once.
+fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> CmdResult<bool> {
+    let Some(ty @ (Type::List | Type::Set | Type::Zset)) = ctx.tx.type_of(key) else { return Ok(false) };
     let (far, patterns) = (plan.reaches_out(), 1 + plan.get.len() as u64);
     let len = ctx.tx.look(key, |value| value.len()).unwrap_or(0);
-    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(len, if far { FAR_COST * patterns } else { ELEMENT_COST }) {
-        return false;
+    let (cost, cost_of_small) =
+        if far { (FAR_COST * patterns, FAR_COST_OF_SMALL * patterns) } else { (ELEMENT_COST.max(patterns), patterns) };
+    if !ctx.session.takes_parts() || !ctx.tx.is_long_work(len, cost) {
+        return Ok(false);
     }
-    let Some(reader) = ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") else { return false };
-    ctx.tx.note_lookup(true);
+    let elements = match ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") {
+        Some(reader) => Elements::Reader(reader),
+        None if ctx.tx.is_long_work(len, cost_of_small) => Elements::Loaded(peek(ctx, key, ty)),
+        None => return Ok(false),
+    };
+    if !ctx.session.begins_anew() {
+        ctx.tx.note_lookup(true);
+    }
     let far = far.then(|| plan.far(ctx, key, ty));
-    let mut rest = LongSort::new(reader, plan.wishes(ty), far);
+    let mut rest = LongSort::new(elements, plan.wishes(ty), far);
     match plan.store {
         None => ctx.go_on(Box::new(rest)),
         Some(to) => ctx.go_on_building(|tx, args| {
@@ -247,7 +264,7 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool
             Box::new(rest)
         }),
     }
-    true
+    Ok(true)
 }
 
 /// Holds the shards of all keys to which the patterns lead, besides those of the arguments. While shards are taken the
@@ -273,16 +290,8 @@ fn hold_patterns(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool 
 fn far_shards(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>, held: &ShardSet) -> Vec<u16> {
     let by = plan.by.iter().filter(|_| !plan.as_is);
     let patterns: SmallVec<[&Pattern<'_>; 4]> = by.chain(&plan.get).collect();
-    let mut items = Items::default();
     // A key of another type has no elements: the command is going to answer with an error.
-    let _ = match ctx.tx.type_of(key) {
-        Some(Type::List) => ctx.tx.list_for_each(key, |element| items.push(element)),
-        Some(Type::Set) => ctx.tx.set_peek(key).map(|set| {
-            set.into_iter().for_each(|set| set.for_each(|member| items.push(member.text(&mut [0; 20]))));
-        }),
-        Some(Type::Zset) => ctx.tx.zset_for_each(key, &mut |member, _| items.push(member)).map(drop),
-        _ => Ok(()),
-    };
+    let items = ctx.tx.type_of(key).map_or_else(Items::default, |ty| peek(ctx, key, ty));
     let (mut far, mut scratch, shards) = (HashSet::new(), Vec::new(), ctx.tx.store().shard_count());
     for item in items.iter() {
         for pattern in &patterns {
@@ -293,6 +302,21 @@ fn far_shards(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>, held: &Shar
         }
     }
     far.into_iter().collect()
+}
+
+/// The elements of a collection of this type, none of another; a list's and a sorted set's in their order. No hit or miss is
+/// counted.
+fn peek(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type) -> Items {
+    let mut items = Items::default();
+    let _ = match ty {
+        Type::List => ctx.tx.list_for_each(key, |element| items.push(element)),
+        Type::Set => ctx.tx.set_peek(key).map(|set| {
+            set.into_iter().for_each(|set| set.for_each(|member| items.push(member.text(&mut [0; 20]))));
+        }),
+        Type::Zset => ctx.tx.zset_for_each(key, &mut |member, _| items.push(member)).map(drop),
+        _ => Ok(()),
+    };
+    items
 }
 
 /// The elements, a list's and a sorted set's in their order. Counts a hit or miss of the key.

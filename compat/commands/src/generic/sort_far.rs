@@ -20,6 +20,9 @@ const SHARDS: usize = 64;
 /// Keys that one part reads, each with its shard held alone.
 const KEYS: usize = 128;
 
+/// Bytes of a pattern beside its own: its places here and in the watch.
+const PATTERN_BYTES: usize = 96;
+
 /// The keys that a SORT reads beside its source.
 pub(super) struct Far {
     /// The patterns of BY, if it leads to keys, and of GET, if one of them does.
@@ -193,7 +196,9 @@ impl Far {
 
     /// Bytes that it takes.
     pub(super) fn held_bytes(&self) -> usize {
-        self.values.held_bytes() + self.there.capacity()
+        // The watch has the patterns too.
+        let patterns: usize = self.by.iter().chain(&self.get).map(|pattern| pattern.len()).sum();
+        2 * patterns + self.get.len() * PATTERN_BYTES + self.values.held_bytes() + self.there.capacity()
     }
 }
 

@@ -1,4 +1,4 @@
-//! SORT of a long collection over several turns.
+//! SORT of a long collection, or of one that is shown with many patterns, over several turns.
 //!
 //! ```text
 //!  shard held: some elements .. all of them      none held: weights ..   order ..   reply ..
@@ -25,7 +25,7 @@ const WEIGH: usize = 4096;
 /// Elements, and about their bytes, that one step replies with.
 const REPLY: usize = 4096;
 const REPLY_BYTES: usize = 128 << 10;
-/// Elements that one step takes to those that are to be stored.
+/// Elements, or values that are shown of them, that one step takes to those that are to be stored.
 const STORE: usize = 1024;
 
 /// The wishes of a SORT, but for patterns that lead to keys.
@@ -61,10 +61,18 @@ pub(super) struct LongSort {
     stage: Stage,
 }
 
+/// The elements that are sorted.
+pub(super) enum Elements {
+    /// They are still to be read.
+    Reader(WholeReader),
+    /// They are few, and here.
+    Loaded(Items),
+}
+
 /// How far it has come.
 enum Stage {
     /// The names of other keys are not watched in all shards yet.
-    Watch(WholeReader),
+    Watch(Elements),
     Read(WholeReader),
     Weigh,
     Order,
@@ -75,15 +83,29 @@ enum Stage {
 }
 
 impl LongSort {
-    pub(super) fn new(reader: WholeReader, wishes: Wishes, far: Option<Far>) -> LongSort {
+    pub(super) fn new(elements: Elements, wishes: Wishes, far: Option<Far>) -> LongSort {
         let weights = match (wishes.alpha, &far) {
             (false, _) => Weights::Scores(Vec::new()),
             (true, Some(far)) if far.weighs() => Weights::Texts { texts: Items::default(), there: Vec::new() },
             (true, _) => Weights::Themselves,
         };
-        let stage = if far.is_some() { Stage::Watch(reader) } else { Stage::Read(reader) };
-        let (items, order) = (Items::default(), OrderInSteps::default());
-        LongSort { wishes, items, weights, order, far, result: MaybeStored::default(), stage }
+        let (is_far, items, order) = (far.is_some(), Items::default(), OrderInSteps::default());
+        let (result, stage) = (MaybeStored::default(), Stage::Weigh);
+        let mut sort = LongSort { wishes, items, weights, order, far, result, stage };
+        if is_far {
+            sort.stage = Stage::Watch(elements);
+        } else {
+            sort.take(elements);
+        }
+        sort
+    }
+
+    /// Goes on with the elements.
+    fn take(&mut self, elements: Elements) {
+        match elements {
+            Elements::Reader(reader) => self.stage = Stage::Read(reader),
+            Elements::Loaded(items) => (self.items, self.stage) = (items, Stage::Weigh),
+        }
     }
 
     /// Has the result stored.
@@ -103,8 +125,8 @@ impl LongSort {
             Some(progress) => return progress,
             None => {}
         }
-        if let Stage::Watch(reader) = std::mem::replace(&mut self.stage, Stage::Weigh) {
-            self.stage = Stage::Read(reader);
+        if let Stage::Watch(elements) = std::mem::replace(&mut self.stage, Stage::Weigh) {
+            self.take(elements);
         }
         Progress::More
     }
@@ -172,11 +194,16 @@ impl LongSort {
             if self.far.as_ref().is_some_and(|far| far.names().is_touched()) {
                 return Progress::Anew;
             }
-            let far = self.far.as_ref().map_or(0, Far::values_each);
-            out.array(shown.len() * self.wishes.get.len().max(far).max(1));
+            out.array(shown.len() * self.values_each());
         }
         self.stage = Stage::Reply(shown);
         Progress::More
+    }
+
+    /// Values that each element is shown with.
+    fn values_each(&self) -> usize {
+        let far = self.far.as_ref().map_or(0, Far::values_each);
+        self.wishes.get.len().max(far).max(1)
     }
 
     /// The element at a place of the result.
@@ -199,7 +226,7 @@ impl LongSort {
         } else if building.is_full(tx) {
             building.add_on(tx)
         } else {
-            let next = end.min(start + STORE);
+            let next = end.min(start + (STORE / self.values_each()).max(1));
             let first = limited(self.wishes.limits, self.items.len()).start;
             for place in start..next {
                 let item = self.at(place);
@@ -256,10 +283,10 @@ impl Ongoing for LongSort {
                 match read {
                     ReadOn::Busy => return Progress::Busy,
                     ReadOn::More(_) => {}
-                    ReadOn::All if self.wishes.as_is => return self.follow_order(out),
                     ReadOn::All => self.stage = Stage::Weigh,
                 }
             }
+            Stage::Weigh if self.wishes.as_is => return self.follow_order(out),
             Stage::Weigh if self.far.as_ref().is_some_and(Far::weighs) => return self.weigh_far(tx),
             Stage::Weigh => {
                 if let Err(error) = self.weigh() {
@@ -291,10 +318,18 @@ impl Ongoing for LongSort {
 
     fn held_bytes(&self) -> usize {
         let far = self.far.as_ref().map_or(0, Far::held_bytes);
-        far + self.items.held_bytes() + self.weights.held_bytes() + self.order.held_bytes() + self.result.held_bytes()
+        let loaded = if let Stage::Watch(Elements::Loaded(items)) = &self.stage { items.held_bytes() } else { 0 };
+        far + loaded
+            + self.items.held_bytes()
+            + self.weights.held_bytes()
+            + self.order.held_bytes()
+            + self.result.held_bytes()
     }
 
     fn kept_bytes(&self) -> usize {
-        if let Stage::Watch(reader) | Stage::Read(reader) = &self.stage { reader.kept_bytes() } else { 0 }
+        match &self.stage {
+            Stage::Watch(Elements::Reader(reader)) | Stage::Read(reader) => reader.kept_bytes(),
+            _ => 0,
+        }
     }
 }

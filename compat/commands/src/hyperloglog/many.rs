@@ -152,7 +152,7 @@ impl Ongoing for LongUnion {
     }
 
     fn held_bytes(&self) -> usize {
-        self.args.heap_bytes() + self.target.capacity() + REGISTERS
+        self.target.capacity() + REGISTERS
     }
 
     fn kept_bytes(&self) -> usize {

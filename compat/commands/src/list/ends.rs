@@ -225,7 +225,7 @@ fn lmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let request = ManyKeys::parse(ctx, 1)?;
     for at in request.keys.clone() {
         let key = ctx.key(at);
-        if pop_named(ctx, &key, &request)? {
+        if pop_named(ctx, &key, (request.end, request.count))? {
             return Ok(());
         }
     }
@@ -251,19 +251,18 @@ const LMPOP: Command = Command::new(
         ]),
 );
 
-/// The arguments of LMPOP and BLMPOP.
-#[derive(Clone, Debug)]
-pub(crate) struct ManyKeys {
+/// The arguments of LMPOP.
+struct ManyKeys {
     /// The arguments that are keys.
-    pub(crate) keys: std::ops::Range<usize>,
-    pub(crate) end: ListEnd,
+    keys: std::ops::Range<usize>,
+    end: ListEnd,
     /// Elements at most.
-    pub(crate) count: u64,
+    count: u64,
 }
 
 impl ManyKeys {
     /// Reads `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from argument `at` on.
-    pub(crate) fn parse(ctx: &Ctx<'_, '_>, at: usize) -> CmdResult<ManyKeys> {
+    fn parse(ctx: &Ctx<'_, '_>, at: usize) -> CmdResult<ManyKeys> {
         let number = parse_i64(ctx.args.get(at)).filter(|n| *n > 0).ok_or(errors::NUMKEYS_POSITIVE)?;
         let first = at + 1;
         let left = ctx.args.len() - first;
@@ -282,13 +281,14 @@ impl ManyKeys {
     }
 }
 
-/// Pops from one of the lists and replies with its name and the elements; false, and nothing is written, without it.
-pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys) -> CmdResult<bool> {
-    if pop_in_parts(ctx, key, (request.end, request.count), Some(key.bytes))? {
+/// Pops `count` elements at most from a list and replies with its name and the elements, as LMPOP and BLMPOP do; false, and
+/// nothing is written, without the list.
+pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, (end, count): (ListEnd, u64)) -> CmdResult<bool> {
+    if pop_in_parts(ctx, key, (end, count), Some(key.bytes))? {
         return Ok(true);
     }
     let (out, mut named, mut taken) = (&mut *ctx.out, false, 0);
-    let done = ctx.tx.list_pop_many(key, request.end, request.count, |part| {
+    let done = ctx.tx.list_pop_many(key, end, count, |part| {
         if !std::mem::replace(&mut named, true) {
             out.array(2);
             out.bulk(key.bytes);
@@ -297,7 +297,7 @@ pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, request: &ManyKeys
         write_part(out, part);
     })?;
     if done {
-        did_pop(ctx, key, request.end, taken);
+        did_pop(ctx, key, end, taken);
     }
     Ok(done)
 }

@@ -3,7 +3,7 @@
 //! `ends` pushes and pops, `moving` takes an element from one list to another, `read` answers elements and positions,
 //! `middle` changes what lies between. The blocking commands are elsewhere.
 
-mod ends;
+pub(crate) mod ends;
 mod middle;
 mod moving;
 mod read;

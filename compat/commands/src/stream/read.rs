@@ -12,6 +12,7 @@
 //! By CLAIM a consumer is first given what others have had pending for long, the oldest delivery first. A client that waits is
 //! told that its time is up when an entry becomes as old as that, and asks again.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use varve_catalog::{
@@ -133,8 +134,8 @@ fn end_streams(out: &mut Reply, head: varve_protocol::Deferred, count: usize) {
     if out.is_resp3() { out.end_map(head, count) } else { out.end_array(head, count) }
 }
 
-/// Replies with the entries behind an ID, at most `count`.
-fn reply_behind(out: &mut Reply, stream: StreamReader<'_>, behind: StreamId, count: u64) {
+/// Replies with the entries behind an ID, at most `count`; their number.
+fn reply_behind(out: &mut Reply, stream: StreamReader<'_>, behind: StreamId, count: u64) -> u64 {
     let (head, mut shown) = (out.defer(), 0);
     if let Some(from) = behind.next() {
         stream.range(from, StreamId::MAX, false, |entry| {
@@ -144,6 +145,7 @@ fn reply_behind(out: &mut Reply, stream: StreamReader<'_>, behind: StreamId, cou
         });
     }
     out.end_array(head, shown as usize);
+    shown
 }
 
 fn has_behind(stream: StreamReader<'_>, behind: StreamId) -> bool {
@@ -303,6 +305,14 @@ impl Resume for Waited {
     }
 }
 
+/// Entries of several streams, and bytes of them, that are replied with at once; behind them the streams are read in parts,
+/// however few entries each has.
+const SHOWN_AT_ONCE: u64 = 4096;
+const BYTES_AT_ONCE: usize = 256 << 10;
+/// How often keys may be named that were named before, in a reply in parts: each time is a reader of the stream, and every change
+/// of the stream looks at all its readers.
+const AGAIN_MAX: usize = 256;
+
 /// The streams of a reply that is long, those that are left.
 struct RestOfStreams {
     /// The bytes in front of the entries, and a reader of these; without one all of them are in front too.
@@ -312,28 +322,65 @@ struct RestOfStreams {
 
 /// Begins a long reply, of one instant; false if it is short.
 fn in_parts(ctx: &mut Ctx<'_, '_>, found: &[(usize, StreamId)], count: u64) -> CmdResult<bool> {
-    let mut readers = Vec::with_capacity(found.len());
+    let (mut long, mut entries, mut again, mut kept) = (Vec::with_capacity(found.len()), 0_u64, 0, 0);
+    let mut named = HashSet::new();
     for (at, behind) in found {
         let (key, from) = (ctx.key(*at), behind.next().expect("there are entries behind it"));
-        readers.push(ctx.tx.begin_reading_stream(&key, (from, StreamId::MAX), false, count)?);
+        again += usize::from(found.len() > 1 && !named.insert(key.bytes));
+        // Those that are too many are an error below, of which one reader tells.
+        let reader = if again > AGAIN_MAX {
+            None
+        } else {
+            ctx.tx.begin_reading_stream(&key, (from, StreamId::MAX), false, count)?
+        };
+        kept += reader.as_ref().map_or(0, |(reader, _)| reader.kept_bytes());
+        long.push(reader);
+        if found.len() > 1 {
+            let there = ctx.tx.stream_peek(&key, |stream| stream.len() - stream.rank(from))?;
+            entries += there.unwrap_or_default().min(count);
+        }
+        if !ctx.out.admits(kept) {
+            // The reply is lost, and the connection ends.
+            return Ok(true);
+        }
     }
-    if readers.iter().all(Option::is_none) {
+    if long.iter().all(Option::is_none) && !ctx.tx.is_long_work(entries, 1) {
         return Ok(false);
     }
-    let mut left = Vec::with_capacity(found.len());
-    for ((at, behind), reader) in found.iter().zip(readers) {
-        let (key, mut front) = (ctx.key(*at), ctx.out.like());
+    if again > AGAIN_MAX {
+        return Err(errors::STREAMS_AGAIN);
+    }
+    let (mut left, mut shown, mut bytes) = (Vec::with_capacity(found.len()), 0, 0);
+    for ((at, behind), long) in found.iter().zip(long) {
+        let (key, from) = (ctx.key(*at), behind.next().expect("there are entries behind it"));
+        let mut front = ctx.out.like();
         begin_stream(&mut front, key.bytes);
+        let reader = match long {
+            None if shown >= SHOWN_AT_ONCE || bytes >= BYTES_AT_ONCE => {
+                ctx.tx.begin_reading_few(&key, (from, StreamId::MAX), count)?
+            }
+            long => long,
+        };
         let reader = match reader {
             Some((reader, count)) => {
                 front.array(count as usize);
+                kept += reader.kept_bytes();
                 Some(reader)
             }
             None => {
-                ctx.tx.stream_peek(&key, |stream| reply_behind(&mut front, stream, *behind, count))?;
+                let now = ctx.tx.stream_peek(&key, |stream| reply_behind(&mut front, stream, *behind, count))?;
+                shown += now.unwrap_or_default();
                 None
             }
         };
+        bytes += front.len();
+        if front.is_overflown() {
+            ctx.out.append(front);
+            return Ok(true);
+        }
+        if !ctx.out.admits(bytes + kept) {
+            return Ok(true);
+        }
         left.push((front.to_vec(), reader));
     }
     if ctx.out.is_resp3() {
@@ -364,7 +411,8 @@ impl Ongoing for RestOfStreams {
     }
 
     fn held_bytes(&self) -> usize {
-        self.left.as_slice().iter().map(|(front, _)| front.capacity()).sum()
+        let fronts = self.left.as_slice().iter().map(|(front, _)| front.capacity());
+        fronts.sum::<usize>() + size_of_val(self.left.as_slice())
     }
 
     fn kept_bytes(&self) -> usize {

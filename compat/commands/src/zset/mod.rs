@@ -13,7 +13,7 @@ mod combine;
 mod combine_parts;
 mod members;
 mod parts;
-mod pop;
+pub(crate) mod pop;
 mod random;
 mod range;
 mod scan;

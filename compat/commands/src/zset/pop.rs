@@ -126,7 +126,7 @@ fn zmpop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         let key = ctx.key(at);
         match ctx.tx.type_of(&key) {
             None => {}
-            Some(Type::Zset) => return reply_popped(ctx, &key, &plan),
+            Some(Type::Zset) => return pop_named(ctx, &key, (plan.max, plan.count)),
             Some(_) => return Err(CommandError::WRONG_TYPE),
         }
     }
@@ -152,22 +152,21 @@ const ZMPOP: Command = Command::new(
         ]),
 );
 
-/// The arguments of ZMPOP and BZMPOP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PopMany {
+/// The arguments of ZMPOP.
+struct PopMany {
     /// The first key's argument.
-    pub(crate) first: usize,
+    first: usize,
     /// Number of keys.
-    pub(crate) keys: usize,
+    keys: usize,
     /// From the high end.
-    pub(crate) max: bool,
+    max: bool,
     /// How many members at most.
-    pub(crate) count: usize,
+    count: usize,
 }
 
 impl PopMany {
     /// Reads a request whose number of keys is argument `at`.
-    pub(crate) fn parse(args: &Args<'_>, at: usize) -> CmdResult<PopMany> {
+    fn parse(args: &Args<'_>, at: usize) -> CmdResult<PopMany> {
         let positive = |at: usize| integer(args.get(at)).ok().and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0);
         let (first, keys) = (at + 1, positive(at).ok_or(errors::NUMKEYS_POSITIVE)?);
         let end = first.checked_add(keys).filter(|end| *end < args.len()).ok_or(CommandError::SYNTAX)?;
@@ -184,24 +183,25 @@ impl PopMany {
     }
 }
 
-/// Takes from a set that is there, and replies as ZMPOP and BZMPOP do.
-pub(crate) fn reply_popped(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, plan: &PopMany) -> CmdResult {
-    let in_parts = pop_in_parts(ctx, key, (plan.max, plan.count), reply_one)?;
+/// Takes `count` members at most from a set that is there, those of the highest scores if `max`, and replies with its name and
+/// the members, as ZMPOP and BZMPOP do.
+pub(crate) fn pop_named(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, (max, count): (bool, usize)) -> CmdResult {
+    let in_parts = pop_in_parts(ctx, key, (max, count), reply_one)?;
     let popped = match &in_parts {
         Some((popped, _)) => *popped,
-        None => ctx.tx.zset_range_len(key, &ALL, false, 0, plan.count)?,
+        None => ctx.tx.zset_range_len(key, &ALL, false, 0, count)?,
     };
     let Ctx { tx, out, .. } = ctx;
     out.array(2);
     out.bulk(key.bytes);
     out.array(popped);
     if in_parts.is_none() {
-        tx.zset_pop(key, plan.max, popped, &mut |member, score| reply_one(out, member, score))?;
+        tx.zset_pop(key, max, popped, &mut |member, score| reply_one(out, member, score))?;
     }
     if popped > 0 {
-        let name: &[u8] = if plan.max { b"ZPOPMAX" } else { b"ZPOPMIN" };
+        let name: &[u8] = if max { b"ZPOPMAX" } else { b"ZPOPMIN" };
         let words = |words: &mut Words<'_>| _ = words.add(name).add(key.bytes).number(popped as i64);
-        ctx.did_taken(key, Effect::words(Class::Zset, event(plan.max), popped as u64, &words));
+        ctx.did_taken(key, Effect::words(Class::Zset, event(max), popped as u64, &words));
     }
     if let Some((_, rest)) = in_parts {
         ctx.go_on_behind(rest);

@@ -15,7 +15,7 @@ use crate::errors::{CmdResult, CommandError};
 use crate::ongoing::{LeftCommand, LeftTurn, OngoingCommand, Progress};
 use crate::pause::Pause;
 use crate::session::Session;
-use crate::{blocking, checks, last_command};
+use crate::{blocking, checks, last_command, tracking};
 
 /// How often a command begins anew until it runs whole.
 const ANEW_MAX: u32 = 2;
@@ -172,10 +172,15 @@ impl Batch {
             self.end_parts(*ongoing, Some(&refusal), worker, session, out);
             return turn(TurnState::Yield);
         }
-        let begin = Instant::now();
+        let (begin, mark) = (Instant::now(), out.mark());
         session.set_begins_anew(true, ongoing.tries + 1 >= ANEW_MAX);
+        session.set_caching(ongoing.caches);
         let ran = if waits { None } else { self.run_anew(worker, table.of(ongoing.row), session, &ongoing, out) };
         session.set_begins_anew(false, false);
+        session.set_caching(false);
+        if ongoing.muted {
+            out.truncate(mark);
+        }
         ongoing.nanos += begin.elapsed().as_nanos() as u64;
         let Some(result) = ran else {
             session.note_busy();
@@ -226,6 +231,9 @@ impl Batch {
         }
         let _ = self.follow_part(ongoing, &mut ctx.tx);
         if ctx.tx.holds_shards() {
+            if ctx.session.tracking().remembers() {
+                tracking::remember(command, args, ctx.session.id(), ctx.tx.store());
+            }
             self.observers.stats.holds.record_many_ns(begin.elapsed().as_nanos() as u64, 1);
         }
         ctx.tx.finish();
@@ -334,8 +342,11 @@ mod tests {
         let store = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("a range");
         let (mut worker, table) = (store.worker(0), CommandTable::new(&set));
         let mut batch = Batch::new(CommandStats::new(set.ids()));
-        let mut run = |lost_after: usize| {
+        let mut run = |lost_after: usize, is_muted: bool| {
             let (mut session, mut out) = (Session::new(1, 0, true), Reply::new());
+            if is_muted {
+                session.reply_off();
+            }
             let mut parser = Parser::new(RequestLimits::default());
             let mut input = b"*2\r\n$8\r\ncopylong\r\n$1\r\nk\r\n".to_vec();
             BEGUN.store(0, Ordering::Relaxed);
@@ -353,8 +364,9 @@ mod tests {
             assert!(!session.is_ongoing(), "it ends");
             (out.to_vec(), BEGUN.load(Ordering::Relaxed))
         };
-        assert_eq!(run(usize::MAX), (b"+OK\r\n".to_vec(), 1 + ANEW_MAX as usize));
-        let (reply, begun) = run(1);
+        assert_eq!(run(usize::MAX, false), (b"+OK\r\n".to_vec(), 1 + ANEW_MAX as usize));
+        assert_eq!(run(usize::MAX, true), (Vec::new(), 1 + ANEW_MAX as usize), "no reply, where none is wanted");
+        let (reply, begun) = run(1, false);
         assert!(reply.starts_with(b"-NOPERM"), "{}", String::from_utf8_lossy(&reply));
         assert_eq!(begun, 1, "the handler ran once");
         let denied = batch.take_denials().expect("the denial is noted");

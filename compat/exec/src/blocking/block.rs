@@ -20,7 +20,8 @@ pub fn block(ctx: &mut Ctx<'_, '_>, wish: &Wish, resume: Box<dyn Resume>) -> Cmd
     }
     let args = OwnedArgs::from(ctx.args);
     let (keys, target) = (wish.keys.clone().map(|at| ctx.args.get(at)), wish.target.map(|at| ctx.args.get(at)));
-    let task = Task { resume, args, resp: ctx.out.resp(), row: ctx.row, timeout_ms: wish.timeout_ms };
+    let (resp, ceiling_bytes) = (ctx.out.resp(), ctx.out.ceiling());
+    let task = Task { resume, args, resp, ceiling_bytes, row: ctx.row, timeout_ms: wish.timeout_ms };
     let who = Waiting { worker: ctx.tx.worker(), client: ctx.session.id(), db: ctx.tx.db() };
     let waiter = Arc::new(Waiter::new(who, wish.wants.clone(), keys, target, Box::new(task)));
     ctx.tx.wait(&waiter);

@@ -120,14 +120,17 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observ
     let task = task(waiter);
     let (start, args) = (Instant::now(), task.args.args());
     out.set_resp(task.resp);
+    out.set_ceiling(task.ceiling_bytes);
     let mark = out.mark();
     let result = task.resume.resume(tx, args, key, out);
     let (nanos, now_ms) = (start.elapsed().as_nanos() as u64, tx.now_ms());
     let slow = observers.slow.note_served(task.row, args, now_ms, nanos);
     let ran = Ran { row: task.row, args, result, mark, nanos: Some(nanos), now_ms, is_pending: false };
     observers.after(ran, Caller::Waiter, Some(tx), out);
-    let reply = out.since(mark).collect::<Vec<_>>().concat();
-    out.truncate(mark);
+    let reply = Box::new(out.split_off(mark));
+    if reply.is_overflown() {
+        *out = Reply::new();
+    }
     let Waiting { worker, client, .. } = waiter.who();
     Served { worker, client, reply, slow }
 }

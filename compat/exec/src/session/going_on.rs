@@ -54,9 +54,16 @@ impl Session {
         self.ongoing.is_some()
     }
 
+    /// True while a command goes on behind whose reply messages stand: a part of it may be replied by now, or it is about values
+    /// of an instant before theirs. One that is going to change a key has replied nothing, and nobody keeps its reply.
+    #[inline]
+    pub fn holds_messages(&self) -> bool {
+        self.ongoing.as_ref().is_some_and(|ongoing| !ongoing.writes())
+    }
+
     /// Bytes that the command which goes on keeps for its reply, or its script that rests.
     pub fn ongoing_bytes(&self) -> usize {
-        self.script_bytes + self.ongoing.as_ref().map_or(0, |ongoing| ongoing.rest.held_bytes() + ongoing.effect_bytes)
+        self.script_bytes + self.ongoing.as_ref().map_or(0, |ongoing| ongoing.bytes())
     }
 
     /// Bytes that the store keeps for the readers of the command which goes on.

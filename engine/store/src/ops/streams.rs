@@ -210,13 +210,35 @@ impl Tx<'_> {
         count: u64,
     ) -> Result<Option<(EntryReader, u64)>, WrongType> {
         let Some(opened @ Opened { at, link: Some(link) }) = self.open(k, Type::Stream)? else { return Ok(None) };
+        let (range, count) = self.positions(opened, (low, high), rev, count);
+        let reader = self.begin_entry_reading((at, link), range, rev);
+        Ok(reader.map(|reader| (reader, count)))
+    }
+
+    /// Begins to read entries like [`Tx::begin_reading_stream`], from the least up, however few they are: one of several streams
+    /// that take too long together. `None` if there are none, and for a stream in one object, which is shown at once.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn begin_reading_few(
+        &mut self,
+        k: &Key<'_>,
+        ids: (StreamId, StreamId),
+        count: u64,
+    ) -> Result<Option<(EntryReader, u64)>, WrongType> {
+        let Some(opened @ Opened { at, link: Some(link) }) = self.open(k, Type::Stream)? else { return Ok(None) };
+        let (range, count) = self.positions(opened, ids, false, count);
+        Ok((count > 0).then(|| (self.begin_entry_part((at, link), range, false), count)))
+    }
+
+    /// The positions of the entries between these IDs, `count` at most, those of the greatest IDs if `rev`; their number.
+    fn positions(&self, opened: Opened, (low, high): (StreamId, StreamId), rev: bool, count: u64) -> ((u64, u64), u64) {
         let stream = self.stream_at(opened);
         let from = stream.rank(low);
         let to = high.next().map_or(stream.len(), |behind| stream.rank(behind));
         let count = count.min(to.saturating_sub(from));
         let range = if rev { (to.max(count) - count, to.max(count)) } else { (from, from + count) };
-        let reader = self.begin_entry_reading((at, link), range, rev);
-        Ok(reader.map(|reader| (reader, count)))
+        (range, count)
     }
 
     /// Changes the stream at a key; `None` without the key. The change adds neither entries nor groups.

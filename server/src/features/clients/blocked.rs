@@ -100,6 +100,11 @@ impl BlockedClients {
         None
     }
 
+    /// The connection of a client that waits.
+    pub(crate) fn conn(&self, client: u64) -> Option<ConnId> {
+        self.waiting.get(&client).map(|wait| wait.conn)
+    }
+
     /// The clients that wait.
     pub(crate) fn clients(&self) -> Vec<u64> {
         self.waiting.keys().copied().collect()

@@ -43,7 +43,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     let user = String::from_utf8_lossy(session.user().name());
     let command = session.last_command().map_or("NULL", |descriptor| descriptor.full_name);
     let argument_bytes = if conn.requests().is_running() { session.argument_bytes() } else { 0 };
-    let (sending, by_reference) = (conn.output().held_bytes(), conn.output().pinned_bytes());
+    let (sending, by_reference) = (conn.output_held_bytes(), conn.output().pinned_bytes());
     let subscribed = |kind| conn.subscriptions().map_or(0, |subscriptions| subscriptions.of(kind).len());
     let [channels, patterns, shards] = [Kind::Channel, Kind::Pattern, Kind::Shard].map(subscribed);
     let redirect = if session.tracking().on { session.tracking().redirect as i64 } else { -1 };

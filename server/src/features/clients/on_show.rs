@@ -13,7 +13,7 @@ const WAITS: [(WaitReasons, &str); 11] = [
     (WaitReasons::KEYS, "keys"),
     (WaitReasons::SCRIPT, "its script"),
     (WaitReasons::LINK, "another server"),
-    (WaitReasons::SAVE, "a save"),
+    (WaitReasons::WORK, "a save, a load, or the change to a primary"),
     (WaitReasons::PAUSE, "the end of CLIENT PAUSE"),
     (WaitReasons::OUTPUT, "itself: it does not read its replies"),
     (WaitReasons::INBOX, "receivers of its messages"),

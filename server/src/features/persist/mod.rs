@@ -31,12 +31,12 @@ use varve_exec::{CmdResult, CommandError};
 
 use crate::config::Config;
 use crate::errors;
-use crate::net::conn::WaitReasons;
-use crate::state::ServerState;
+use crate::features::pubsub::state::WorkWaiter;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
+use crate::state::{ServerState, work};
 use save::{NotBegun, Purpose};
-use state::{Scheduled, Waiter};
+use state::Scheduled;
 
 /// The commands of this matter.
 pub(super) const ROWS: &[ServerRows] = &[&[BGSAVE, LASTSAVE, SAVE], aof::ROWS, shutdown::ROWS];
@@ -79,17 +79,16 @@ fn is_replicated(state: &ServerState, config: &Config) -> bool {
 
 /// `SAVE`: replies when the file is on disk.
 fn save(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let waiter = Waiter { worker: ctx.store.id(), conn: ctx.conn.who() };
+    let waiter = work::waiter(ctx);
     if !begin(ctx, Some(waiter))? {
         return Ok(After::Busy);
     }
-    ctx.conn.wait(WaitReasons::SAVE);
-    Ok(After::Wait)
+    Ok(work::waits(ctx))
 }
 
 /// Begins a save that a client asks for, which may wait for its end, or has it begin behind one that gives way to it. False,
 /// and nothing is done, if the gate is not to be had.
-fn begin(ctx: &mut ServerCtx<'_>, waiter: Option<Waiter>) -> CmdResult<bool> {
+fn begin(ctx: &mut ServerCtx<'_>, waiter: Option<WorkWaiter>) -> CmdResult<bool> {
     if ctx.state.persist().is_promised() {
         return Err(errors::SAVE_UNDER_WAY);
     }

@@ -25,12 +25,12 @@ use super::aof::rewrite::{self, Base};
 use super::aof::stream;
 use super::rdb_file::{Beside, SaveFile, SavePlace};
 use super::state::snapshot::{End, Next, Piece, Snapshot};
-use super::state::{Outcome, UnderWay, Waiter};
+use super::state::{Outcome, UnderWay};
 use crate::config::Config;
 use crate::features::latency::state as latency;
+use crate::features::pubsub::state::WorkWaiter;
 use crate::features::replication::state::replicas::SyncFile;
-use crate::state::ServerState;
-use crate::state::mail::Message;
+use crate::state::{ServerState, work};
 use crate::system::{cpus, error_text, random, version};
 
 /// How often a save that is slowed down looks whether it is over.
@@ -55,7 +55,7 @@ pub(super) enum NotBegun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// The file that a start loads; these clients wait for it.
-    File(Vec<Waiter>),
+    File(Vec<WorkWaiter>),
     /// That file, for FLUSHALL: nobody waits, and clients who ask for a save do not find that one is under way.
     AfterFlush,
     /// That file, behind which the server ends.
@@ -334,10 +334,8 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
 }
 
 /// Has clients that wait for the end of a save replied to.
-pub(super) fn reply(state: &ServerState, waiters: &[Waiter], saved: bool) {
-    for waiter in waiters {
-        state.workers()[waiter.worker].send(Message::Saved { conn: waiter.conn, saved });
-    }
+pub(super) fn reply(state: &ServerState, waiters: &[WorkWaiter], saved: bool) {
+    waiters.iter().for_each(|waiter| work::done(state, *waiter, saved));
 }
 
 /// Writes the file; false if the snapshot was cut short. Then, and behind an error, what was written is removed.

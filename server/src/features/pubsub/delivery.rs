@@ -110,24 +110,26 @@ impl Receiver for Slice<'_> {
         };
         let by = By { registry, own: self.own, latch };
         self.deliveries += 1;
+        let is_held = conn.session().holds_messages();
         if let Some(served) = served
             && served.conn == to.conn
+            && !is_held
         {
             give(conn, what, served.out, &by);
             return;
         }
-        let before = conn.output().len();
+        let before = conn.unsent_bytes();
         match what {
-            What::Messages(run, from) => conn.write_output(|out| run.write(from, out)),
+            What::Messages(run, from) if !is_held => conn.write_output(|out| run.write(from, out)),
             what => {
                 let mut out = conn.take_message_output();
                 give(conn, what, &mut out, &by);
                 conn.keep_message_output(out);
             }
         }
-        let unsent = conn.output().len();
+        let unsent = conn.unsent_bytes();
         self.bytes += unsent - before;
-        self.is_spent |= before < AHEAD_BYTES && unsent >= AHEAD_BYTES && conn.may_write();
+        self.is_spent |= before < AHEAD_BYTES && unsent >= AHEAD_BYTES && conn.may_write() && !is_held;
         receivers.add(conn);
     }
 

@@ -9,7 +9,7 @@
 
 mod handing;
 pub(crate) mod primary;
-mod replica;
+pub(crate) mod replica;
 pub(crate) use replica::{at_start as follow_at_start, before_start};
 mod role;
 pub(crate) mod state;

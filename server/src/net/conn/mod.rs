@@ -256,7 +256,7 @@ impl Conn {
     /// The place of messages that come now: the output, or behind the reply whose next part is still to be made. What is
     /// written there comes back by [`Conn::keep_message_output`].
     pub(crate) fn take_message_output(&mut self) -> Reply {
-        let mut out = if self.session.is_ongoing() {
+        let mut out = if self.session.holds_messages() {
             self.behind.take().map_or_else(|| self.output.like(), |behind| *behind)
         } else {
             self.take_output()
@@ -267,7 +267,7 @@ impl Conn {
 
     /// Keeps messages where [`Conn::take_message_output`] has their place.
     pub(crate) fn keep_message_output(&mut self, out: Reply) {
-        if self.session.is_ongoing() { self.behind = Some(Box::new(out)) } else { self.keep_output(out) }
+        if self.session.holds_messages() { self.behind = Some(Box::new(out)) } else { self.keep_output(out) }
     }
 
     /// Puts the messages that have come in the middle of a reply behind it, once it is complete.
@@ -425,7 +425,7 @@ impl Conn {
     /// all that came has been executed. A client that has closed its side while it waits for keys, or for the end of a
     /// pause, has given up. While a question is out, or a message of its own, the answer is still to come.
     pub(crate) fn is_done(&self) -> bool {
-        if [WaitReasons::QUESTION, WaitReasons::MESSAGES, WaitReasons::SAVE]
+        if [WaitReasons::QUESTION, WaitReasons::MESSAGES, WaitReasons::WORK]
             .into_iter()
             .any(|reason| self.waits(reason))
         {

@@ -9,7 +9,7 @@
 //! | MESSAGES | it listens, and has published or was served: messages lie before its reply | they are delivered |
 //! | BARRIER | others keep copies of what its commands changed | the invalidations are with them |
 //! | QUESTION | a question of its is with all workers | all workers have answered |
-//! | SAVE | SAVE | the file is on disk, or could not be written |
+//! | WORK | SAVE, DEBUG LOADAOF, REPLICAOF NO ONE | the file is on disk or could not be written, the data loaded, the server leads |
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
 //! | LINK | its command waits for another server | something has come of the link, or it has failed |
 //! | SCRIPT | its script has run for a while, and rests | the script has ended |
@@ -40,8 +40,8 @@ impl WaitReasons {
     pub(crate) const CLOSING: WaitReasons = WaitReasons(1 << 6);
     /// Messages that are to stand before its reply are not delivered yet.
     pub(crate) const MESSAGES: WaitReasons = WaitReasons(1 << 7);
-    /// A save is under way for which it waits.
-    pub(crate) const SAVE: WaitReasons = WaitReasons(1 << 8);
+    /// The server does for it what takes a while.
+    pub(crate) const WORK: WaitReasons = WaitReasons(1 << 8);
     /// Its command waits for another server.
     pub(crate) const LINK: WaitReasons = WaitReasons(1 << 9);
     /// Its script rests.
@@ -112,7 +112,7 @@ mod tests {
         WaitReasons::KEYS,
         WaitReasons::CLOSING,
         WaitReasons::MESSAGES,
-        WaitReasons::SAVE,
+        WaitReasons::WORK,
     ];
 
     #[test]

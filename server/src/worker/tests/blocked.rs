@@ -287,3 +287,35 @@ fn a_stream_that_expires_ends_the_wait_for_its_group() {
     writer.ask(&["PEXPIRE", "s", "20"], ":1\r\n");
     consumer.expect(b"-UNBLOCKED the stream key no longer exists\r\n");
 }
+
+/// A client that waits is served with no more than its class may have unsent: a long list that is renamed into its key may
+/// be longer than what is left of memory.
+#[test]
+fn issue_11_a_reply_to_a_waiting_client_has_a_ceiling() {
+    let server = Server::start(2, "client-output-buffer-limit normal 1mb 0 0");
+    let (mut popper, mut pusher) = (server.connect(), server.connect());
+    popper.send(&request(&["BLMPOP", "0", "1", "k", "LEFT", "COUNT", "1000000"]));
+    wait_blocked(&server, 1);
+    let value = "v".repeat(1000);
+    let words: Vec<&str> = ["RPUSH", "long"].into_iter().chain(std::iter::repeat_n(value.as_str(), 500)).collect();
+    (1..=40).for_each(|n| pusher.ask(&words, &format!(":{}\r\n", n * 500)));
+    pusher.ask(&["RENAME", "long", "k"], "+OK\r\n");
+    assert!(popper.is_closed(), "it gets no part of a reply");
+    pusher.ask(&["EXISTS", "k"], ":0\r\n");
+    let peak = server.state().peak(|stats| &stats.output_peak_bytes);
+    assert!(peak < 3 << 20, "{peak} bytes of 20 MB waited");
+    // Nobody is closed for a reply that is not wanted.
+    let mut silent = server.connect();
+    let waits = request(&["BLMPOP", "0", "1", "k", "LEFT", "COUNT", "1000000"]);
+    silent.send(&[request(&["CLIENT", "REPLY", "SKIP"]), waits, request(&["PING"])].concat());
+    wait_blocked(&server, 1);
+    (1..=40).for_each(|n| pusher.ask(&words, &format!(":{}\r\n", n * 500)));
+    pusher.ask(&["RENAME", "long", "k"], "+OK\r\n");
+    silent.expect(b"+PONG\r\n");
+    // The next one is served from an empty buffer.
+    let mut popper = server.connect();
+    popper.send(&request(&["BLPOP", "k", "0"]));
+    wait_blocked(&server, 1);
+    pusher.ask(&["RPUSH", "k", "x"], ":1\r\n");
+    popper.expect(b"*2\r\n$1\r\nk\r\n$1\r\nx\r\n");
+}

@@ -191,7 +191,7 @@ fn a_client_may_hang_up_at_every_byte() {
 }
 
 /// Sets this number of fields of the hash `h` to a thousand times `letter`, a hundred in one command that adds `new`.
-fn set_fields(client: &mut Client, fields: usize, letter: &str, new: usize) {
+pub(super) fn set_fields(client: &mut Client, fields: usize, letter: &str, new: usize) {
     let value = letter.repeat(1000);
     for n in (0..fields).step_by(100) {
         let names: Vec<String> = (n..n + 100).map(|n| format!("field{n:06}")).collect();

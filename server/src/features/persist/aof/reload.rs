@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use varve_store::StoreWorker;
 
-use super::super::state::Waiter;
 use super::super::state::aof::Order;
 use super::load;
 use super::place::Place;
-use crate::state::ServerState;
+use crate::features::pubsub::state::WorkWaiter;
 use crate::state::mail::Message;
+use crate::state::{ServerState, work};
 
 /// How often the loader looks whether a save that was given up has ended.
 const STEP: Duration = Duration::from_millis(1);
@@ -32,7 +32,7 @@ const STEP: Duration = Duration::from_millis(1);
 pub(crate) fn begin(
     state: &Arc<ServerState>,
     worker: &mut StoreWorker,
-    waiter: Waiter,
+    waiter: WorkWaiter,
     tries: u32,
 ) -> io::Result<bool> {
     let mut place = Place::of(&state.config().snapshot())?;
@@ -59,7 +59,7 @@ pub(crate) fn begin(
     Ok(true)
 }
 
-fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {
+fn run(state: &Arc<ServerState>, place: &Place, waiter: WorkWaiter) {
     let (persist, aof) = (state.persist(), &state.persist().aof);
     while persist.under_way().is_some() {
         if state.is_stopping() {
@@ -92,5 +92,5 @@ fn run(state: &Arc<ServerState>, place: &Place, waiter: Waiter) {
     persist.loading.set(false);
     // A primary's stream goes on.
     state.workers().iter().for_each(|worker| worker.send(Message::Load));
-    state.workers()[waiter.worker].send(Message::Saved { conn: waiter.conn, saved: true });
+    work::done(state, waiter, true);
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use crate::features::pubsub::state::ConnRef;
+use crate::features::pubsub::state::WorkWaiter;
 use aof::Aof;
 use batch::Batches;
 use leaving::Leaving;
@@ -24,13 +24,6 @@ use varve_base::shared::{SharedBool, SharedMutex, SharedU64};
 
 /// Seconds after a save that failed before a save point begins another one.
 const RETRY_S: u64 = 5;
-
-/// A client that waits for the end of a save, and its worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Waiter {
-    pub(crate) worker: usize,
-    pub(crate) conn: ConnRef,
-}
 
 /// A save that is under way.
 #[derive(Debug)]
@@ -45,7 +38,7 @@ pub(crate) struct UnderWay {
     /// The server ends behind it: where it fails, the one who asked for the end is told, and nobody else.
     pub(crate) is_last: bool,
     /// The clients that wait for its end; nobody waits for a background save.
-    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) waiters: Vec<WorkWaiter>,
     /// FLUSHALL has asked for it, or it was given up: whoever asks for a save has one behind it.
     pub(crate) gives_way: bool,
     /// The store's count of FLUSHALLs at the instant.
@@ -201,7 +194,7 @@ struct Saves {
     /// One is to begin as soon as it can.
     scheduled: Option<Scheduled>,
     /// Clients that wait for the end of the next one.
-    waiting: Vec<Waiter>,
+    waiting: Vec<WorkWaiter>,
     last_s: u64,
     last_try_s: u64,
     last_took_s: Option<u64>,
@@ -318,7 +311,7 @@ impl Persist {
 
     /// Has a save begin behind the one that is under way if that gives way, for this client or for nobody; false if it
     /// does not, or none is under way. A client also waits for the end of a rewrite. No save is promised.
-    pub(crate) fn queue(&self, waiter: Option<Waiter>) -> bool {
+    pub(crate) fn queue(&self, waiter: Option<WorkWaiter>) -> bool {
         let mut saves = self.saves.lock();
         let is_behind = |save: &UnderWay| save.gives_way || save.is_rewrite && waiter.is_some();
         let waits = saves.under_way.as_ref().is_some_and(is_behind);
@@ -356,14 +349,14 @@ impl Persist {
     }
 
     /// Takes the clients that wait for the next save; None where only FLUSHALL asks for one.
-    pub(crate) fn take_waiting(&self) -> Option<Vec<Waiter>> {
+    pub(crate) fn take_waiting(&self) -> Option<Vec<WorkWaiter>> {
         let mut saves = self.saves.lock();
         let is_asked_for = !saves.waiting.is_empty() || saves.scheduled != Some(Scheduled::AfterFlush);
         is_asked_for.then(|| std::mem::take(&mut saves.waiting))
     }
 
     /// These clients wait for the next save.
-    pub(crate) fn put_waiting(&self, waiters: Vec<Waiter>) {
+    pub(crate) fn put_waiting(&self, waiters: Vec<WorkWaiter>) {
         self.saves.lock().waiting.extend(waiters);
     }
 

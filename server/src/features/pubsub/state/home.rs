@@ -11,6 +11,13 @@ pub(crate) struct ConnRef {
     pub(crate) client: u64,
 }
 
+/// A client that waits for what the server does for it, and its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WorkWaiter {
+    pub(crate) worker: usize,
+    pub(crate) conn: ConnRef,
+}
+
 /// Where a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Home {

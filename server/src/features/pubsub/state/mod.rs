@@ -27,12 +27,13 @@ mod hub;
 mod inbox;
 mod latch;
 mod payload;
+mod prefixes;
 mod registry;
 mod run;
 mod stale;
 mod visit;
 
-pub(crate) use home::{ConnId, ConnRef, Home};
+pub(crate) use home::{ConnId, ConnRef, Home, WorkWaiter};
 pub(crate) use hub::{Delivery, Hub, Receiver, Subscriptions, What};
 pub(crate) use inbox::{Inbox, Item, Message};
 pub(crate) use latch::Latch;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  channels, shard channels: 64 stripes each: SharedMutex { name -> [count of worker 0, count of worker 1, ...] }
-//!  patterns, prefixes:       SharedRwLock { pattern -> [counts] }, asked only while there is one
+//!  patterns:                 SharedRwLock { pattern -> [counts] }, all of which are tried, while there is one
+//!  prefixes:                 SharedRwLock { prefix -> [counts] }, found by a hash of each length that there is (`prefixes`)
 //!  homes:                    16 stripes: SharedMutex { client id -> worker, connection }
 //!  inboxes:                  one a worker
 //!  authors:                  workers 0 .. n, and behind them their scripts n .. 2n: visit and latch of what each has pushed
@@ -11,18 +12,20 @@
 //! Publishing holds its channel's stripe, so it is ordered with every other publishing to the channel and with each
 //! subscription. Not here: connections.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use varve_base::glob::{self, Glob};
+use varve_base::glob::Glob;
 use varve_base::shared::{SharedBool, SharedMutex, SharedRwLock, SharedUsize};
 use varve_exec::journal::Journal;
 use varve_exec::notify::Events;
 
 use super::inbox::{Entry, Inbox, Item, Message};
 use super::latch::Latch;
+use super::prefixes::KnownPrefixes;
 use super::visit::Visits;
 use super::{Home, Kind, Name, Payload};
 
@@ -46,11 +49,36 @@ struct Exact {
     len: SharedUsize,
 }
 
-/// One name space of patterns or prefixes, all of which are tried.
+/// The name space of patterns.
 #[derive(Debug, Default)]
-struct Tried {
-    names: SharedRwLock<HashMap<Name, Counts>>,
+struct Patterns {
+    names: SharedRwLock<HashMap<Glob<Name>, Counts>>,
     len: SharedUsize,
+}
+
+/// The name space of prefixes.
+#[derive(Debug, Default)]
+struct Prefixes {
+    known: SharedRwLock<KnownPrefixes<Counts>>,
+    len: SharedUsize,
+}
+
+/// A name as a name space has it.
+trait Known: Borrow<[u8]> + Hash + Eq {
+    fn name(&self) -> &Name;
+}
+
+impl Known for Name {
+    fn name(&self) -> &Name {
+        self
+    }
+}
+
+/// A pattern, prepared for all messages that come.
+impl Known for Glob<Name> {
+    fn name(&self) -> &Name {
+        self.given()
+    }
 }
 
 /// The latch of the visit that an author is at, if its commands have made something stale that others keep.
@@ -66,8 +94,8 @@ struct Owed {
 pub(crate) struct Registry {
     channels: Exact,
     shard_channels: Exact,
-    patterns: Tried,
-    prefixes: Tried,
+    patterns: Patterns,
+    prefixes: Prefixes,
     homes: Box<[SharedMutex<HashMap<u64, Home>>]>,
     inboxes: Box<[Inbox]>,
     /// By worker: its connections have filled an inbox too far.
@@ -103,13 +131,26 @@ impl Events for Sink {
 /// Where a kind of names is kept.
 enum Space<'r> {
     Exact(&'r Exact),
-    Tried(&'r Tried),
+    Patterns(&'r Patterns),
+    Prefixes(&'r Prefixes),
 }
 
 impl Exact {
     fn new() -> Exact {
         Exact { stripes: (0..STRIPES).map(|_| SharedMutex::default()).collect(), len: SharedUsize::new(0) }
     }
+}
+
+/// Takes one subscription of a worker away; true if it was the name's last one.
+fn take<K: Known>(names: &mut HashMap<K, Counts>, name: &[u8], worker: usize) -> bool {
+    let counts = names.get_mut(name).expect("who ends a subscription has it");
+    assert!(counts[worker] > 0, "the worker has this subscription");
+    counts[worker] -= 1;
+    let empty = counts.iter().all(|&count| count == 0);
+    if empty {
+        names.remove(name);
+    }
+    empty
 }
 
 impl Registry {
@@ -120,8 +161,8 @@ impl Registry {
             visits: Visits::new(2 * inboxes.len(), journal),
             channels: Exact::new(),
             shard_channels: Exact::new(),
-            patterns: Tried::default(),
-            prefixes: Tried::default(),
+            patterns: Patterns::default(),
+            prefixes: Prefixes::default(),
             homes: (0..HOME_STRIPES).map(|_| SharedMutex::default()).collect(),
             crowded: inboxes.iter().map(|_| SharedBool::new(false)).collect(),
             owed: (0..2 * inboxes.len()).map(|_| Owed::default()).collect(),
@@ -176,49 +217,62 @@ impl Registry {
     /// Adds one subscription of a worker. Gives the name as it is shared, and the number of the worker's first item that
     /// the subscription is for.
     pub(crate) fn subscribe(&self, kind: Kind, name: &[u8], worker: usize) -> (Name, u64) {
-        let add = |names: &mut HashMap<Name, Counts>| {
-            let state = names.get_key_value(name).map_or_else(|| Name::from(name), |(known, _)| Arc::clone(known));
-            let counts = names.entry(Arc::clone(&state)).or_insert_with(|| vec![0; self.inboxes.len()].into());
-            counts[worker] += 1;
-            (state, self.inboxes[worker].pushed(), names.len())
-        };
+        let shared = || Name::from(name);
         match self.space(kind) {
-            Space::Tried(tried) => {
-                let mut names = tried.names.write();
-                let (state, since, len) = add(&mut names);
-                tried.len.store(len, Ordering::Release);
-                (state, since)
+            Space::Patterns(patterns) => {
+                // A long one takes a while to prepare, for which nobody is kept from publishing.
+                let prepared = Glob::new(shared());
+                let mut names = patterns.names.write();
+                let added = self.add(&mut names, (name, || prepared), worker);
+                patterns.len.store(names.len(), Ordering::Release);
+                added
+            }
+            Space::Prefixes(prefixes) => {
+                let mut known = prefixes.known.write();
+                let added = known.change(name, |names| self.add(names, (name, shared), worker));
+                prefixes.len.store(known.names().len(), Ordering::Release);
+                added
             }
             Space::Exact(exact) => {
                 let mut stripe = exact.stripes[self.stripe(name)].lock();
                 let before = stripe.len();
-                let (state, since, len) = add(&mut stripe);
-                exact.len.fetch_add(len - before, Ordering::AcqRel);
-                (state, since)
+                let added = self.add(&mut stripe, (name, shared), worker);
+                exact.len.fetch_add(stripe.len() - before, Ordering::AcqRel);
+                added
             }
         }
     }
 
+    /// Adds one subscription of a worker, like [`Registry::subscribe`].
+    fn add<K: Known>(
+        &self,
+        names: &mut HashMap<K, Counts>,
+        (name, new): (&[u8], impl FnOnce() -> K),
+        worker: usize,
+    ) -> (Name, u64) {
+        if !names.contains_key(name) {
+            names.insert(new(), vec![0; self.inboxes.len()].into());
+        }
+        names.get_mut(name).expect("it is there now")[worker] += 1;
+        let (known, _) = names.get_key_value(name).expect("it is there now");
+        (Arc::clone(known.name()), self.inboxes[worker].pushed())
+    }
+
     /// Takes one subscription of a worker away.
     pub(crate) fn unsubscribe(&self, kind: Kind, name: &[u8], worker: usize) {
-        let take = |names: &mut HashMap<Name, Counts>| {
-            let counts = names.get_mut(name).expect("who ends a subscription has it");
-            assert!(counts[worker] > 0, "the worker has this subscription");
-            counts[worker] -= 1;
-            let empty = counts.iter().all(|&count| count == 0);
-            if empty {
-                names.remove(name);
-            }
-            empty
-        };
         match self.space(kind) {
-            Space::Tried(tried) => {
-                let mut names = tried.names.write();
-                take(&mut names);
-                tried.len.store(names.len(), Ordering::Release);
+            Space::Patterns(patterns) => {
+                let mut names = patterns.names.write();
+                take(&mut names, name, worker);
+                patterns.len.store(names.len(), Ordering::Release);
+            }
+            Space::Prefixes(prefixes) => {
+                let mut known = prefixes.known.write();
+                known.change(name, |names| take(names, name, worker));
+                prefixes.len.store(known.names().len(), Ordering::Release);
             }
             Space::Exact(exact) => {
-                let empty = take(&mut exact.stripes[self.stripe(name)].lock());
+                let empty = take(&mut exact.stripes[self.stripe(name)].lock(), name, worker);
                 exact.len.fetch_sub(usize::from(empty), Ordering::AcqRel);
             }
         }
@@ -238,7 +292,8 @@ impl Registry {
             let direct = stripe.get_key_value(channel);
             let patterns = by_pattern.then(|| self.patterns.names.read());
             let patterns = patterns.iter().flat_map(|patterns| patterns.iter());
-            let matching: Vec<(&Name, &Counts)> = patterns.filter(|(p, _)| glob::matches(p, channel, false)).collect();
+            let matching = patterns.filter(|(pattern, _)| pattern.matches(channel));
+            let matching: Vec<(&Name, &Counts)> = matching.map(|(pattern, counts)| (pattern.name(), counts)).collect();
             if direct.is_none() && matching.is_empty() {
                 return 0;
             }
@@ -364,20 +419,19 @@ impl Registry {
         }
     }
 
-    /// Calls `each` with every prefix that the key begins with, in the order of their names.
+    /// Calls `each` with every prefix that the key begins with, the shortest one first.
     pub(crate) fn each_prefix(&self, key: &[u8], mut each: impl FnMut(&Name)) {
         if self.len(Kind::Prefix) == 0 {
             return;
         }
-        let names = self.prefixes.names.read();
-        names.keys().filter(|prefix| key.starts_with(prefix)).for_each(&mut each);
+        self.prefixes.known.read().each_of(key, &mut each);
     }
 
     /// Puts an item into the inboxes of all workers with a listener to the prefix.
     pub(crate) fn broadcast(&self, prefix: &[u8], own: usize, item: impl Fn() -> Item) {
         let wake: Vec<usize> = {
-            let names = self.prefixes.names.read();
-            let Some(counts) = names.get(prefix) else { return };
+            let known = self.prefixes.known.read();
+            let Some(counts) = known.names().get(prefix) else { return };
             self.push_where(|worker| counts[worker] as usize, own, item).collect()
         };
         self.wake(&wake);
@@ -406,7 +460,8 @@ impl Registry {
     pub(crate) fn len(&self, kind: Kind) -> usize {
         match self.space(kind) {
             Space::Exact(exact) => exact.len.load(Ordering::Acquire),
-            Space::Tried(tried) => tried.len.load(Ordering::Acquire),
+            Space::Patterns(patterns) => patterns.len.load(Ordering::Acquire),
+            Space::Prefixes(prefixes) => prefixes.len.load(Ordering::Acquire),
         }
     }
 
@@ -414,8 +469,8 @@ impl Registry {
         match kind {
             Kind::Channel => Space::Exact(&self.channels),
             Kind::Shard => Space::Exact(&self.shard_channels),
-            Kind::Pattern => Space::Tried(&self.patterns),
-            Kind::Prefix => Space::Tried(&self.prefixes),
+            Kind::Pattern => Space::Patterns(&self.patterns),
+            Kind::Prefix => Space::Prefixes(&self.prefixes),
         }
     }
 

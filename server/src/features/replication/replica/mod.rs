@@ -37,11 +37,10 @@ use super::state::replica::{Address, Goal, LinkStage};
 use crate::config::Fsync;
 use crate::errors;
 use crate::features::persist::aof::stream as kept;
-use crate::state::ServerState;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
-use crate::state::errands;
 use crate::state::mail::Message;
+use crate::state::{ServerState, errands, work};
 use crate::system::{error_text, random, threads};
 use handshake::Start;
 use link::{End, Line};
@@ -69,8 +68,8 @@ fn replicaof(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
         }
         // The new id is there behind the reply, where a failover's script looks for it. A transaction cannot wait: Sentinel's,
         // which asks INFO until the role has changed.
-        if replica.leaves() && !ctx.conn.session().is_in_exec() {
-            return Ok(After::Busy);
+        if !ctx.conn.session().is_in_exec() && replica.await_lead(work::waiter(ctx)) {
+            return Ok(work::waits(ctx));
         }
         ctx.out.ok();
         return Ok(After::Done);
@@ -158,12 +157,18 @@ fn follow(state: &Arc<ServerState>, primary: Address) -> io::Result<()> {
     let (poll, waker) = Thread::poll()?;
     let replica = state.replication().replica();
     replica.want(Some(primary));
+    tell_waiting(state);
     if replica.begin_thread(&waker) {
         let goal = replica.goal();
         let thread = Thread { state: Arc::clone(state), poll, waker, goal, cuts: replica.cuts() };
-        threads::start("replica", move || thread.run())?;
+        threads::start("replica", move || thread.run()).inspect_err(|_| replica.has_no_thread())?;
     }
     Ok(())
+}
+
+/// Replies to clients that have waited until the server leads, once it does, or follows another one by now.
+pub(crate) fn tell_waiting(state: &ServerState) {
+    state.replication().replica().take_waiting().into_iter().for_each(|waiter| work::done(state, waiter, true));
 }
 
 /// See the module's picture.
@@ -190,6 +195,7 @@ impl Thread {
                 }
                 None => {
                     self.leave();
+                    tell_waiting(&state);
                     if replica.end_thread(&self.goal) {
                         return;
                     }

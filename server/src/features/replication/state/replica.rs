@@ -25,6 +25,7 @@ use varve_exec::apply::{Applier, WorkerSet};
 use varve_exec::checks::ReplicaRules;
 use varve_exec::journal::Journal;
 
+use crate::features::pubsub::state::WorkWaiter;
 use crate::system::logging;
 
 /// Where a primary is.
@@ -140,6 +141,8 @@ struct Wanted {
     is_given_up: bool,
     /// Wakes the link's thread; None while there is none.
     waker: Option<Arc<Waker>>,
+    /// Clients that wait until the server leads.
+    waiting: Vec<WorkWaiter>,
 }
 
 /// Whom this server is to follow, as the link's thread sees it.
@@ -283,6 +286,31 @@ impl Replica {
             self.role.store(Role::Primary as u8, Ordering::Release);
         }
         leads
+    }
+
+    /// A client waits until the server leads, or until something else is wanted; false, and nothing is done, if nothing is to be
+    /// waited for.
+    pub(crate) fn await_lead(&self, waiter: WorkWaiter) -> bool {
+        let mut wanted = self.wanted.lock();
+        let leaves = self.leaves();
+        if leaves {
+            wanted.waiting.push(waiter);
+        }
+        leaves
+    }
+
+    /// The clients that have waited until the server leads, once it does, or something else is wanted.
+    pub(crate) fn take_waiting(&self) -> Vec<WorkWaiter> {
+        let mut wanted = self.wanted.lock();
+        if self.leaves() { Vec::new() } else { std::mem::take(&mut wanted.waiting) }
+    }
+
+    /// There is no thread for the link, which was to begin: the server is the primary that it was.
+    pub(crate) fn has_no_thread(&self) {
+        let mut wanted = self.wanted.lock();
+        (wanted.waker, wanted.primary, wanted.changes) = (None, None, wanted.changes + 1);
+        self.role.store(Role::Primary as u8, Ordering::Release);
+        logging::set_replica(false);
     }
 
     /// Wakes the link's thread, if there is one.

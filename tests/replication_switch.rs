@@ -156,3 +156,24 @@ fn issue_17_a_key_that_is_on_its_way_to_another_server_goes_from_the_replicas_as
     assert!(client.cmd("GET moves").is_null(), "it has moved");
     assert_replica_equal(&replica, &primary);
 }
+
+/// A MIGRATE whose target answers nothing is brought to its end, although the server is told to follow and then to lead meanwhile:
+/// writes waited for it, and it waited for writes.
+#[test]
+fn issue_17_a_server_leads_again_while_a_key_is_on_its_way() {
+    let server = Launch::varve().config("io-threads 2").start().expect("Varve");
+    let target = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = target.local_addr().expect("an address").port().to_string();
+    let (mut client, mut other) = (server.client(), server.client());
+    client.cmd("SET moves v");
+    client.queue(&["MIGRATE", "127.0.0.1", &port, "moves", "0", "2000"]);
+    client.flush().expect("sent");
+    let _stream = target.accept().expect("a connection");
+    let _silent = follow_nobody(&server);
+    assert_eq!(other.cmd("REPLICAOF NO ONE").text(), "OK");
+    assert_eq!(other.cmd("SET k v").text(), "OK");
+    let reply = client.read().expect("a reply");
+    assert!(reply.is_error() && reply.text().contains("IOERR"), "{reply:?}");
+    assert_eq!(client.cmd("GET moves").text(), "v");
+    assert_eq!(client.cmd("SET moves w").text(), "OK");
+}

@@ -236,12 +236,7 @@ impl Core {
         let conn = &mut self.conns[id];
         if !conn.output().is_empty() && conn.may_write() {
             let mut output = conn.take_output();
-            let waiting = output.len();
             self.write(id, &mut output)?;
-            // A client that takes its output is at work, although it asks for nothing meanwhile: `timeout` spares it.
-            if output.len() < waiting {
-                self.conns[id].session_mut().note_activity(self.now.steady_ms);
-            }
             if !output.is_empty() || self.state.outputs_kept() {
                 self.conns[id].keep_output(output);
             }
@@ -311,6 +306,10 @@ impl Core {
         stats.writes.add(done.writes);
         let sent = if is_replica { &stats.replica_output_bytes } else { &stats.output_bytes };
         sent.add(done.bytes as u64);
+        // A client that takes its output is at work, although it asks for nothing meanwhile: `timeout` spares it.
+        if done.bytes > 0 {
+            self.conns[id].session_mut().note_activity(self.now.steady_ms);
+        }
         Ok(())
     }
 

@@ -175,10 +175,13 @@ impl Core {
 }
 
 /// True if the connection has asked for nothing in `timeout_s` seconds (0: that does not matter). Nobody expects a request
-/// of a client that waits for keys, for another server, for messages, or for the end of a command that goes on, or that monitors.
+/// of a client that waits for keys, for another server, for work of this one, for the end of a pause, for messages, or for the end
+/// of a command that goes on, or that monitors.
 fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
     let has_replied = conn.output().len() > UNSENT_MAX;
     let waits = conn.waits(WaitReasons::KEYS)
+        || conn.waits(WaitReasons::WORK)
+        || conn.waits(WaitReasons::PAUSE)
         || conn.waits(WaitReasons::LINK)
         || conn.waits(WaitReasons::SCRIPT)
         || conn.session().is_ongoing() && !has_replied

@@ -306,7 +306,7 @@ impl Resume for Waited {
 }
 
 /// Entries of several streams, and bytes of them, that are replied with at once; behind them the streams are read in parts,
-/// however few entries each has.
+/// however few entries each has, but for those in one object, of a kilobyte at most.
 const SHOWN_AT_ONCE: u64 = 4096;
 const BYTES_AT_ONCE: usize = 256 << 10;
 /// How often keys may be named that were named before, in a reply in parts: each time is a reader of the stream, and every change

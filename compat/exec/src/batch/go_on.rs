@@ -60,8 +60,9 @@ impl Batch {
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
         }
         let refused = if may_wait { checks::allowed(ongoing.row, session, self.denied).err() } else { None };
-        // One that keeps a key is waited for by those who would end that writes wait.
-        let waits = refused.is_some() || writes && self.denied.writes_wait && !ongoing.rest.keeps_key();
+        // One that keeps a key, or is brought to its end, is waited for by those who would end that writes wait.
+        let is_awaited = ongoing.rest.keeps_key() || ongoing.is_bound_to_end();
+        let waits = refused.is_some() || writes && self.denied.writes_wait && !is_awaited;
         let mut spent_ns = 0;
         let mut progress = refused.map_or(Progress::Busy, Progress::Failed);
         let (store, local) = worker.parts();
@@ -191,7 +192,8 @@ impl Batch {
         match session.take_ongoing() {
             Some(again) => {
                 ongoing.tries += 1;
-                (ongoing.rest, ongoing.begins_anew) = (again.rest, false);
+                // The rest has its own copy of the arguments: the first one goes.
+                (ongoing.rest, ongoing.args, ongoing.begins_anew) = (again.rest, again.args, false);
                 session.go_on(ongoing);
             }
             None => self.end_parts(*ongoing, result.err().as_ref(), worker, session, out),

@@ -9,7 +9,7 @@
 //! | MESSAGES | it listens, and has published or was served: messages lie before its reply | they are delivered |
 //! | BARRIER | others keep copies of what its commands changed | the invalidations are with them |
 //! | QUESTION | a question of its is with all workers | all workers have answered |
-//! | WORK | SAVE, DEBUG LOADAOF, REPLICAOF NO ONE | the file is on disk or could not be written, the data loaded, the server leads |
+//! | WORK | SAVE, DEBUG LOADAOF, REPLICAOF NO ONE | the file is on disk or could not be written, the data loaded, the server leads or follows another one |
 //! | KEYS | a command of its waits for keys | it is served, unblocked, or its time is up |
 //! | LINK | its command waits for another server | something has come of the link, or it has failed |
 //! | SCRIPT | its script has run for a while, and rests | the script has ended |

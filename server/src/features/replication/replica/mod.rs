@@ -161,7 +161,10 @@ fn follow(state: &Arc<ServerState>, primary: Address) -> io::Result<()> {
     if replica.begin_thread(&waker) {
         let goal = replica.goal();
         let thread = Thread { state: Arc::clone(state), poll, waker, goal, cuts: replica.cuts() };
-        threads::start("replica", move || thread.run()).inspect_err(|_| replica.has_no_thread())?;
+        threads::start("replica", move || thread.run()).inspect_err(|_| {
+            replica.has_no_thread();
+            tell_waiting(state);
+        })?;
     }
     Ok(())
 }
@@ -190,8 +193,9 @@ impl Thread {
             self.goal = replica.goal();
             match self.goal.primary.clone() {
                 Some(primary) => {
-                    self.begin_following();
-                    self.links_to(&primary);
+                    if self.begin_following() {
+                        self.links_to(&primary);
+                    }
                 }
                 None => {
                     self.leave();
@@ -207,20 +211,25 @@ impl Thread {
         }
     }
 
-    /// The server's own effects are kept no longer, and what it has is the state of its stream's end.
-    fn begin_following(&mut self) {
-        // A turn or a command in parts that began before may still write; behind the answers none does.
-        if !errands::settle(&self.state, Message::Follows, || self.state.is_stopping()) {
-            return;
+    /// The server's own effects are kept no longer, and what it has is the state of its stream's end; false if something else is
+    /// wanted meanwhile, or the server ends.
+    fn begin_following(&mut self) -> bool {
+        let state = Arc::clone(&self.state);
+        // A turn or a command in parts that began before may still write; behind the answers none does. That may take as long as
+        // another server keeps a MIGRATE waiting.
+        let gives_up = || state.is_stopping() || state.replication().replica().goal() != self.goal;
+        if !errands::settle(&state, Message::Follows, gives_up) {
+            return false;
         }
         let state = Arc::clone(&self.state);
-        self.alone(move |_| {
+        let begun = self.alone(move |_| {
             if let Some(db) = state.persist().aof.journal().db() {
                 state.replication().replica().set_stream_db(db);
             }
             state.store().set_following(true, state.config().snapshot().replica.ignores_limit);
             kept::follow_keeping(&state);
         });
+        begun.is_some()
     }
 
     /// Makes links to a primary, one behind the other, until something else is wanted.

@@ -89,7 +89,7 @@ impl<T: AsRef<[u8]>> Glob<T> {
         let pattern = self.pattern.as_ref();
         match &self.form {
             Form::Exact => self.are_same(text, pattern),
-            // As in redis-server, a star does not match the empty text.
+            // Redis has it so that a star alone does not match the empty text.
             Form::Prefix => !text.is_empty() && self.begins(text, &pattern[..pattern.len() - 1]),
             Form::Front(front) => self.begins(text, &pattern[..*front]) && matches(pattern, text, self.nocase),
             Form::Long(short) => text.len() >= short.least && matches(&short.pattern, text, self.nocase),

@@ -170,7 +170,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
     let mut progress = Progress::new(missing.iter().map(|entry| usual(entry)).sum());
     let mut failed = Vec::new();
     for entry in missing {
-        let before_s = kept::begin(&cases_file(&folder, entry))?;
+        let before_s = kept::begin(&cases_file(&folder, entry), &machine::kernel())?;
         progress.begin(entry.name, usual(entry), before_s);
         let moment = machine::moment();
         match (entry.run)(plan.size) {

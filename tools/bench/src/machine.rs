@@ -7,8 +7,9 @@ use std::fs;
 use std::io;
 use std::process::Command;
 
-/// Facts that may change from experiment to experiment of one report.
-pub(crate) const PASSING: [&str; 2] = ["load at the start", "commit"];
+/// Facts that may change from experiment to experiment of one report; [`moment`] tells an experiment's own. The kernel is
+/// one, since a run of a night may end behind an update, and an experiment compares servers on one kernel.
+pub(crate) const PASSING: [&str; 3] = ["load at the start", "commit", "kernel"];
 
 /// Names and values, in the order of the report.
 ///
@@ -20,7 +21,7 @@ pub(crate) fn facts(size: Size) -> io::Result<Vec<(String, String)>> {
         ("form", FORM.to_string()),
         ("processor", processor()),
         ("memory", memory()),
-        ("kernel", read("/proc/sys/kernel/osrelease")),
+        ("kernel", kernel()),
         ("load at the start", read("/proc/loadavg")),
         ("commit", commit()),
         ("network", "loopback; the load generator runs on the same machine".into()),
@@ -37,7 +38,12 @@ pub(crate) fn facts(size: Size) -> io::Result<Vec<(String, String)>> {
 
 /// A sentence on the moment at which an experiment begins: a report may hold experiments of several days.
 pub(crate) fn moment() -> String {
-    format!("Measured at commit {}, with a load of {} before.", commit(), read("/proc/loadavg"))
+    format!("Measured at commit {}, on kernel {}, with a load of {} before.", commit(), kernel(), read("/proc/loadavg"))
+}
+
+/// The release of the kernel that runs.
+pub(crate) fn kernel() -> String {
+    read("/proc/sys/kernel/osrelease")
 }
 
 /// The first line of a file.

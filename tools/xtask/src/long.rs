@@ -30,6 +30,11 @@ const RUNS: &[Long] = &[
         about: "walks over collections of ten million elements that change meanwhile",
         run: collections,
     },
+    Long {
+        name: "mappings",
+        about: "the kernel's mappings under 20 000 and 40 000 collections, 2 500 and 5 000 values of 6 MB",
+        run: mappings,
+    },
     Long { name: "kills", about: "300 kills under load, each file looked at", run: kills },
     Long {
         name: "chains",
@@ -135,6 +140,11 @@ fn bullmq() -> Tally {
 fn collections() -> Tally {
     let mut tests = cargo(&["test", "--release", "-p", "varve-store", "--test", "all_types_model", "walker::large"]);
     cargo_test("walker::large", tests.env("VARVE_ELEMENTS", "10000000"))
+}
+
+fn mappings() -> Tally {
+    let words = ["test", "--release", "-p", "varve-store", "--test", "mappings", "--", "--nocapture"];
+    cargo_test("mappings", cargo(&words).env("VARVE_MAPPINGS_SCALE", "50"))
 }
 
 fn kills() -> Tally {

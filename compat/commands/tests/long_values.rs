@@ -292,13 +292,27 @@ fn issue_13_damage_is_found_before_the_key_changes() {
     assert!(refused > 0, "a limit between the request and the value");
 }
 
+/// DUMP's payload of a string that repeats a text of at most 32 bytes, compressed: the text once, then copies of what stands before.
+fn compressed(text: &[u8], bytes: usize) -> Vec<u8> {
+    const LONGEST: usize = 264;
+    let mut lzf = vec![text.len() as u8 - 1];
+    lzf.extend_from_slice(text);
+    let (copies, rest) = ((bytes - text.len()) / LONGEST, (bytes - text.len()) % LONGEST);
+    assert!(rest >= 9, "a long copy has nine bytes at least");
+    let copy = |len: usize| [0xe0, (len - 9) as u8, text.len() as u8 - 1];
+    lzf.extend((0..copies).flat_map(|_| copy(LONGEST)).chain(copy(rest)));
+    // A string; a compressed one; both lengths in four bytes.
+    let length = |len: usize| [&[0x80][..], &(len as u32).to_be_bytes()].concat();
+    let mut payload = [&[0, 0xc3][..], &length(lzf.len()), &length(bytes), &lzf].concat();
+    varve_rdb::dump::seal(&mut payload);
+    payload
+}
+
 /// A small payload may be a huge string: it is expanded piece by piece, each within the limit.
 #[test]
 fn issue_13_a_huge_string_is_restored_by_pieces_within_the_limit() {
     const BYTES: usize = 20 << 20;
-    let mut payload = varve_rdb::Payload::new(varve_rdb::Kind::String);
-    payload.encoded().string(&b"twelve bytes".repeat(BYTES / 12 + 1)[..BYTES]);
-    let whole = payload.seal();
+    let whole = compressed(b"twelve bytes", BYTES);
     assert!(whole.len() < BYTES / 50);
     let mut server = server();
     server.run(&[b"SET", b"k", b"before"]);
@@ -486,5 +500,34 @@ fn issue_14_what_was_never_written_of_a_string_is_passed_over() {
         // Two blocks of 128 KB, each of which may lie across two of another value.
         let written = server.written_bytes(key);
         assert!(written <= 4 * (8 << 20) / 64, "{key}: {written} bytes may have been written");
+    }
+}
+
+/// Every element that is added to a sparse HyperLogLog may move all of its bytes: no more are taken than registers have runs.
+#[test]
+fn issue_11_a_sparse_sketch_is_not_longer_than_its_registers() {
+    let mut server = server();
+    let forged = |runs: usize, more: usize| {
+        let front = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\x80";
+        [&front[..], &[0x40, 0].repeat(runs), &vec![0; more]].concat()
+    };
+    server.run(&[b"SET", b"k", &forged(16_384, 0)]);
+    assert_eq!(server.run(&[b"PFADD", b"k", b"a"]), b":1\r\n", "a run for each register");
+    server.run(&[b"SET", b"k", &forged(16_384, 1)]);
+    for command in [&[b"PFADD", &b"k"[..], b"a"][..], &[b"PFCOUNT", b"k"], &[b"PFMERGE", b"d", b"k"]] {
+        let reply = String::from_utf8(server.run(command)).expect("text");
+        assert!(reply.starts_with("-INVALIDOBJ"), "{reply}");
+    }
+}
+
+/// A string of which nothing is in common with an empty one is not copied, however long it is.
+#[test]
+fn issue_11_lcs_of_an_empty_string_takes_no_memory() {
+    let mut server = server();
+    server.run(&[b"SET", b"k", &vec![b'x'; 20 << 20]]);
+    for (a, b) in [(b"k", b"e"), (b"e", b"k")] {
+        assert_eq!(server.run(&[b"LCS", a, b]), b"$0\r\n\r\n");
+        assert_eq!(server.run(&[b"LCS", a, b, b"LEN"]), b":0\r\n");
+        assert_eq!(server.run(&[b"LCS", a, b, b"IDX"]), b"*4\r\n$7\r\nmatches\r\n*0\r\n$3\r\nlen\r\n:0\r\n");
     }
 }

@@ -55,3 +55,37 @@ fn issue_11_no_count_holds_a_shard_for_a_whole_walk() {
     let (none, _) = walk(&mut server, "SSCAN s", " MATCH none:*");
     assert!(none.is_empty(), "a page may tell nothing, and the walk goes on");
 }
+
+/// Names are counted by their bytes too: a page of long ones is short, and KEYS of them is in parts however few they are.
+#[test]
+fn issue_11_pages_of_long_names_are_short() {
+    const NAMES: usize = 300;
+    const LONG: usize = 16 << 10;
+    let mut server = Server::new(Resp::V2);
+    for n in 0..NAMES {
+        let name = format!("name:{n}:{}", "x".repeat(LONG));
+        for words in [
+            vec!["SET", &name, "v"],
+            vec!["SADD", "s", &name],
+            vec!["ZADD", "z", "1", &name],
+            vec!["HSET", "h", &name, "v"],
+        ] {
+            server.run(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>());
+        }
+    }
+    // Nine names are more than a call looks at; a leaf holds up to some hundred, and a bucket seven.
+    for (command, most) in [("SCAN", 64), ("SSCAN s", 200), ("HSCAN h", 200), ("ZSCAN z", 64)] {
+        let (names, largest) = walk(&mut server, command, "");
+        assert_eq!(names.len(), NAMES, "{command} tells each");
+        assert!((8..=most).contains(&largest), "{command}: {largest} names in one call");
+    }
+    let (mut reply, mut turns, mut ended) = (Vec::new(), 0, false);
+    while !ended {
+        let words: &[&[u8]] = if turns == 0 { &[b"KEYS", b"name:*"] } else { &[] };
+        let (more, now) = server.turn_as(1, words);
+        reply.extend(more);
+        (ended, turns) = (now, turns + 1);
+    }
+    assert!(turns > 1, "in parts");
+    assert_eq!(reply.windows(5).filter(|part| part == b"name:").count(), NAMES);
+}

@@ -5,6 +5,7 @@ mod common;
 
 use common::Server;
 use varve_protocol::Resp;
+use varve_store::{ReadBounds, StreamId};
 
 /// Entries of the stream, more than any one hold of a shard gives.
 const LEN: usize = 10_000;
@@ -172,4 +173,28 @@ fn issue_11_a_long_stream_is_not_named_without_end() {
     // A short reply may name a key as often as it likes.
     let last = format!("XREAD STREAMS{}{}", " t".repeat(500), format!(" 1-{}", LEN - 1).repeat(500));
     assert!(run(&mut server, &last) == [b"*500\r\n".to_vec(), stream("t", LEN..=LEN).repeat(500)].concat());
+}
+
+/// A reply in parts asks its ceiling for the lists of its readers, each of them once.
+#[test]
+fn issue_11_readers_of_a_reply_are_counted_once() {
+    const TIMES: usize = 100;
+    let mut server = Server::new(Resp::V2);
+    server.set_node_entries(2);
+    server.read_in_parts(ReadBounds::default());
+    for n in 1..=2 * LEN {
+        run(&mut server, &format!("XADD t 1-{n} f {n}"));
+    }
+    let ids = (StreamId::MIN, StreamId::MAX);
+    let one = server.with_key("t", |tx, key| {
+        let (reader, _) = tx.begin_reading_stream(key, ids, false, u64::MAX).expect("a stream").expect("a long one");
+        reader.kept_bytes()
+    });
+    assert!(one > 10_000, "{one} bytes for the leaves");
+    let line = format!("XREAD STREAMS{}{}", " t".repeat(TIMES), " 0".repeat(TIMES));
+    let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    for (ceiling, is_lost) in [(one * TIMES * 3 / 2, false), (one * TIMES * 2 / 3, true)] {
+        assert_eq!(server.is_lost_under(ceiling, 1, &args), is_lost, "{ceiling} bytes");
+        server.hang_up(1);
+    }
 }

@@ -32,6 +32,8 @@ pub fn quote(text: &[u8]) -> Vec<u8> {
     quoted
 }
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// Appends what [`quote`] gives.
 pub fn append_quoted(text: &[u8], to: &mut Vec<u8>) {
     to.push(b'"');
@@ -44,7 +46,7 @@ pub fn append_quoted(text: &[u8], to: &mut Vec<u8>) {
             0x07 => to.extend_from_slice(b"\\a"),
             0x08 => to.extend_from_slice(b"\\b"),
             b' '..=b'~' => to.push(byte),
-            _ => to.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+            _ => to.extend_from_slice(&[b'\\', b'x', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]),
         }
     }
     to.push(b'"');

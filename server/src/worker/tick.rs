@@ -19,7 +19,7 @@ use crate::features::info;
 use crate::features::persist;
 use crate::features::pubsub::state::ConnId;
 use crate::features::replication::primary;
-use crate::net::conn::{Conn, WaitReasons};
+use crate::net::conn::Conn;
 use crate::state::Load;
 use crate::system::sys;
 
@@ -174,16 +174,12 @@ impl Core {
     }
 }
 
-/// True if the connection has asked for nothing in `timeout_s` seconds (0: that does not matter). Nobody expects a request
-/// of a client that waits for keys, for another server, for work of this one, for the end of a pause, for messages, or for the end
-/// of a command that goes on, or that monitors.
+/// True if the connection has asked for nothing in `timeout_s` seconds (0: that does not matter). Nobody expects a request of
+/// a client whose command waits for something that is not the client's to do, or goes on; of one that is sent messages; of a
+/// replica.
 fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
     let has_replied = conn.output().len() > UNSENT_MAX;
-    let waits = conn.waits(WaitReasons::KEYS)
-        || conn.waits(WaitReasons::WORK)
-        || conn.waits(WaitReasons::PAUSE)
-        || conn.waits(WaitReasons::LINK)
-        || conn.waits(WaitReasons::SCRIPT)
+    let waits = !conn.waits_for_client()
         || conn.session().is_ongoing() && !has_replied
         || conn.session().is_subscribed()
         || conn.session().is_monitor()

@@ -4,7 +4,7 @@
 //!   FOLDER/settings.json             size and servers of the run
 //!   FOLDER/NAME.json .csv -N.svg     written as soon as an experiment ends; it is not run again
 //!   FOLDER/NAME.cases                the cases of the experiment under way that are measured, a line each
-//!   FOLDER/report.html               from all NAME.json, after each experiment
+//!   FOLDER/report.html               from all NAME.json that are there, after each experiment, whichever were asked for
 //!   FOLDER/log.txt                   the lines that the experiments showed
 //! ```
 //! Stopped by ^C, it writes the report of what there is. Run again with the same folder, it goes on with what is missing, also
@@ -32,6 +32,8 @@ struct Entry {
     usual_s: (f64, f64),
     /// Part of the tiny form, which is a test.
     tiny: bool,
+    /// Part of the full form alone: it has no smaller data.
+    full: bool,
     run: fn(Size) -> io::Result<Findings>,
 }
 
@@ -41,11 +43,26 @@ const fn entry(
     usual_s: (f64, f64),
     run: fn(Size) -> io::Result<Findings>,
 ) -> Entry {
-    Entry { name, title, usual_s, tiny: false, run }
+    Entry { name, title, usual_s, tiny: false, full: false, run }
 }
 
 const fn tiny(entry: Entry) -> Entry {
     Entry { tiny: true, ..entry }
+}
+
+const fn full(entry: Entry) -> Entry {
+    Entry { full: true, ..entry }
+}
+
+impl Entry {
+    /// True of one that a run of this size has.
+    fn is_of(&self, size: Size) -> bool {
+        match size {
+            Size::Tiny => self.tiny,
+            Size::Quick => !self.full,
+            Size::Full => true,
+        }
+    }
 }
 
 const LIST: &[Entry] = &[
@@ -66,8 +83,11 @@ const LIST: &[Entry] = &[
         "fragmentation",
         "The paper's Tables 1 and 5, Fig. 1 and 5: memory under eviction",
         (100.0, 1800.0),
-        |size| fragmentation::run(size.is_small(), fragmentation::Choice::default()),
+        |size| fragmentation::run(size.is_small(), &fragmentation::Choice::default()),
     ),
+    full(entry("fragmentation-10gb", "The paper's Table 5 at its own 10 GB", (0.0, 4800.0), |_| {
+        fragmentation::run(false, &fragmentation::Choice::of_part("10gb"))
+    })),
     entry("misses", "The paper's Table 2: cache misses", (10.0, 900.0), |size| misses::run(size.is_small())),
     entry("reclaim", "The paper's Fig. 6: three formulas", (60.0, 3000.0), |size| reclaim::run(size.is_small())),
     tiny(entry("mixes", "The paper's Fig. 7 and 8: delay and throughput", (24.0, 900.0), |size| {
@@ -94,12 +114,12 @@ const LIST: &[Entry] = &[
     entry("hitrate", "Hit rates of the eviction policies", (55.0, 1700.0), |size| hitrate::run(size.is_small())),
     entry("holds", "What a long command keeps others from", (20.0, 1800.0), holds::run),
     entry("save", "Saving and loading", (12.0, 900.0), |size| save::run(size.is_small())),
-    entry("replication", "The cost of a replica", (5.0, 900.0), |size| replication::run(size.is_small(), None)),
-    entry("tails", "Times of a GET at half load", (45.0, 600.0), |size| tails::run(size.is_small(), None)),
+    entry("replication", "The cost of a replica", (5.0, 1200.0), |size| replication::run(size.is_small(), None)),
+    entry("tails", "Times of a GET at half load", (45.0, 1800.0), |size| tails::run(size.is_small(), None)),
 ];
 
 /// Experiments without a floor or without rivals, and why.
-const WITHOUT: [(&str, &str); 13] = [
+const WITHOUT: &[(&str, &str)] = &[
     (
         "misses",
         "There is no floor here: it runs hardly an instruction outside of the kernel, and callgrind sees no other.",
@@ -161,7 +181,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
     fs::create_dir_all(&folder)?;
     let wanted = wanted(plan)?;
     let facts = machine::facts(plan.size)?;
-    settle(&folder, &facts, plan.again)?;
+    settle(&folder, &facts, plan.again.then_some(&wanted[..]))?;
     screen::log_to(&folder.join("log.txt"))?;
     screen::watch_interrupts()?;
     let missing: Vec<&Entry> =
@@ -170,7 +190,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
     let mut progress = Progress::new(missing.iter().map(|entry| usual(entry)).sum());
     let mut failed = Vec::new();
     for entry in missing {
-        let before_s = kept::begin(&cases_file(&folder, entry), &machine::kernel())?;
+        let before_s = kept::begin(&cases_file(&folder, entry), &machine::under()?)?;
         progress.begin(entry.name, usual(entry), before_s);
         let moment = machine::moment();
         match (entry.run)(plan.size) {
@@ -185,10 +205,10 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
             Err(error) => failed.push(format!("{} failed: {error}", entry.name)),
         }
         say!("{} took {:.0} s", entry.name, progress.end());
-        write_report(&folder, &wanted, &facts, plan.size, &failed)?;
+        write_report(&folder, &facts, plan.size, &failed)?;
     }
     drop(progress);
-    write_report(&folder, &wanted, &facts, plan.size, &failed)?;
+    write_report(&folder, &facts, plan.size, &failed)?;
     println!("{}", folder.join("report.html").display());
     if failed.is_empty() { Ok(()) } else { Err(io::Error::other(failed.join("\n"))) }
 }
@@ -202,9 +222,10 @@ fn wanted(plan: &Plan) -> io::Result<Vec<&'static Entry>> {
         let names: Vec<&str> = LIST.iter().map(|entry| entry.name).collect();
         return Err(io::Error::other(format!("no experiment {name}: {}", names.join(", "))));
     }
+    // One that is named is run though the tiny form does not have it.
     let chosen = |entry: &&Entry| match plan.only.is_empty() {
-        true => entry.tiny || plan.size != Size::Tiny,
-        false => plan.only.iter().any(|name| is_of(entry, name)),
+        true => entry.is_of(plan.size),
+        false => plan.only.iter().any(|name| is_of(entry, name)) && (!entry.full || plan.size == Size::Full),
     };
     Ok(LIST.iter().filter(chosen).collect())
 }
@@ -219,38 +240,45 @@ fn settings(facts: &[(String, String)]) -> Vec<&(String, String)> {
     facts.iter().filter(|(name, _)| !machine::PASSING.contains(&name.as_str())).collect()
 }
 
-/// Refuses a folder of another run, empties one that is to be measured again.
-fn settle(folder: &Path, facts: &[(String, String)], again: bool) -> io::Result<()> {
+/// Refuses a folder of another run. Removes what is to be measured again, if that is wished: where this leaves nothing, the
+/// folder becomes one of this run.
+fn settle(folder: &Path, facts: &[(String, String)], again: Option<&[&Entry]>) -> io::Result<()> {
     let file = folder.join("settings.json");
     let text = serde_json::to_string_pretty(&settings(facts)).map_err(io::Error::other)? + "\n";
-    if again {
-        let of = |entry: &Entry| [folder.join(format!("{}.json", entry.name)), cases_file(folder, entry)];
-        LIST.iter().flat_map(of).try_for_each(|file| match fs::remove_file(file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        })?;
-    } else if fs::read_to_string(&file).is_ok_and(|there| there != text) {
-        let what =
-            format!("{} holds a run of another size, machine or server: --again measures anew", folder.display());
+    let results = |entry: &Entry| [folder.join(format!("{}.json", entry.name)), cases_file(folder, entry)];
+    let is_removed = |entry: &Entry| again.is_some_and(|again| again.iter().any(|one| one.name == entry.name));
+    let is_other = fs::read_to_string(&file).is_ok_and(|there| there != text);
+    let stays = |entry: &&Entry| !is_removed(entry) && results(entry).iter().any(|file| file.exists());
+    if is_other && (again.is_none() || LIST.iter().any(|entry| stays(&entry))) {
+        let what = format!(
+            "{} holds a run of another size, machine or server: --again without --only measures all of it anew",
+            folder.display()
+        );
         return Err(io::Error::other(what));
+    }
+    for file in LIST.iter().filter(|entry| is_removed(entry)).flat_map(results) {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     fs::write(file, text)
 }
 
-fn write_report(
-    folder: &Path,
-    wanted: &[&Entry],
-    facts: &[(String, String)],
-    size: Size,
-    failed: &[String],
-) -> io::Result<()> {
-    let all: Vec<Findings> = wanted.iter().filter_map(|entry| report::read(folder, entry.name)).collect();
+/// The report of all that the folder has, whatever was asked for this time.
+fn write_report(folder: &Path, facts: &[(String, String)], size: Size, failed: &[String]) -> io::Result<()> {
+    let all: Vec<Findings> = LIST.iter().filter_map(|entry| report::read(folder, entry.name)).collect();
     let mut about = About { facts: facts.to_vec(), warnings: size.warning().map(str::to_string).into_iter().collect() };
     about.warnings.extend(failed.iter().cloned());
-    let there = |entry: &&&Entry| all.iter().all(|findings| findings.name != entry.name);
-    let missing: Vec<&str> = wanted.iter().filter(there).map(|entry| entry.name).collect();
+    let is_missing = |entry: &&Entry| entry.is_of(size) && all.iter().all(|findings| findings.name != entry.name);
+    let missing = LIST.iter().filter(is_missing).map(|entry| match kept::lines(&cases_file(folder, entry)) {
+        0 => entry.name.to_string(),
+        cases => format!("{} ({cases} cases are measured, and not drawn before all are)", entry.name),
+    });
+    let missing: Vec<String> = missing.collect();
     if !missing.is_empty() {
-        about.warnings.push(format!("Not measured yet: {}. The same command goes on with them.", missing.join(", ")));
+        let names = missing.join(", ");
+        about.warnings.push(format!("Not measured yet: {names}. `cargo xtask bench all` goes on with them."));
     }
     report::write_page(folder, &about, &all)
 }
@@ -279,8 +307,11 @@ mod tests {
         assert_eq!(wanted(&plan(Size::Full, &["lists-1kb-single"])).unwrap().len(), 1);
         assert_eq!(wanted(&plan(Size::Tiny, &["save"])).unwrap()[0].name, "save");
         assert!(wanted(&plan(Size::Quick, &["nothing"])).is_err());
+        assert_eq!(wanted(&plan(Size::Quick, &["fragmentation"])).unwrap().len(), 1, "the quick form has no 10 GB");
+        assert_eq!(wanted(&plan(Size::Full, &["fragmentation"])).unwrap().len(), 2);
+        assert_eq!(wanted(&plan(Size::Quick, &[])).unwrap().len() + 1, LIST.len());
         for (name, _) in WITHOUT {
-            assert!(wanted(&plan(Size::Quick, &[name])).is_ok(), "{name}");
+            assert!(wanted(&plan(Size::Full, &[name])).is_ok(), "{name}");
         }
     }
 
@@ -290,10 +321,37 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let facts =
             |size: &str| vec![("size".to_string(), size.to_string()), ("commit".into(), folder.display().to_string())];
-        settle(&folder, &facts("quick"), false).unwrap();
-        settle(&folder, &facts("quick"), false).unwrap();
-        assert!(settle(&folder, &facts("full"), false).is_err());
-        settle(&folder, &facts("full"), true).unwrap();
+        settle(&folder, &facts("quick"), None).unwrap();
+        settle(&folder, &facts("quick"), None).unwrap();
+        assert!(settle(&folder, &facts("full"), None).is_err());
+        let all: Vec<&Entry> = LIST.iter().collect();
+        settle(&folder, &facts("full"), Some(&all)).unwrap();
+        // One that is measured again takes no other with it, and does not make the folder one of another run.
+        let [one, other] = ["scripts", "save"].map(|name| {
+            report::write(&folder, &Findings::new(name, "")).unwrap();
+            LIST.iter().find(|entry| entry.name == name).unwrap()
+        });
+        assert!(settle(&folder, &facts("quick"), Some(&[one])).is_err());
+        settle(&folder, &facts("full"), Some(&[one])).unwrap();
+        assert!(report::read(&folder, one.name).is_none() && report::read(&folder, other.name).is_some());
+        settle(&folder, &facts("quick"), Some(&[other])).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_report_has_all_that_the_folder_has() {
+        let folder = std::env::temp_dir().join(format!("varve-report-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["scripts", "save"] {
+            report::write(&folder, &Findings::new(name, name)).unwrap();
+        }
+        fs::write(folder.join("tails.cases"), "{}\n{}\n").unwrap();
+        write_report(&folder, &[], Size::Quick, &[]).unwrap();
+        let page = fs::read_to_string(folder.join("report.html")).unwrap();
+        assert!(page.contains("<section id=\"scripts\">") && page.contains("<section id=\"save\">"));
+        let missing = page.split("Not measured yet: ").nth(1).and_then(|rest| rest.split(". ").next()).unwrap();
+        assert!(missing.contains("tails (2 cases are measured") && missing.contains("longlist"), "{missing}");
+        assert!(!missing.contains("scripts") && !missing.contains("10gb"), "{missing}");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

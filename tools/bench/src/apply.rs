@@ -5,7 +5,7 @@
 //!                                                          --> worker 1 (a thread)
 //! ```
 //! Half of the commands are SETs of 64 bytes; the rest is HSET, RPUSH, ZADD and INCR on keys of their own, and a hundredth
-//! touches two keys. A figure is the best of its rounds; `CPU` is that of all threads for a command.
+//! touches two keys. A figure is the middle of its rounds; `CPU` is that of all threads for a command.
 
 use crate::engine::cpu_ns;
 use crate::report::{Better, Findings, Table};
@@ -48,18 +48,18 @@ pub(crate) fn rates(threads: usize, quick: bool) -> io::Result<Table> {
     let (count, rounds) = if quick { (30_000, 1) } else { (3_000_000, 3) };
     let stream = stream(count);
     let mut table = Table::new(&["MB a second", "times one worker", "CPU us a command"]);
-    let mut one = f64::NAN;
-    for workers in 1..=threads.max(1) {
-        let (mut best, mut cpu) = (0_f64, f64::INFINITY);
-        for _ in 0..rounds {
+    for _ in 0..rounds {
+        let mut one = f64::NAN;
+        for workers in 1..=threads.max(1) {
+            crate::screen::go_on()?;
             let (seconds, cpu_ns) = apply(workers, &stream)?;
-            best = best.max(stream.bytes.len() as f64 / 1e6 / seconds);
-            cpu = cpu.min(cpu_ns as f64 / 1000.0 / count as f64);
+            let rate = stream.bytes.len() as f64 / 1e6 / seconds;
+            if workers == 1 {
+                one = rate;
+            }
+            let cpu_us = cpu_ns as f64 / 1000.0 / count as f64;
+            table.add(format!("workers: {workers}, varve"), vec![rate, rate / one, cpu_us]);
         }
-        if workers == 1 {
-            one = best;
-        }
-        table.add(format!("workers: {workers}, varve"), vec![best, best / one, cpu]);
     }
     Ok(table)
 }

@@ -3,8 +3,8 @@
 //! ```text
 //!   --rival valkey='valkey-server --port {port} --save ""'   a name and a command; {port} is the port to listen on
 //! ```
-//! A rival gets its settings by CONFIG SET, since its files and options are not known. Its version is read from INFO. A case
-//! that a rival refuses has no figure of it; Varve and the peer must not refuse.
+//! A rival gets its settings by CONFIG SET, since its files and options are not known; one that it refuses stays as it is there. Its
+//! version is read from INFO. A case that a rival refuses has no figure of it; Varve and the peer must not refuse.
 
 use crate::report::Role;
 use crate::turns::must;
@@ -116,11 +116,23 @@ impl Entrant {
     /// When it does not start, or refuses a setting.
     pub(crate) fn start(&self) -> io::Result<Contender> {
         let server = self.launch.start()?;
-        let mut client = server.client();
-        for line in &self.settings {
-            must(&mut client, &format!("CONFIG SET {line}"))?;
+        let contender = Contender { name: self.name.clone(), role: self.role, server };
+        self.settings.iter().try_for_each(|line| contender.set(line))?;
+        Ok(contender)
+    }
+}
+
+impl Contender {
+    /// Has it take a line of a configuration file.
+    ///
+    /// # Errors
+    /// When it refuses and is not a rival: any server that speaks RESP may be one, and has settings of its own.
+    pub(crate) fn set(&self, line: &str) -> io::Result<()> {
+        match must(&mut self.server.client(), &format!("CONFIG SET {line}")) {
+            Err(error) if self.role == Role::Rival => crate::say!("{}: its own setting stays: {error}", self.name),
+            reply => drop(reply?),
         }
-        Ok(Contender { name: self.name.clone(), role: self.role, server })
+        Ok(())
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
         }
         all.push(started);
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut growth) = (WORKERS.map(|_| Vec::new()), Vec::new());
     for pipeline in PIPELINES {
         let requests = match pipeline {
             1 => size.pick(500, 10_000, 500_000),
@@ -56,11 +56,16 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
                     let of = |contenders: &Vec<Contender>| measure(contenders, plan, size, &draw, writes_percent);
                     all.iter().map(of).collect::<io::Result<Vec<Beside>>>()
                 })?;
-                rows.extend(rows_of(&name, &all, &found));
+                for (rows, found) in rows.iter_mut().zip(&found) {
+                    rows.extend(found.rows(&name, None));
+                }
+                growth.push(growth_of(&name, &all[WORKERS.len() - 1], &found));
             }
         }
     }
-    Ok(Findings::new("cores", "Growth with cores, whole servers").with(figures("Growth with cores", &rows)).note(
+    let [one, two] = ["One worker", "Two workers"];
+    let all = [figures(one, &rows[0]), figures(two, &rows[1]), figures("Growth with cores", &growth)];
+    Ok(Findings::new("cores", "Growth with cores, whole servers").with(all.into_iter().flatten()).note(
         "One worker and two (io-threads) of Varve and redis-server; the clients run on the same cores. The growth of the store \
          in process, without clients, is the experiment engine.",
     ))
@@ -85,23 +90,12 @@ fn measure(
     })
 }
 
-/// Rows of a mix: rates and CPU of both servers with each number of workers.
-fn rows_of(name: &str, all: &[Vec<Contender>], found: &[Beside]) -> [Row; 2] {
-    let mut rows = [Row::alone(name, "/s"), Row::alone(name, "us of CPU")];
-    for ((workers, contenders), found) in WORKERS.iter().zip(all).zip(found) {
-        for (number, one) in contenders.iter().enumerate() {
-            let (server, role) = match (one.role, *workers) {
-                (Role::Rival, _) => (one.name.clone(), Role::Rival),
-                (role, 2) => (format!("{}, 2 workers", one.name), role),
-                (_, 1) => (format!("{}, 1 worker", one.name), Role::Other),
-                (role, more) => (format!("{}, {more} workers", one.name), role),
-            };
-            let mut values = found.of(number).into_iter();
-            rows = rows.map(|row| values.next().map_or(row.clone(), |value| row.clone().with(&server, role, value)));
-        }
-    }
-    let [rate, cpu] = rows;
-    let cpu = found.iter().take(1).fold(cpu, |cpu, first| cpu.with("floor", Role::Floor, first.floor_us));
-    crate::say!("{name}: {rate:?}");
-    [rate, cpu]
+/// Requests a second with the most workers over those with one, of the servers that have run with both.
+fn growth_of(name: &str, contenders: &[Contender], found: &[Beside]) -> Row {
+    let (one, most) = (&found[0], &found[found.len() - 1]);
+    let row = Row::alone(name, "times one worker");
+    contenders.iter().enumerate().fold(row, |row, (number, contender)| {
+        let [[alone, _], [together, _]] = [one.of(number), most.of(number)];
+        row.with(&contender.name, contender.role, together.median / alone.median)
+    })
 }

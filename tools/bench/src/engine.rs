@@ -104,7 +104,7 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
         }
     }
     Ok(Findings::new("engine", "Growth with threads, in process").with(figures.into_iter().flatten()).note(
-        "The store without network or commands. The aims are 1.8 times for two threads with uniform keys, 1.6 with \
+        "The store without network or commands. A value is the best of its rounds. The aims are 1.8 times for two threads with uniform keys, 1.6 with \
                Zipf's, 0.9 with one key, and 1.6 for a store with a journal.",
     ))
 }

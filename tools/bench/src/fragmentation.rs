@@ -95,10 +95,11 @@ const ALLOCATORS: [(&str, &str); 2] =
 
 /// Varve, the peer and the rivals, the peer with the paper's other allocators where their libraries are, and a server that
 /// defragments; then what is missing.
-fn candidates(settings: &[String], also: Option<PathBuf>) -> io::Result<(Vec<Entrant>, Vec<String>)> {
+fn candidates(settings: &[String], choice: &Choice) -> io::Result<(Vec<Entrant>, Vec<String>)> {
     let mut all = contenders::entrants(settings);
     let mut lost = Vec::new();
-    for (name, library) in ALLOCATORS {
+    let allocators = if choice.part == Some(TEN_GB) { &[][..] } else { &ALLOCATORS };
+    for &(name, library) in allocators {
         let launch = Launch::peer().under(["env".to_string(), format!("LD_PRELOAD={library}")]);
         let one = Entrant::configured(name, Role::Rival, launch, settings);
         if serves(&one.start()?.server, library)? {
@@ -109,8 +110,8 @@ fn candidates(settings: &[String], also: Option<PathBuf>) -> io::Result<(Vec<Ent
             ));
         }
     }
-    if let Some(path) = also {
-        let launch = Launch::binary(&path).config("activedefrag yes");
+    if let Some(path) = &choice.also {
+        let launch = Launch::binary(path).config("activedefrag yes");
         all.push(Entrant::configured("defragmenting", Role::Rival, launch, settings));
     } else {
         lost.push(
@@ -159,35 +160,56 @@ const QUANTITIES: [(&str, &str, Better, Option<Target>); 4] = [
 
 /// How to run the experiment.
 #[derive(Default)]
-pub(crate) struct Choice<'c> {
+pub(crate) struct Choice {
     /// Only this workload, of both tables.
-    pub(crate) only: Option<&'c str>,
+    pub(crate) only: Option<String>,
     /// Only this table: 1 or 5.
     pub(crate) table: Option<u32>,
     /// The limit in GB, in place of that of the size.
     pub(crate) gigabytes: Option<u64>,
     /// A server that can defragment actively.
     pub(crate) also: Option<PathBuf>,
+    /// [`TEN_GB`], or all.
+    pub(crate) part: Option<&'static str>,
+}
+
+/// The part that is Table 5 at the paper's own limit. Each workload writes 40 GB to each server, so that the peer has only its own
+/// allocator there: with the paper's other two it would take more than 90 minutes.
+pub(crate) const TEN_GB: &str = "10gb";
+
+impl Choice {
+    /// The choice that a part is.
+    pub(crate) fn of_part(part: &'static str) -> Choice {
+        debug_assert_eq!(part, TEN_GB, "the only part that has a name");
+        Choice { table: Some(5), gigabytes: Some(10), part: Some(part), ..Choice::default() }
+    }
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
 /// When a server cannot be started or is lost, or the machine has not twice the limit's memory.
-pub(crate) fn run(quick: bool, choice: Choice<'_>) -> io::Result<Findings> {
+pub(crate) fn run(quick: bool, choice: &Choice) -> io::Result<Findings> {
     let limit = choice.gigabytes.map_or(if quick { 48 << 20 } else { 1 << 30 }, |gigabytes| gigabytes << 30);
+    let name = choice.part.map_or("fragmentation".into(), |part| format!("fragmentation-{part}"));
+    let mut findings = Findings::new(&name, "The paper's Tables 1 and 5: memory under eviction");
     if limit * 2 > machine::memory_bytes() {
+        if choice.part.is_some() {
+            // It belongs to a run of all, on machines of any memory.
+            return Ok(
+                findings.lost(format!("A limit of {} GB: it needs a machine with twice that memory.", limit >> 30))
+            );
+        }
         return Err(io::Error::other(format!("{} MB as limit need a machine with twice that memory", limit >> 20)));
     }
     let settings = [format!("maxmemory {limit}"), "maxmemory-policy allkeys-random".into()];
-    let (candidates, lost) = candidates(&settings, choice.also)?;
-    let mut findings = Findings::new("fragmentation", "The paper's Tables 1 and 5: memory under eviction");
+    let (candidates, lost) = candidates(&settings, choice)?;
     findings.lost = lost;
     for (number, title) in [(1, "Table 1, Fig. 1"), (5, "Table 5, Fig. 5")] {
         let table = format!("table {number} ");
         let wanted = |name: &str| {
             name.starts_with(&table)
-                && choice.only.is_none_or(|only| name.ends_with(only))
+                && choice.only.as_ref().is_none_or(|only| name.ends_with(only))
                 && choice.table.is_none_or(|wanted| wanted == number)
         };
         let mut figures = QUANTITIES.map(|(what, unit, better, _)| {
@@ -221,8 +243,7 @@ pub(crate) fn run(quick: bool, choice: Choice<'_>) -> io::Result<Findings> {
     }
     Ok(findings
         .note(format!(
-            "maxmemory {} MB, allkeys-random; the paper has 10 GB, which `cargo xtask bench fragmentation --table 5 --gigabytes \
-             10` runs.",
+            "maxmemory {} MB, allkeys-random; the paper has 10 GB, which `cargo xtask bench fragmentation --part {TEN_GB}` runs.",
             limit >> 20
         ))
         .note("One over a figure of memory is the paper's utilisation. CPU is that of both phases and of the deletion, over the writes.")

@@ -1,12 +1,12 @@
 //! Cases that are measured, kept in the folder of a run at once: what is stopped loses at most the case under way.
 //!
 //! ```text
-//!   FOLDER/NAME.cases   a line a case: {"case": "...", "kernel": "6.1.0", "seconds": 12.5, "value": ...}
+//!   FOLDER/NAME.cases   a line a case: {"case": "...", "under": "...", "seconds": 12.5, "value": ...}
 //!   begin(NAME.cases) -> case("LPUSH 40 B, fill -2", measure) -> its line is there ? its value : measure, write the line
 //!                     -> end(): the experiment has written its figures, the lines are removed
 //! ```
-//! An experiment that is run alone has no folder, and measures each case. Cases of another kernel are measured again: the
-//! servers that an experiment compares ran on one.
+//! An experiment that is run alone has no folder, and measures each case. Cases of another kernel or of another server program are
+//! measured again: an experiment compares what is measured under one of each.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use std::time::Instant;
 #[derive(Serialize, Deserialize)]
 struct Line {
     case: String,
-    kernel: String,
+    under: String,
     seconds: f64,
     value: serde_json::Value,
 }
@@ -30,7 +30,7 @@ struct Line {
 struct Kept {
     path: PathBuf,
     file: File,
-    kernel: String,
+    under: String,
     there: HashMap<String, serde_json::Value>,
     /// Names that were asked for: a second case of the same name would take the first one's value.
     asked: HashSet<String>,
@@ -42,12 +42,12 @@ fn kept() -> MutexGuard<'static, Option<Kept>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the cases of the next experiment, which runs on this kernel, in this file; the seconds that those took which are
-/// there already.
+/// Keeps the cases of the next experiment in this file; the seconds that those took which are there already, of the same kernel and
+/// program ([`crate::machine::under`]).
 ///
 /// # Errors
 /// When the file cannot be read or written.
-pub(crate) fn begin(path: &Path, kernel: &str) -> io::Result<f64> {
+pub(crate) fn begin(path: &Path, under: &str) -> io::Result<f64> {
     let text = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         read => read?,
@@ -59,12 +59,12 @@ pub(crate) fn begin(path: &Path, kernel: &str) -> io::Result<f64> {
     }
     let (mut there, mut seconds) = (HashMap::new(), 0.0);
     for line in text.split(|byte| *byte == b'\n') {
-        if let Some(line) = serde_json::from_slice::<Line>(line).ok().filter(|line| line.kernel == kernel) {
+        if let Some(line) = serde_json::from_slice::<Line>(line).ok().filter(|line| line.under == under) {
             seconds += line.seconds;
             there.insert(line.case, line.value);
         }
     }
-    *kept() = Some(Kept { path: path.into(), file, kernel: kernel.into(), there, asked: HashSet::new() });
+    *kept() = Some(Kept { path: path.into(), file, under: under.into(), there, asked: HashSet::new() });
     Ok(seconds)
 }
 
@@ -75,6 +75,11 @@ pub(crate) fn begin(path: &Path, kernel: &str) -> io::Result<f64> {
 pub(crate) fn end() -> io::Result<()> {
     let ended = kept().take();
     ended.map_or(Ok(()), |kept| fs::remove_file(kept.path))
+}
+
+/// The number of cases that a file has, of whichever kernel and program.
+pub(crate) fn lines(path: &Path) -> usize {
+    fs::read_to_string(path).map_or(0, |text| text.lines().filter(|line| !line.is_empty()).count())
 }
 
 /// The number of cases that are there of the experiment that runs.
@@ -112,7 +117,7 @@ pub(crate) fn case<T: Serialize + DeserializeOwned>(
 impl Kept {
     fn add<T: Serialize>(&mut self, case: &str, seconds: f64, value: &T) -> io::Result<()> {
         let value = serde_json::to_value(value).map_err(io::Error::other)?;
-        let line = Line { case: case.into(), kernel: self.kernel.clone(), seconds, value };
+        let line = Line { case: case.into(), under: self.under.clone(), seconds, value };
         let text = serde_json::to_string(&line).map_err(io::Error::other)? + "\n";
         self.file.write_all(text.as_bytes())?;
         self.file.sync_data()?;
@@ -132,18 +137,18 @@ mod tests {
     #[test]
     fn a_measured_case_is_there_after_a_stop() {
         let path = std::env::temp_dir().join(format!("varve-cases-{}", std::process::id()));
-        assert_eq!(begin(&path, "6.1.0").unwrap(), 0.0);
+        assert_eq!(begin(&path, "kernel 1").unwrap(), 0.0);
         assert_eq!(case("a", || Ok(vec![1.5])).unwrap(), [1.5]);
         assert!(case("b", failed).is_err(), "a case that fails is none");
         assert!(case("a", || Ok(vec![2.0])).is_err(), "a name stands for one case");
         // A stop in the middle of a line.
         File::options().append(true).open(&path).unwrap().write_all(b"{\"case\":\"b\",\"sec").unwrap();
-        assert!(begin(&path, "6.1.0").unwrap() > 0.0 && count() == 1);
+        assert!(begin(&path, "kernel 1").unwrap() > 0.0 && count() == 1);
         assert_eq!(case("a", failed).unwrap(), [1.5]);
         assert_eq!(case("b", || Ok(vec![3.0])).unwrap(), [3.0]);
-        begin(&path, "6.1.0").unwrap();
+        begin(&path, "kernel 1").unwrap();
         assert_eq!(case("b", failed).unwrap(), [3.0]);
-        assert_eq!(begin(&path, "6.2.0").unwrap(), 0.0, "another kernel measures by itself");
+        assert_eq!(begin(&path, "kernel 2").unwrap(), 0.0, "another kernel measures by itself");
         assert_eq!(case("b", || Ok(vec![5.0])).unwrap(), [5.0]);
         end().unwrap();
         assert!(!path.exists());

@@ -17,6 +17,7 @@ use crate::turns::{Pace, must, pace, push, text, used_memory};
 use crate::{kept, machine, say};
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::time::Duration;
 
 const FILLS: &[i64] = &[-5, -4, -3, -2, -1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384];
 const QUICK_FILLS: &[i64] = &[-5, -2, 1, 16, 128, 16384];
@@ -166,8 +167,8 @@ fn memory(entrants: &[Entrant], cells: &[Vec<Cell>], column: Column, op: usize, 
               bytes are what the system gave."
         }
         _ => {
-            "The list is empty, so these are the bytes of an empty server that has had a list. The published server had 506 824 \
-             of them when it was new."
+            "A second after the last pop. The list is empty, so these are the bytes of an empty server that has had a list. The \
+             published server had 506 824 of them when it was new."
         }
     };
     figure.about(about)
@@ -203,7 +204,7 @@ fn cells_together(contenders: &[Contender], fill: i64, column: Column) -> io::Re
     let value = text(column.bytes as u64, column.bytes);
     let mut cells = Vec::new();
     for one in contenders {
-        must(&mut one.server.client(), &format!("CONFIG SET list-max-ziplist-size {fill}"))?;
+        one.set(&format!("list-max-ziplist-size {fill}"))?;
         // Pages of the program that a first command touches are not the list's.
         pace(&one.server, traffic(column, 100), &mut |out| push(out, &[b"RPUSH", b"warm", b"x"]))?;
         must(&mut one.server.client(), "DEL warm")?;
@@ -216,6 +217,8 @@ fn cells_together(contenders: &[Contender], fill: i64, column: Column) -> io::Re
                 cell.parts[op].push(pace(&one.server, plan, &mut |out| write(out, column, op, &value))?);
             }
         }
+        // An element that was popped last is freed behind its reply.
+        std::thread::sleep(Duration::from_secs(1));
         for (one, (cell, empty)) in contenders.iter().zip(&mut cells) {
             let full = footprint(one)?;
             cell.memory[op] = if op == 0 { [full[0] - empty[0], full[1] - empty[1]] } else { full };

@@ -4,6 +4,7 @@ use crate::contenders;
 use crate::report::FORM;
 use crate::size::Size;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::process::Command;
 
@@ -29,7 +30,7 @@ pub(crate) fn facts(size: Size) -> io::Result<Vec<(String, String)>> {
             "load generator",
             if cfg!(debug_assertions) { "a debug build: slower clients" } else { "a release build" }.into(),
         ),
-        ("settings", "one worker (io-threads 1), nothing kept on disk, everything else as it comes".into()),
+        ("settings", "one worker (io-threads 1) and nothing kept on disk, but where an experiment says otherwise; everything else as it comes".into()),
     ];
     let versions = contenders::versions()?;
     facts.extend(versions.iter().map(|(name, version)| (name.as_str(), version.clone())));
@@ -41,8 +42,20 @@ pub(crate) fn moment() -> String {
     format!("Measured at commit {}, on kernel {}, with a load of {} before.", commit(), kernel(), read("/proc/loadavg"))
 }
 
+/// The kernel and the program under test: figures of one experiment are of one of each. The program is told by its bytes: a
+/// version of it has many commits, and a commit many changes.
+///
+/// # Errors
+/// When the program cannot be read.
+pub(crate) fn under() -> io::Result<String> {
+    let bytes = fs::read(varve_testkit::server::varve_binary())?;
+    let mut hash = std::hash::DefaultHasher::new();
+    bytes.hash(&mut hash);
+    Ok(format!("kernel {}, program {:016x}", kernel(), hash.finish()))
+}
+
 /// The release of the kernel that runs.
-pub(crate) fn kernel() -> String {
+fn kernel() -> String {
     read("/proc/sys/kernel/osrelease")
 }
 

@@ -157,6 +157,9 @@ enum Experiment {
         /// A server's binary that defragments actively, to run beside
         #[arg(long)]
         also: Option<std::path::PathBuf>,
+        /// The paper's own limit: table 5 at 10 GB, redis-server with its own allocator alone
+        #[arg(long, value_parser = [fragmentation::TEN_GB], conflicts_with_all = ["quick", "table", "gigabytes"])]
+        part: Option<String>,
     },
     /// The paper's ReclaimCost of the three formulas under uniform and hot-cold writes
     Reclaim {
@@ -357,9 +360,14 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Collections { quick, part } => collections::run(quick, part.as_deref()),
         Experiment::Types { quick, part } => types::run(quick, part.as_deref()),
         Experiment::Scripts { quick, part } => scripts::run(quick, part.as_deref()),
-        Experiment::Fragmentation { quick, only, table, gigabytes, also } => {
-            let choice = fragmentation::Choice { only: only.as_deref(), table, gigabytes, also };
-            fragmentation::run(quick, choice)
+        Experiment::Fragmentation { quick, only, table, gigabytes, also, part } => {
+            let choice = match part {
+                None => fragmentation::Choice { only, table, gigabytes, also, part: None },
+                Some(_) => {
+                    fragmentation::Choice { only, also, ..fragmentation::Choice::of_part(fragmentation::TEN_GB) }
+                }
+            };
+            fragmentation::run(quick, &choice)
         }
         Experiment::Reclaim { quick } => reclaim::run(quick),
         Experiment::Giveback { quick, part } => giveback::run(quick, part.as_deref()),

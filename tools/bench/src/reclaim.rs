@@ -59,7 +59,11 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
             }
             figures.iter_mut().zip(series).for_each(|(figure, series)| figure.series.push(series));
         }
-        findings.add(figures);
+        let [cost, others @ ..] = figures;
+        let order = order(&cost).join(", ");
+        let papers = if hot { "Modified first and Greedy last" } else { "Greedy first and Original last" };
+        findings.add([cost.about(format!("From the cheapest on, over all places: {order}. The paper has {papers}."))]);
+        findings.add(others);
     }
     Ok(findings
         .note("Each formula has the same writes behind it, so that sums compare; where writes were refused, they compare less.")
@@ -67,6 +71,14 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
             "The heights of the paper's bars: only its text is at hand, which states their order. Under Uniform it has \
              Greedy first and Original last, under Hot-Cold Modified first and Greedy last.",
         ))
+}
+
+/// Names of a figure's series, that with the least values first: by the geometric mean, so that no place outweighs the others.
+fn order(figure: &Figure) -> Vec<&str> {
+    let mean = |series: &Series| series.points.iter().map(|point| point.value.median.ln()).sum::<f64>();
+    let mut all: Vec<&Series> = figure.series.iter().collect();
+    all.sort_by(|a, b| mean(a).total_cmp(&mean(b)));
+    all.into_iter().map(|series| series.name.as_str()).collect()
 }
 
 /// The figures that [`QUANTITIES`] names, of one server.
@@ -138,4 +150,20 @@ fn field(client: &mut Client, name: &str) -> io::Result<f64> {
     let info = must(client, "INFO background")?.text();
     let found = info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse().ok());
     found.ok_or_else(|| io::Error::other(format!("INFO has no {name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_ordered_by_all_places_alike() {
+        let mut figure = Figure::new("t", "u", Better::Less, Form::Lines).over("", ["70", "95"]);
+        for (name, values) in [("a", [10.0, 1000.0]), ("b", [20.0, 400.0]), ("c", [9.0, 1100.0])] {
+            let mut series = Series::new(name, Role::Other);
+            values.iter().enumerate().for_each(|(place, &value)| series.push(place, value));
+            figure.series.push(series);
+        }
+        assert_eq!(order(&figure), ["b", "c", "a"]);
+    }
 }

@@ -10,11 +10,12 @@
 //!
 //! Primary and replica are the same program, with one worker each. The full form has 2 GB of values; the quick one has 2 MB.
 
+use crate::floor::Under;
 use crate::load::{self, Load, Op, Order, Sizes, Traffic};
 use crate::point;
 use crate::report::{Better, Findings, Table};
 use crate::turns::{self, must};
-use crate::{apply, screen};
+use crate::{apply, kept, screen};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -47,6 +48,8 @@ struct Scale {
     settled: Duration,
     /// Primaries that are killed.
     kills: u64,
+    /// How often a replica's cost is measured.
+    turns: u64,
 }
 
 /// Runs all parts, or one.
@@ -55,13 +58,21 @@ struct Scale {
 /// When a server cannot be started, is lost, or answers an error; a part that there is not.
 pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let scale = match quick {
-        true => Scale { requests: 4000, keys: 20_000, value_bytes: 100, settled: Duration::from_millis(100), kills: 1 },
+        true => Scale {
+            requests: 4000,
+            keys: 20_000,
+            value_bytes: 100,
+            settled: Duration::from_millis(100),
+            kills: 1,
+            turns: 1,
+        },
         false => Scale {
             requests: 4_000_000,
             keys: 8_000_000,
             value_bytes: 250,
             settled: Duration::from_secs(10),
             kills: 11,
+            turns: 3,
         },
     };
     if let Some(part) = part.filter(|part| !["cost", "apply", "sync", "takeover"].contains(part)) {
@@ -87,7 +98,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
 /// The better direction of a column: rates are to be high, all else low.
 fn better(column: &str) -> Better {
     match column {
-        "data MB" | "rounds" => Better::Neither,
+        "data MB" => Better::Neither,
         "MB a second" | "MB/s" | "times one worker" => Better::More,
         _ => Better::Less,
     }
@@ -152,58 +163,90 @@ fn set(server: &Server, load: &Load) -> io::Result<()> {
 
 /// CPU of a primary without a replica and with one, and of the replica.
 fn cost(scale: &Scale) -> io::Result<Table> {
-    let columns = &["us/SET alone", "us/SET with a replica", "with over alone", "replica us/SET", "replica over alone"];
-    let mut table = Table::new(columns);
-    for (name, launch) in PROGRAMS {
-        let primary = start(launch)?;
-        // Few keys: what is measured is no cache miss.
-        let few = Scale { keys: scale.keys.min(100_000), value_bytes: 64, ..*scale };
-        set(&primary, &sets(&few, Order::Sequence(0), 100, few.keys))?;
-        let loads = PIPELINES.map(|pipeline| {
-            let requests = scale.requests / 4 * pipeline.min(4) as u64;
-            sets(&few, Order::Random, pipeline, requests)
-        });
-        let mut alone = Vec::new();
-        for load in &loads {
-            let before = primary.cpu_ns()?;
-            set(&primary, load)?;
-            alone.push((primary.cpu_ns()? - before) as f64 / 1000.0 / load.requests as f64);
+    let mut table = Table::new(&[
+        "us of CPU a SET, alone",
+        "us of CPU a SET, with a replica",
+        "with over alone",
+        "us of the replica's CPU a SET",
+        "replica over alone",
+    ]);
+    // Few keys: what is measured is no cache miss.
+    let few = Scale { keys: scale.keys.min(100_000), value_bytes: 64, ..*scale };
+    let loads = PIPELINES.map(|pipeline| {
+        let requests = scale.requests / 4 * pipeline.min(4) as u64;
+        sets(&few, Order::Random, pipeline, requests)
+    });
+    for turn in 0..scale.turns {
+        for program in PROGRAMS {
+            let rows = kept::case(&format!("cost, {}, turn {turn}", program.0), || cost_of(program, &few, &loads))?;
+            for (load, row) in loads.iter().zip(rows) {
+                table.add(format!("pipeline {}, {}", load.pipeline, program.0), row);
+            }
         }
-        let replica = start(launch)?;
-        follow(&replica, &primary)?;
-        for (load, alone) in loads.iter().zip(alone) {
-            let before = [primary.cpu_ns()?, replica.cpu_ns()?];
-            set(&primary, load)?;
-            caught_up(&replica, &primary)?;
-            let after = [primary.cpu_ns()?, replica.cpu_ns()?];
-            let us = |nth: usize| (after[nth] - before[nth]) as f64 / 1000.0 / load.requests as f64;
-            let row = vec![alone, us(0), us(0) / alone, us(1), us(1) / alone];
-            table.add(format!("pipeline {}, {name}", load.pipeline), row);
+        for load in &loads {
+            let Load { connections, pipeline, requests, .. } = *load;
+            let under = Under::load(&mut *load::writer(load.clone()))?;
+            let floor_us = under.pace(Traffic { connections, pipeline, requests })?.cpu_us;
+            table.add(format!("pipeline {pipeline}, floor"), vec![floor_us, floor_us, f64::NAN, f64::NAN, f64::NAN]);
         }
     }
     Ok(table)
 }
 
+/// The figures of a server under each load.
+fn cost_of((_, launch): Program, few: &Scale, loads: &[Load]) -> io::Result<Vec<Vec<f64>>> {
+    let primary = start(launch)?;
+    set(&primary, &sets(few, Order::Sequence(0), 100, few.keys))?;
+    let mut alone = Vec::new();
+    for load in loads {
+        let before = primary.cpu_ns()?;
+        set(&primary, load)?;
+        alone.push((primary.cpu_ns()? - before) as f64 / 1000.0 / load.requests as f64);
+    }
+    let replica = start(launch)?;
+    follow(&replica, &primary)?;
+    let mut rows = Vec::new();
+    for (load, alone) in loads.iter().zip(alone) {
+        let before = [primary.cpu_ns()?, replica.cpu_ns()?];
+        set(&primary, load)?;
+        caught_up(&replica, &primary)?;
+        let after = [primary.cpu_ns()?, replica.cpu_ns()?];
+        let us = |nth: usize| (after[nth] - before[nth]) as f64 / 1000.0 / load.requests as f64;
+        rows.push(vec![alone, us(0), us(0) / alone, us(1), us(1) / alone]);
+    }
+    Ok(rows)
+}
+
 /// Data sets that are sent, at rest and while keys are overwritten.
 fn syncs(scale: &Scale) -> io::Result<Table> {
     let mut table = Table::new(&["data MB", "seconds", "MB/s", "grown MB"]);
+    let scenes = [("at rest", false), ("overwritten", true)];
     for (name, launch) in PROGRAMS {
-        let primary = start(launch)?;
-        set(&primary, &sets(scale, Order::Sequence(0), 100, scale.keys))?;
+        let found = kept::case(&format!("sync, {name}"), || {
+            let primary = start(launch)?;
+            set(&primary, &sets(scale, Order::Sequence(0), 100, scale.keys))?;
+            let sent = scenes.map(|(_, is_written)| sent(&primary, launch, is_written, scale));
+            sent.into_iter().collect::<io::Result<Vec<(Option<f64>, f64)>>>()
+        })?;
         let megabytes = (scale.keys * scale.value_bytes as u64) as f64 / MB;
-        for (scene, is_written) in [("at rest", false), ("overwritten", true)] {
-            let over = AtomicBool::new(false);
-            let (seconds, grown) = thread::scope(|scope| {
-                let writer = is_written.then(|| scope.spawn(|| overwrite(&primary, scale, &over)));
-                let sent = send(&primary, launch, if is_written { scale.settled } else { Duration::ZERO });
-                over.store(true, Relaxed);
-                writer.map_or(Ok(()), |writer| writer.join().expect("it returns what fails"))?;
-                sent
-            })?;
+        for ((scene, _), (seconds, grown)) in scenes.into_iter().zip(found) {
+            let seconds = seconds.unwrap_or(f64::NAN);
             table.add(format!("{scene}, {name}"), vec![megabytes, seconds, megabytes / seconds, grown]);
         }
     }
     Ok(table)
+}
+
+/// The figures of [`send`], at rest or while keys are overwritten.
+fn sent(primary: &Server, launch: fn() -> Launch, is_written: bool, scale: &Scale) -> io::Result<(Option<f64>, f64)> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = is_written.then(|| scope.spawn(|| overwrite(primary, scale, &over)));
+        let sent = send(primary, launch, if is_written { scale.settled } else { Duration::ZERO });
+        over.store(true, Relaxed);
+        writer.map_or(Ok(()), |writer| writer.join().expect("it returns what fails"))?;
+        sent
+    })
 }
 
 /// Overwrites keys until it is over.
@@ -218,7 +261,7 @@ fn overwrite(primary: &Server, scale: &Scale, over: &AtomicBool) -> io::Result<(
 
 /// Has a replica come when the primary was looked at for a while; the seconds until its link is up, none if that takes longer
 /// than [`ARRIVES_WITHIN`], and the MB by which the primary was larger meanwhile than before.
-fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Result<(f64, f64)> {
+fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Result<(Option<f64>, f64)> {
     let replica = start(launch)?;
     let (begun, mut before) = (Instant::now(), primary.memory()?.resident);
     while begun.elapsed() < settled {
@@ -235,18 +278,18 @@ fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Resu
         most = most.max(primary.memory()?.resident);
         is_up = field(&mut client, "replication", "master_link_status")? == "up";
     }
-    let seconds = if is_up { begun.elapsed().as_secs_f64() } else { f64::NAN };
+    let seconds = is_up.then(|| begun.elapsed().as_secs_f64());
     Ok((seconds, most.saturating_sub(before) as f64 / MB))
 }
 
-/// Primaries that are killed, each with its replica.
+/// Primaries that are killed, each with its replica, the two programs in turns.
 fn takeovers(scale: &Scale) -> io::Result<Table> {
-    let mut table = Table::new(&["median ms", "longest ms", "rounds"]);
-    for (name, launch) in PROGRAMS {
-        let mut times = (0..scale.kills).map(|_| take_over(launch)).collect::<io::Result<Vec<f64>>>()?;
-        times.sort_by(f64::total_cmp);
-        let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
-        table.add(format!("killed, {name}"), vec![median, longest, scale.kills as f64]);
+    let mut table = Table::new(&["ms"]);
+    for kill in 0..scale.kills {
+        for (name, launch) in PROGRAMS {
+            let time = kept::case(&format!("takeover, {name}, {kill}"), || take_over(launch))?;
+            table.add(format!("killed, {name}"), vec![time]);
+        }
     }
     Ok(table)
 }

@@ -13,6 +13,7 @@
 //! Memory beside the data is what the server says of it (`rdb_last_cow_size`, `aof_last_cow_size`) and the growth of its resident bytes; the
 //! peer's copied pages are its child's. A request counts from when it was due ([`crate::pace`]).
 
+use crate::kept;
 use crate::load::{self, Sizes, Traffic};
 use crate::own;
 use crate::pace::{self, Stream};
@@ -20,6 +21,7 @@ use crate::point;
 use crate::report::{Better, Findings, Table};
 use crate::syncs::Syncs;
 use crate::turns::{must, push};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -60,42 +62,93 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
         let (time, minute) = (Duration::from_secs(20), Duration::from_secs(60));
         Scale { keys: 8_000_000, value_bytes: 250, elements: 2_000_000, rate: 10_000.0, time, minute, synced: 20_000 }
     };
-    let mut saves = Table::new(&["file MB", "seconds", "MB/s", "beside MB", "grown MB"]);
-    let mut loads = Table::new(&["file MB", "seconds", "MB/s", "CPU s", "MB/CPU s"]);
-    let mut tails = Table::new(&["p50 us", "p99 us", "p99.9 us", "max us", "saves"]);
-    let mut holds = Table::new(&["count", "p99.9 us", "max us"]);
-    let mut synced = Table::new(&["SETs/s", "SETs/sync"]);
+    let mut tables = Tables::default();
     for (name, launch) in [("varve", Launch::varve as fn() -> Launch), ("peer", Launch::peer)] {
-        let server = launch().config("io-threads 2").start()?;
-        fill(&server, &scale)?;
-        saves.add(format!("BGSAVE, {name}"), save(&server, Form::Rdb)?);
-        load_all(name, &server, launch, Form::Rdb, &mut loads)?;
-        for (scene, saving) in [("at rest", None), ("BGSAVE", Some("BGSAVE"))] {
-            wait(&server, &scale, scale.time, saving, &format!("{scene}, {name}"), &mut tails)?;
-            own_holds(name, &server, scene, &mut holds)?;
+        let parts: [(&str, Part); 3] = [("RDB", part_rdb), ("commands", part_commands), ("always", part_always)];
+        for (part, measure) in parts {
+            let rows = kept::case(&format!("{part}, {name}"), || {
+                let mut rows = Rows::default();
+                measure(name, launch, &scale, &mut rows)?;
+                Ok(rows)
+            })?;
+            rows.into_iter().for_each(|(table, line, figures)| tables.0[table as usize].add(line, figures));
         }
-        drop(server);
-        let launch_appending = || launch().config("appendonly yes").config("auto-aof-rewrite-percentage 0");
-        let appending = |fsync: &str| launch_appending().config(format!("appendfsync {fsync}"));
-        let server = appending("everysec").start()?;
-        fill(&server, &scale)?;
-        load_all(name, &server, launch, Form::Commands, &mut loads)?;
-        saves.add(format!("BGREWRITEAOF, {name}"), save(&server, Form::Commands)?);
-        let scenes =
-            [("everysec", scale.minute, None), ("everysec and BGREWRITEAOF", scale.time, Some("BGREWRITEAOF"))];
-        for (scene, time, saving) in scenes {
-            wait(&server, &scale, time, saving, &format!("{scene}, {name}"), &mut tails)?;
-            own_holds(name, &server, scene, &mut holds)?;
-        }
-        drop(server);
-        let syncs = Syncs::new()?;
-        let server = syncs.under(appending("always")).start()?;
-        synced.add(format!("appendfsync always, {name}"), always(&server, &scale, &syncs)?);
     }
+    let Tables([saves, loads, tails, holds, synced]) = tables;
     let tables =
         [("Saving", saves), ("Loading", loads), ("Waiting", tails), ("Holds", holds), ("Synced writes", synced)];
     let figures = tables.iter().flat_map(|(title, table)| table.apart(title, better));
     Ok(Findings::new("save", "Saving and loading").with(figures))
+}
+
+/// Which of the tables a row belongs to.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+enum Which {
+    Saves,
+    Loads,
+    Tails,
+    Holds,
+    Synced,
+}
+
+/// A table for each of [`Which`], in their order.
+struct Tables([Table; 5]);
+
+impl Default for Tables {
+    fn default() -> Tables {
+        Tables([
+            Table::new(&["file MB", "seconds", "MB/s", "beside MB", "grown MB"]),
+            Table::new(&["file MB", "seconds", "MB/s", "CPU s", "MB/CPU s"]),
+            Table::new(&["p50 us", "p99 us", "p99.9 us", "max us", "saves"]),
+            Table::new(&["count", "p99.9 us", "max us"]),
+            Table::new(&["SETs/s", "SETs/sync"]),
+        ])
+    }
+}
+
+/// Rows of the tables: which, the line's name, its figures.
+type Rows = Vec<(Which, String, Vec<f64>)>;
+/// The measurements in one life of a server, from its name and how it is started; they bring rows.
+type Part = fn(&str, fn() -> Launch, &Scale, &mut Rows) -> io::Result<()>;
+
+/// RDB files.
+fn part_rdb(name: &str, launch: fn() -> Launch, scale: &Scale, rows: &mut Rows) -> io::Result<()> {
+    let server = launch().config("io-threads 2").start()?;
+    fill(&server, scale)?;
+    rows.push((Which::Saves, format!("BGSAVE, {name}"), save(&server, Form::Rdb)?));
+    load_all(name, &server, launch, Form::Rdb, rows)?;
+    for (scene, saving) in [("at rest", None), ("BGSAVE", Some("BGSAVE"))] {
+        wait(&server, scale, scale.time, saving, (scene, name), rows)?;
+        own_holds(name, &server, scene, rows)?;
+    }
+    Ok(())
+}
+
+fn appending(launch: fn() -> Launch, fsync: &str) -> Launch {
+    let launch = launch().config("appendonly yes").config("auto-aof-rewrite-percentage 0");
+    launch.config(format!("appendfsync {fsync}"))
+}
+
+/// Append-only files, synced every second.
+fn part_commands(name: &str, launch: fn() -> Launch, scale: &Scale, rows: &mut Rows) -> io::Result<()> {
+    let server = appending(launch, "everysec").start()?;
+    fill(&server, scale)?;
+    load_all(name, &server, launch, Form::Commands, rows)?;
+    rows.push((Which::Saves, format!("BGREWRITEAOF, {name}"), save(&server, Form::Commands)?));
+    let scenes = [("everysec", scale.minute, None), ("everysec and BGREWRITEAOF", scale.time, Some("BGREWRITEAOF"))];
+    for (scene, time, saving) in scenes {
+        wait(&server, scale, time, saving, (scene, name), rows)?;
+        own_holds(name, &server, scene, rows)?;
+    }
+    Ok(())
+}
+
+/// Writes that wait for their sync.
+fn part_always(name: &str, launch: fn() -> Launch, scale: &Scale, rows: &mut Rows) -> io::Result<()> {
+    let syncs = Syncs::new()?;
+    let server = syncs.under(appending(launch, "always")).start()?;
+    rows.push((Which::Synced, format!("appendfsync always, {name}"), always(&server, scale, &syncs)?));
+    Ok(())
 }
 
 /// The better direction of a column: rates are to be high, all else low.
@@ -188,12 +241,13 @@ fn bytes_of(saved: &Server, form: Form) -> io::Result<u64> {
 }
 
 /// Loads the files of a server with one worker and with two, whose names are no peer's: its threads have no part in it.
-fn load_all(name: &str, saved: &Server, launch: fn() -> Launch, form: Form, loads: &mut Table) -> io::Result<()> {
+fn load_all(name: &str, saved: &Server, launch: fn() -> Launch, form: Form, rows: &mut Rows) -> io::Result<()> {
     let what = if form == Form::Rdb { "RDB" } else { "commands" };
     for threads in [1, 2] {
         if name == "varve" || threads == 1 {
             let launch = launch().config(format!("io-threads {threads}"));
-            loads.add(format!("{what}, {threads} threads, {name}"), load_files(saved, launch, form)?);
+            let figures = load_files(saved, launch, form)?;
+            rows.push((Which::Loads, format!("{what}, {threads} threads, {name}"), figures));
         }
     }
     Ok(())
@@ -246,8 +300,8 @@ fn wait(
     scale: &Scale,
     time: Duration,
     saving: Option<&str>,
-    name: &str,
-    to: &mut Table,
+    (scene, name): (&str, &str),
+    rows: &mut Rows,
 ) -> io::Result<()> {
     let (gets, sets) = (Hist::new(), Hist::new());
     let (mut random, mut other) = (Random::new(2), Random::new(3));
@@ -288,18 +342,19 @@ fn wait(
     let saves = f64::from(saves?);
     for (what, times) in [("GET", gets.read()), ("SET", sets.read())] {
         let percents = [50.0, 99.0, 99.9].map(|percent| times.percentile_ns(percent) as f64 / 1000.0);
-        to.add(format!("{name}: {what}"), [&percents[..], &[times.max_ns() as f64 / 1000.0, saves]].concat());
+        let figures = [&percents[..], &[times.max_ns() as f64 / 1000.0, saves]].concat();
+        rows.push((Which::Tails, format!("{scene}: {what}, {name}"), figures));
     }
     Ok(())
 }
 
 /// Adds what Varve's own histograms have of a scene, which has begun with them empty.
-fn own_holds(name: &str, server: &Server, scene: &str, holds: &mut Table) -> io::Result<()> {
+fn own_holds(name: &str, server: &Server, scene: &str, rows: &mut Rows) -> io::Result<()> {
     if name == "varve" {
         let info = must(&mut server.client(), "INFO background")?.text();
         for times in ["lock_holds", "background_slices", "background_rounds"] {
             let figures = own::figures(&info, times, &["count", "p99.9_us", "max_us"])?;
-            holds.add(format!("{scene}, {name}: {times}"), figures);
+            rows.push((Which::Holds, format!("{scene}: {times}, {name}"), figures));
         }
     }
     Ok(())

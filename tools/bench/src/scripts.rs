@@ -203,9 +203,10 @@ fn beside(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     }
     let [alone, with] = [alone, with].map(Value::of);
     say!("GET and SET: {with:.4} us beside scripts, {alone:.4} alone");
-    let row = Row::alone("GET and SET of one worker", "us of CPU, in process").at_most(Target::Ratio(1.0 / BESIDE));
+    let row = Row::alone("GET and SET of one worker", "us of CPU, in process");
+    let row = row.at_most(Target::AtMost((alone.median / BESIDE * 1000.0).round() / 1000.0));
     let row = row.with("Varve, beside another worker's scripts", Role::Varve, with);
-    rows.push(row.with("Varve, without scripts", Role::Peer, alone));
+    rows.push(row.with("Varve, without scripts", Role::Other, alone));
     Ok(())
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     say!("{verdict}");
     let mut findings = Findings::new("segments", "What many segments cost, in process");
     findings.add([by_count, by_state]);
-    Ok(findings.note(verdict))
+    Ok(findings.note("A value is the least of its rounds.").note(verdict))
 }
 
 /// Nanoseconds of CPU of each kind of operation, for each number of segments: rounds of all stores in turns.

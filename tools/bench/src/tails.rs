@@ -70,6 +70,8 @@ struct Scale {
     expiring: u64,
     members: u64,
     time: Duration,
+    /// How often each scene is played.
+    turns: u64,
     /// The time that filling the keys that expire may take.
     fill_time: Duration,
 }
@@ -83,11 +85,11 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
     let scale = match quick {
         true => {
             let (time, fill_time) = (second / 2, second / 2);
-            Scale { keys: 20_000, expiring: 10_000, members: 2_000_000, time, fill_time }
+            Scale { keys: 20_000, expiring: 10_000, members: 2_000_000, time, turns: 1, fill_time }
         }
         false => {
             let (time, fill_time) = (10 * second, 10 * second);
-            Scale { keys: 500_000, expiring: 1_000_000, members: 10_000_000, time, fill_time }
+            Scale { keys: 500_000, expiring: 1_000_000, members: 10_000_000, time, turns: 3, fill_time }
         }
     };
     let scenes: Vec<Scene> = SCENES.into_iter().filter(|scene| only.is_none_or(|name| scene.name() == name)).collect();
@@ -98,12 +100,13 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
     let rate = kept::case("half load", || half_load(&scale, &apart))?;
     say!("{rate:.0} GETs a second; times in microseconds");
     let mut table = Table::new(&["p50", "p99", "p99.9", "p99.99", "max", CPU_COLUMN]);
-    let mut own = Table::new(&["count", "p50", "p99", "p99.99", "max", "p99.99 most"]);
+    let mut own = Table::new(&["count", "p50", "p99", "p99.99", "max"]);
     let mut own_lines = Vec::new();
-    for scene in scenes {
+    let turns = scenes.into_iter().flat_map(|scene| (0..scale.turns).map(move |turn| (scene, turn)));
+    for (scene, turn) in turns {
         for entrant in contenders::entrants(&[]) {
             let name = format!("{}, {}", scene.name(), entrant.name);
-            let found = kept::case(&name, || {
+            let found = kept::case(&format!("{name}, turn {turn}"), || {
                 let found = entrant.start().and_then(|one| {
                     apart.put(one.server.pid());
                     let waited = play(&one.server, scene, rate, &scale)?;
@@ -117,12 +120,14 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
             own_lines.extend(named.map(|(field, figures)| (format!("{}, {field}", scene.name()), figures)));
         }
         if scene == Scene::Quiet {
-            table.add("quiet, floor".into(), kept::case("quiet, floor", || floor(rate, &scale, &apart))?);
+            let found = kept::case(&format!("quiet, floor, turn {turn}"), || floor(rate, &scale, &apart))?;
+            table.add("quiet, floor".into(), found);
         }
     }
     say!("\nthe server's own, microseconds");
     let missed = own_lines.iter().filter(|(_, figures): &&(String, Vec<f64>)| figures[3] > OWN_US_MAX);
-    let missed: Vec<&str> = missed.map(|(name, _)| name.as_str()).collect();
+    let mut missed: Vec<&str> = missed.map(|(name, _)| name.as_str()).collect();
+    missed.dedup();
     let verdict = if missed.is_empty() { "met".into() } else { format!("missed by {}", missed.join("; ")) };
     let verdict = format!("The server's own p99.99 is to be at most {OWN_US_MAX} us: {verdict}.");
     own_lines.into_iter().for_each(|(name, figures)| own.add(name, figures));
@@ -138,7 +143,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
 /// The server's own histograms of a scene, in the order of [`OWN`].
 fn own_of(server: &Server) -> io::Result<Vec<Vec<f64>>> {
     let info = must(&mut server.client(), "INFO background")?.text();
-    OWN.into_iter().map(|field| Ok([&own::figures(&info, field, &OWN_FIGURES)?[..], &[OWN_US_MAX]].concat())).collect()
+    OWN.into_iter().map(|field| own::figures(&info, field, &OWN_FIGURES)).collect()
 }
 
 /// The line of the same GETs at a server that parses nothing: the part of the clients, the kernel and the machine.

@@ -50,6 +50,8 @@ pub(crate) fn pace_of(
 /// Paces of all contenders and of the floor under the same load.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Beside {
+    /// Names of the contenders and the parts that they have in figures.
+    sides: Vec<(String, Role)>,
     /// Of each contender, in their order; none where a rival has none.
     per_s: Vec<Option<Value>>,
     cpu_us: Vec<Option<Value>>,
@@ -84,7 +86,8 @@ pub(crate) fn beside(
         let middle = |paces: &Vec<Pace>| Value::of(paces.iter().map(from).collect());
         paces.iter().map(|paces| (!paces.is_empty()).then(|| middle(paces))).collect()
     };
-    Ok(Beside { per_s: of(|pace| pace.per_s), cpu_us: of(|pace| pace.cpu_us), floor_us: Value::of(floors) })
+    let sides = contenders.iter().map(|one| (one.name.clone(), one.role)).collect();
+    Ok(Beside { sides, per_s: of(|pace| pace.per_s), cpu_us: of(|pace| pace.cpu_us), floor_us: Value::of(floors) })
 }
 
 /// Requests of `write`, each made from a random number of the turn.
@@ -103,14 +106,15 @@ impl Beside {
 
     /// The rows of a case: CPU of an operation with the floor's, and operations a second.
     pub(crate) fn rows(&self, name: &str, target: Option<Target>) -> [Row; 2] {
-        let or_none = |values: &[Option<Value>]| -> Vec<Value> {
-            values.iter().map(|value| value.unwrap_or(f64::NAN.into())).collect()
-        };
-        let cpu = or_none(&self.cpu_us);
-        let shown: Vec<f64> = cpu.iter().map(|value| value.median).collect();
+        let shown: Vec<f64> = self.cpu_us.iter().map(|value| value.map_or(f64::NAN, |value| value.median)).collect();
         crate::say!("{name}: {shown:.3?} us, floor {:.3}", self.floor_us);
-        let row = Row::new(name, "us of CPU", cpu).with("floor", Role::Floor, self.floor_us).at_most(target);
-        [row, Row::new(name, "/s", or_none(&self.per_s))]
+        let row = |unit: &str, values: &[Option<Value>]| {
+            let found =
+                self.sides.iter().zip(values).filter_map(|((name, role), value)| Some((name, *role, (*value)?)));
+            found.fold(Row::alone(name, unit), |row, (server, role, value)| row.with(server, role, value))
+        };
+        let cpu = row("us of CPU", &self.cpu_us).with("floor", Role::Floor, self.floor_us).at_most(target);
+        [cpu, row("/s", &self.per_s)]
     }
 }
 

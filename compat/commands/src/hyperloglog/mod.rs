@@ -38,6 +38,7 @@ fn open<'t>(tx: &'t mut Tx<'_>, key: &Key<'_>) -> CmdResult<Option<&'t [u8]>> {
 fn checked(value: Option<&[u8]>) -> CmdResult<Option<&[u8]>> {
     match value {
         Some(value) if !sketch::is_valid(value) => Err(errors::NO_SKETCH),
+        Some(value) if sketch::is_too_long(value) => Err(errors::SKETCH_CORRUPT),
         value => Ok(value),
     }
 }

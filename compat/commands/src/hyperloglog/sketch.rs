@@ -53,6 +53,12 @@ pub(super) fn is_valid(value: &[u8]) -> bool {
         && (value[FORM_AT] == SPARSE || (value[FORM_AT] == DENSE && value.len() == DENSE_BYTES))
 }
 
+/// Whether it has more bytes than runs of one register each would take. redis-server takes such a one for its front; each register
+/// that is raised moves all that follows, so that a client could have a string of the greatest length moved for each element.
+pub(super) fn is_too_long(value: &[u8]) -> bool {
+    value.len() > HEADER + 2 * REGISTERS
+}
+
 /// One without elements.
 pub(super) fn empty() -> Vec<u8> {
     let mut value = vec![0; HEADER];

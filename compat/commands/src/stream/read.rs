@@ -357,14 +357,14 @@ fn in_parts(ctx: &mut Ctx<'_, '_>, found: &[(usize, StreamId)], count: u64) -> C
         begin_stream(&mut front, key.bytes);
         let reader = match long {
             None if shown >= SHOWN_AT_ONCE || bytes >= BYTES_AT_ONCE => {
-                ctx.tx.begin_reading_few(&key, (from, StreamId::MAX), count)?
+                let few = ctx.tx.begin_reading_few(&key, (from, StreamId::MAX), count)?;
+                few.inspect(|(reader, _)| kept += reader.kept_bytes())
             }
             long => long,
         };
         let reader = match reader {
             Some((reader, count)) => {
                 front.array(count as usize);
-                kept += reader.kept_bytes();
                 Some(reader)
             }
             None => {

@@ -16,21 +16,26 @@ pub(super) const ROWS: FileRows = &[LCS];
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]
 fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (first, second) = (ctx.key(1), ctx.key(2));
-    // Two values of one keyspace cannot be borrowed at once; the first is small beside the table.
-    let Ok(a) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().to_vec()) else {
+    let Ok(a_len) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().len()) else {
         // Both keys are looked up, whatever the first one holds.
         ctx.tx.touch(&second);
         return Err(errors::LCS_TYPES);
     };
-    let b = ctx.tx.get(&second).map_err(|_| errors::LCS_TYPES)?.unwrap_or_default();
+    let b_len = ctx.tx.get(&second).map_err(|_| errors::LCS_TYPES)?.unwrap_or_default().len();
     let options = Options::parse(&ctx.args)?;
-    if a.len().max(b.len()) >= u32::MAX as usize - 1 {
+    if a_len.max(b_len) >= u32::MAX as usize - 1 {
         return Err(errors::LCS_LENGTH);
     }
-    let cells = (a.len() as u64 + 1) * (b.len() as u64 + 1);
+    let cells = (a_len as u64 + 1) * (b_len as u64 + 1);
     if cells.checked_mul(4).is_none_or(|bytes| bytes > ctx.session.string_bytes_max() as u64) {
         return Err(errors::LCS_MEMORY);
     }
+    // Two values of one keyspace cannot be borrowed at once. The first one is small beside the table, but where one of them is empty,
+    // however long the other is.
+    let (a, b) = match a_len.min(b_len) {
+        0 => (Vec::new(), &[][..]),
+        _ => (ctx.tx.peek(&first)?.unwrap_or_default().to_vec(), ctx.tx.peek(&second)?.unwrap_or_default()),
+    };
     let table = Table::new(&a, b);
     if options.ranges {
         reply_ranges(ctx.out, &table.ranges(&a, b), table.length, &options);

@@ -230,6 +230,19 @@ impl Server {
         (reply, ended)
     }
 
+    /// Whether the first turn of a command of another session has lost its reply, which may have this number of bytes.
+    #[allow(dead_code, reason = "not every test that shares this module has a ceiling")]
+    pub(crate) fn is_lost_under(&mut self, ceiling: usize, who: usize, args: &[&[u8]]) -> bool {
+        self.switch(who);
+        let (mut input, mut reply) = (request(args), Reply::new());
+        reply.set_ceiling(ceiling);
+        let Server { worker, batch, parser, session, commands, .. } = self;
+        let none = &mut LargeArguments::default();
+        batch.turn(worker, commands, parser, session, self.now_ms, &mut input, none, &mut reply);
+        self.switch(who);
+        reply.is_overflown()
+    }
+
     /// Runs commands of the first session, whose replies wait to be sent.
     #[allow(dead_code, reason = "not every test that shares this module has replies that wait")]
     pub(crate) fn unsent(&mut self, requests: &[&[&[u8]]]) -> Reply {

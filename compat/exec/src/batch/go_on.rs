@@ -55,14 +55,14 @@ impl Batch {
         }
         let writes = ongoing.writes();
         let may_wait = writes && !ongoing.is_bound_to_end();
+        debug_assert!(!may_wait || !ongoing.rest.keeps_key(), "a write that keeps a key from others comes to its end");
         if may_wait && self.pause != Pause::None {
             session.go_on(ongoing);
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
         }
         let refused = if may_wait { checks::allowed(ongoing.row, session, self.denied).err() } else { None };
-        // One that keeps a key, or is brought to its end, is waited for by those who would end that writes wait.
-        let is_awaited = ongoing.rest.keeps_key() || ongoing.is_bound_to_end();
-        let waits = refused.is_some() || writes && self.denied.writes_wait && !is_awaited;
+        // One that is brought to its end is waited for by those who would end that writes wait.
+        let waits = refused.is_some() || may_wait && self.denied.writes_wait;
         let mut spent_ns = 0;
         let mut progress = refused.map_or(Progress::Busy, Progress::Failed);
         let (store, local) = worker.parts();

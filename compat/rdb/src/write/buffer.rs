@@ -26,13 +26,19 @@ pub struct RdbBuffer {
     bytes: Vec<u8>,
     /// Where the length prefixes of strings stand that may be compressed.
     marks: Vec<usize>,
-    compress: bool,
+    /// Bytes of a string that is marked, at most; 0 where none is.
+    compress_max: usize,
 }
 
 impl RdbBuffer {
     /// An empty buffer; with `compress` it marks the strings that may be compressed.
     pub fn new(compress: bool) -> RdbBuffer {
-        RdbBuffer { compress, ..RdbBuffer::default() }
+        RdbBuffer { compress_max: if compress { usize::MAX } else { 0 }, ..RdbBuffer::default() }
+    }
+
+    /// An empty buffer that marks strings of at most this number of bytes.
+    pub(crate) fn compressing_up_to(bytes: usize) -> RdbBuffer {
+        RdbBuffer { compress_max: bytes, ..RdbBuffer::default() }
     }
 
     /// The bytes so far, nothing of them compressed.
@@ -196,7 +202,7 @@ impl RdbBuffer {
         if text.len() <= INT_TEXT_MAX && self.integer(text) {
             return;
         }
-        if self.compress && text.len() > COMPRESS_MIN_BYTES {
+        if (COMPRESS_MIN_BYTES + 1..=self.compress_max).contains(&text.len()) {
             self.marks.push(self.bytes.len());
         }
         push_length(&mut self.bytes, text.len() as u64);

@@ -12,6 +12,10 @@ use crate::crc::Crc64;
 use crate::format::{FIELD_EXPIRY_VERSION, Kind, TooOld, VERSION, version_for};
 use crate::lzf::Table;
 
+/// Bytes of a string that is compressed, at most: longer ones are written as they are, since a string is compressed in one step of some
+/// three milliseconds a megabyte.
+const COMPRESSED_BYTES_MAX: usize = 256 << 10;
+
 /// A payload in the making.
 #[derive(Debug)]
 pub struct Payload {
@@ -32,14 +36,14 @@ impl Payload {
     /// # Panics
     /// For values of modules, which are not written.
     pub fn new(kind: Kind) -> Payload {
-        let mut encoded = RdbBuffer::new(true);
+        let mut encoded = RdbBuffer::compressing_up_to(COMPRESSED_BYTES_MAX);
         encoded.kind(kind);
         Payload::of(encoded, VERSION)
     }
 
     /// A payload of a hash with fields that expire, of which nothing is encoded yet.
     pub fn dated_hash() -> Payload {
-        let mut encoded = RdbBuffer::new(true);
+        let mut encoded = RdbBuffer::compressing_up_to(COMPRESSED_BYTES_MAX);
         encoded.dated_hash();
         Payload { is_dated: true, ..Payload::of(encoded, FIELD_EXPIRY_VERSION) }
     }
@@ -55,7 +59,7 @@ impl Payload {
 
     /// A payload of libraries of functions, of which there is none yet.
     pub(crate) fn of_libraries() -> Payload {
-        Payload::of(RdbBuffer::new(true), VERSION)
+        Payload::of(RdbBuffer::compressing_up_to(COMPRESSED_BYTES_MAX), VERSION)
     }
 
     fn of(encoded: RdbBuffer, version: u16) -> Payload {
@@ -137,6 +141,15 @@ mod tests {
             assert_eq!(whole, parts);
             assert!(whole.len() < 200, "{} bytes", whole.len());
         }
+        let long = vec![b'x'; COMPRESSED_BYTES_MAX + 1];
+        let bytes_of = |text: &[u8]| {
+            let mut payload = Payload::new(Kind::List);
+            payload.encoded().count(1);
+            payload.encoded().string(text);
+            payload.seal().len()
+        };
+        assert!(bytes_of(&long) > COMPRESSED_BYTES_MAX, "a long one takes too long to compress");
+        assert!(bytes_of(&long[1..]) < COMPRESSED_BYTES_MAX / 20);
         let mut raw = Payload::new(Kind::String);
         raw.encoded().count(3);
         raw.settle();

@@ -3,10 +3,13 @@
 use super::scan::{Format, Rounded, Text, scan};
 use std::io::Write;
 
+/// Bytes of a text that is read as a double, at most: the same number as for [`super::Extended`]. redis-server reads longer ones, for
+/// as long as they are.
+const TEXT_MAX: usize = 5 * 1024 - 1;
 const DOUBLE: Format = Format { bits: 53, least: -1074, most: 971 };
 
 /// Reads a double as `strtod` would, the whole text: signs, exponents, hexadecimal, infinity; no spaces and no NaN.
-/// A text that is not zero but too small, or not infinite but too large, is refused.
+/// A text that is not zero but too small, not infinite but too large, or longer than 5119 bytes, is refused.
 pub fn parse_f64(text: &[u8]) -> Option<f64> {
     read(text).and_then(|(value, in_range)| in_range.then_some(value))
 }
@@ -24,6 +27,9 @@ fn read(text: &[u8]) -> Option<(f64, bool)> {
     }
     if let Some(value) = read_short(text) {
         return Some((value, true));
+    }
+    if text.len() > TEXT_MAX {
+        return None;
     }
     let (negative, value) = scan(text)?;
     let (magnitude, in_range) = match value {
@@ -292,6 +298,8 @@ mod tests {
         for (text, value) in table {
             assert_eq!(parse_f64(text.as_bytes()).map(f64::to_bits), Some(f64::to_bits(value)), "{text}");
         }
+        let long = |bytes: usize| "0".repeat(bytes - 1) + "7";
+        assert_eq!((parse_f64(long(5119).as_bytes()), parse_f64(long(5120).as_bytes())), (Some(7.0), None));
         for bad in
             ["", "nan", " 1", "1 ", "1e400", "-1e400", "1e-400", "0x1p1024", "0x1p-1080", "abc", "1e", "0x", "1\0"]
         {

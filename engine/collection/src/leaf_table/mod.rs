@@ -403,18 +403,19 @@ impl LeafTable {
         count: usize,
         show: &mut dyn FnMut(PackedEntry<'_>, PackedEntry<'_>),
     ) -> u64 {
-        let (mut shown, mut ranges) = (0, count.saturating_mul(10));
+        let (mut shown, mut bytes, mut ranges) = (0, 0, count.saturating_mul(10));
         let form = self.form;
         let next = self.directory.walk(cursor << (64 - DEPTH_MAX), |_, cell| {
             if let Some(r) = cell.leaf(ctx.log) {
                 shown += cell.count();
                 for (_, element) in open(ctx.log, ctx.access, r).iter() {
                     let (name, value) = form.parts(ctx, element);
+                    bytes += name.text_len() + value.text_len();
                     show(name, value);
                 }
             }
             ranges = ranges.saturating_sub(1);
-            shown < count && ranges > 0
+            shown < count && bytes < crate::SCAN_BYTES && ranges > 0
         });
         next.map_or(0, |at| at >> (64 - DEPTH_MAX))
     }

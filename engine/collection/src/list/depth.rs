@@ -11,6 +11,10 @@ use varve_packed::node::{Grow, is_compressed};
 
 use super::{End, Leaf, ListCtx, Quicklist, compress, load, sizes};
 
+/// Bytes of a node that is compressed, at most: a long one is an element of its own, and would hold its shard for two milliseconds a
+/// megabyte, once for itself and again each time that it is read.
+const COMPRESSED_BYTES_MAX: usize = 256 << 10;
+
 impl Quicklist {
     /// Makes the nodes near both ends plain and compresses the next ones, after a node was added or removed.
     #[inline]
@@ -57,7 +61,7 @@ impl Quicklist {
     /// Compresses a node if it is far from both ends, plain, and worth it.
     pub(super) fn compress_if_inner(&mut self, ctx: &mut ListCtx<'_, '_>, leaf: Leaf) {
         let value = ctx.write.access.open(ctx.write.log, self.tree.leaf_ref(leaf)).value();
-        if is_compressed(value) || !self.is_inner(leaf, ctx.shape.depth) {
+        if is_compressed(value) || value.len() > COMPRESSED_BYTES_MAX || !self.is_inner(leaf, ctx.shape.depth) {
             return;
         }
         load(value, &mut ctx.scratch.node, ctx.shape.roomy(sizes(value).1), Grow::Both);

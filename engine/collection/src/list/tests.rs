@@ -302,6 +302,20 @@ fn inner_nodes_are_squeezed_and_ends_are_not() {
     both.finish();
 }
 
+/// An element of its own node that is long stays plain: it would be expanded whole each time that it is read.
+#[test]
+fn issue_11_long_nodes_are_not_squeezed() {
+    let mut both = Both::new(1, shape(512, 512, 1));
+    for bytes in [10, 200 << 10, 300 << 10, 200 << 10, 10] {
+        let word = vec![b'x'; bytes];
+        both.change(|list, ctx| list.push(ctx, End::Back, &Coded::of(&word)));
+        both.model.push_back(word);
+    }
+    both.verify();
+    assert_eq!((both.compressed(), both.list.tree.leaves()), (2, 5));
+    both.finish();
+}
+
 #[test]
 fn ends_do_not_move_what_is_there() {
     // A whole fill of pushes at either end: nodes are full, whichever way the list grew.

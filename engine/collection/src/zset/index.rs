@@ -172,15 +172,16 @@ impl MemberIndex {
         self.table.replace(entry, cell(hash, to));
     }
 
-    /// Shows cells from `cursor` on, about `count` of them, and gives the next cursor, 0 at the end.
-    pub(super) fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(ScannedCell)) -> u64 {
-        let (mut shown, mut buckets) = (0, count.saturating_mul(SCAN_BUCKETS_EACH));
+    /// Shows cells from `cursor` on, about `count` of them, and gives the next cursor, 0 at the end. `show` gives the bytes that it has
+    /// shown for a cell: they end the step too.
+    pub(super) fn scan(&self, cursor: u64, count: usize, mut show: impl FnMut(ScannedCell) -> usize) -> u64 {
+        let (mut shown, mut bytes, mut buckets) = (0, 0, count.saturating_mul(SCAN_BUCKETS_EACH));
         let mut next = Some(cursor);
-        while let (Some(from), true) = (next, shown < count && buckets > 0) {
+        while let (Some(from), true) = (next, shown < count && bytes < crate::SCAN_BYTES && buckets > 0) {
             buckets -= 1;
             next = self.table.scan_tagged(from, &OfCell, |cell, tag| {
                 shown += 1;
-                show(ScannedCell { leaf: number(cell), place: cell.get() >> LEAF_BITS, tag: tag.0 });
+                bytes += show(ScannedCell { leaf: number(cell), place: cell.get() >> LEAF_BITS, tag: tag.0 });
             });
         }
         next.unwrap_or(0)

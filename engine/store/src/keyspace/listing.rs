@@ -23,6 +23,10 @@ use crate::state::clock::is_over;
 use crate::state::key::{Key, Place, database_of, hash_of};
 use crate::state::listing::{CAME_BYTES, KeyListing, KeyNames, ListingState, Listings, Names, WantsName};
 
+/// Bytes that a store has whose keys are all listed in one hold.
+const LISTED_AT_ONCE_BYTES: u64 = 1 << 20;
+/// Bytes of keys behind which a hold of a shard passes no further bucket.
+const LISTED_BYTES: usize = 128 << 10;
 /// Buckets that one hold of a shard passes: some 900 entries.
 pub(crate) const LISTED_BUCKETS: usize = 128;
 impl KeyListing {
@@ -52,10 +56,12 @@ impl KeyListing {
         let mut next = (keys > 0).then_some(from.position());
         {
             let (hashes, mut names) = (shard.hashes(log, shared.seed), shared.names.lock());
+            let mut bytes = 0;
             for _ in 0..LISTED_BUCKETS {
-                let Some(at) = next.filter(|_| unmet > 0) else { break };
+                let Some(at) = next.filter(|_| unmet > 0 && bytes < LISTED_BYTES) else { break };
                 next = shard.index.scan(at, &hashes, |r| {
                     let object = shard.access.open(log, r);
+                    bytes += object.key().len();
                     // A table that has changed its size may have a bucket that begins before the place.
                     if database_of(&object) == shared.db && Place::of(id, hashes.hash(r)).position() >= at {
                         unmet -= 1;
@@ -161,10 +167,12 @@ impl Store {
         KeyListing { shared, live: Arc::clone(&self.listings) }
     }
 
-    /// True if a look at each key, of all databases, takes too long for one hold.
+    /// True if a look at each key, of all databases, may take too long for one hold: the keys are many, or what the store has is, of
+    /// which the keys may be the most.
     pub fn is_long_listing(&self) -> bool {
         let keys: u64 = self.counts_of_all().iter().map(|(keys, _)| keys).sum();
         keys >= self.ground().readers().bounds().long_elements
+            || self.log().unreclaimable_bytes().0 > LISTED_AT_ONCE_BYTES
     }
 
     /// True while names of keys are listed: the keys must not go all at once.

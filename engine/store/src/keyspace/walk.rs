@@ -93,8 +93,10 @@ impl Store {
         for _ in 0..WALK_BUCKETS {
             let Some(at) = next.filter(|_| unmet > 0 && !left.is_spent()) else { break };
             next = shard.index.scan(at, &hashes, |r| {
+                let object = shard.access.open(self.log(), r);
                 left.looks = left.looks.saturating_sub(1);
-                unmet -= u64::from(database_of(&shard.access.open(self.log(), r)) == physical);
+                left.bytes = left.bytes.saturating_sub(object.key().len());
+                unmet -= u64::from(database_of(&object) == physical);
                 left.keys = left.keys.saturating_sub(usize::from(self.visit(shard, physical, now_ms, r, emit)));
             });
         }
@@ -165,11 +167,13 @@ pub(crate) struct ScanBudget {
     pub(crate) keys: usize,
     /// Entries to look at, other databases' and expired ones included.
     pub(crate) looks: usize,
+    /// Bytes of keys to look at, those that are emitted and the others.
+    pub(crate) bytes: usize,
 }
 
 impl ScanBudget {
     pub(crate) fn is_spent(&self) -> bool {
-        self.keys == 0 || self.looks == 0
+        self.keys == 0 || self.looks == 0 || self.bytes == 0
     }
 }
 

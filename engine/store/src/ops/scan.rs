@@ -16,6 +16,9 @@ const SCAN_LOOKS_PER_KEY: usize = 4;
 /// Entries that one SCAN call looks at in any case, about 0.2 ms of work: a small database beside a large one is scanned
 /// in few calls.
 const SCAN_LOOKS_MIN: usize = 4096;
+/// Bytes of keys that one SCAN call looks at; the bucket that has the last of them is looked at whole. A pattern takes up to some ten
+/// nanoseconds a byte.
+const SCAN_BYTES: usize = 128 << 10;
 /// Entries that RANDOMKEY draws before it looks for one.
 const SAMPLES: usize = 64;
 
@@ -37,7 +40,8 @@ impl Tx<'_> {
     pub fn scan(&mut self, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], Type)) -> Option<u64> {
         let (shards, now_ms) = (self.store.shard_count(), self.now_ms());
         let mut place = Place(cursor);
-        let mut left = ScanBudget { keys: count, looks: count.saturating_mul(SCAN_LOOKS_PER_KEY).max(SCAN_LOOKS_MIN) };
+        let looks = count.saturating_mul(SCAN_LOOKS_PER_KEY).max(SCAN_LOOKS_MIN);
+        let mut left = ScanBudget { keys: count, looks, bytes: SCAN_BYTES };
         while place.shard() < shards && !left.is_spent() {
             if !self.reaches(place.shard()) {
                 return (place.0 != cursor).then_some(place.0);

@@ -388,7 +388,13 @@ impl Conn {
     /// client does not read, or has left.
     #[inline]
     pub(crate) fn may_go_on(&self) -> bool {
-        self.may_run() || self.session.keeps_key() && self.waits.is_for_client()
+        self.may_run() || self.session.keeps_key() && self.waits_for_client()
+    }
+
+    /// True if its requests wait for nothing but that the client takes its output.
+    #[inline]
+    pub(crate) fn waits_for_client(&self) -> bool {
+        self.waits.is_for_client()
     }
 
     /// True if output may be written to the socket.

@@ -1,7 +1,8 @@
 //! Opens the experiments' report in a browser without a window, and looks whether it is whole.
 //!
 //! ```text
-//!   report.html --chromium--> its tree: every entry of the contents has its figure, every figure its chart
+//!   report.html --chromium--> its tree: every entry of the contents has its figure, every figure its chart; all that the folder's
+//!                             NAME.json hold are there
 //!               \---------->  its console: nothing; the page's policy forbids every request, and one would be named there
 //!   a copy with a line of script that measures: light, dark, and in a frame that is as narrow as a telephone
 //!               \---------->  nothing sticks out at the side; light and dark differ
@@ -45,6 +46,7 @@ pub(crate) fn look(report: &Path) -> Result<(), String> {
     let mut faults = Vec::new();
     let shown = open(report, light)?;
     faults.extend(faults_of(&shown.tree));
+    faults.extend(lost(&shown.tree, report.parent().unwrap_or(Path::new("."))));
     faults.extend(shown.console);
     if !page.contains(POLICY) {
         faults.push("the page does not forbid requests".into());
@@ -140,9 +142,19 @@ fn faults_of(tree: &str) -> Vec<String> {
     faults
 }
 
+/// Figures of the folder's results that are not in the page's tree.
+fn lost(tree: &str, folder: &Path) -> Vec<String> {
+    let Ok(files) = fs::read_dir(folder) else { return vec![format!("{}: cannot be read", folder.display())] };
+    let names = files.filter_map(|file| Some(file.ok()?.file_name().to_str()?.strip_suffix(".json")?.to_string()));
+    let results = names.filter_map(|name| super::read(folder, &name));
+    let ids = results.flat_map(|one| (1..=one.figures.len()).map(move |number| format!("{}-{number}", one.name)));
+    ids.filter(|id| !tree.contains(&format!("<figure id=\"{id}\""))).map(|id| format!("no figure #{id}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Better, Figure, Findings, Form, write};
 
     #[test]
     fn a_figure_needs_an_entry_and_a_chart() {
@@ -154,6 +166,17 @@ mod tests {
         assert_eq!(faults_of(&page("p-2", chart)), ["no place #p-2", "no entry of #p-1"]);
         assert_eq!(faults_of(&page("p-1", "")), ["1 figures, of which 0 have a chart"]);
         assert_eq!(faults_of("<nav></nav>"), ["0 figures, of which 0 have a chart"]);
+    }
+
+    #[test]
+    fn what_the_folder_holds_is_in_the_page() {
+        let folder = std::env::temp_dir().join(format!("varve-look-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("settings.json"), "[]").unwrap();
+        let figure = Figure::new("t", "us", Better::Less, Form::Dots);
+        write(&folder, &Findings::new("point", "").with([figure.clone(), figure])).unwrap();
+        assert_eq!(lost("<figure id=\"point-1\">", &folder), ["no figure #point-2"]);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

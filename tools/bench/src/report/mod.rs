@@ -25,6 +25,8 @@ pub(crate) use rows::{Row, Table, figures};
 
 use serde::{Deserialize, Serialize};
 
+/// Behind the title of a figure from which the floor is taken off.
+const ABOVE_FLOOR: &str = ", above the floor";
 /// A value whose range is wider than this part of its median is drawn pale.
 const WIDE: f64 = 0.15;
 
@@ -204,6 +206,11 @@ impl Figure {
         self.series.iter().find(|series| series.role == role)
     }
 
+    /// True of one that [`Figure::above_floor`] has made: it says again, with other numbers, what another says.
+    fn is_above_floor(&self) -> bool {
+        self.title.ends_with(ABOVE_FLOOR)
+    }
+
     /// The floor taken off every other measured series of CPU; none where there is no floor. Of delays the floor's is
     /// drawn, but percentiles of two servers have no difference that is one's own.
     pub(crate) fn above_floor(&self) -> Option<Figure> {
@@ -212,9 +219,9 @@ impl Figure {
         }
         let floor = self.of(Role::Floor)?;
         let mut above = Figure {
-            title: format!("{}, above the floor", self.title),
+            title: format!("{}{ABOVE_FLOOR}", self.title),
             about: "The figure above minus that of a server that parses nothing: the part that a server's design can \
-                    change."
+                    change. The range is that of both. A server that comes out at the floor has no value here."
                 .into(),
             series: Vec::new(),
             targets: Vec::new(),
@@ -225,9 +232,11 @@ impl Figure {
             for point in &series.points {
                 let Some(base) = floor.at(point.place) else { continue };
                 let Value { median, low, high, runs } = point.value;
-                // A server can come out below the floor by noise; a chart of ratios has no place for that.
-                let over = |value: f64| (value - base.median).max(0.001);
-                rest.push(point.place, Value { median: over(median), low: over(low), high: over(high), runs });
+                let (low, runs) = ((low - base.high).max(0.0), runs.min(base.runs));
+                // By noise a server can come out below the floor, which says nothing of it.
+                if median > base.median {
+                    rest.push(point.place, Value { median: median - base.median, low, high: high - base.low, runs });
+                }
             }
             above.series.push(rest);
         }
@@ -318,13 +327,15 @@ mod tests {
         let mut figure = Figure::new("CPU", "us of CPU", Better::Less, Form::Dots).over("", ["a", "b"]);
         for (name, role, values) in [("v", Role::Varve, [3.0, 1.0]), ("floor", Role::Floor, [1.0, 2.0])] {
             let mut series = Series::new(name, role);
-            values.iter().enumerate().for_each(|(place, &value)| series.push(place, value));
+            let runs = |value: f64| Value::of(vec![value * 0.5, value, value * 1.5]);
+            values.iter().enumerate().for_each(|(place, &value)| series.push(place, runs(value)));
             figure.series.push(series);
         }
         let above = figure.above_floor().unwrap();
+        assert!(above.is_above_floor() && !figure.is_above_floor());
         assert_eq!(above.series.len(), 1);
-        assert_eq!(above.series[0].at(0).unwrap().median, 2.0);
-        assert_eq!(above.series[0].at(1).unwrap().median, 0.001);
+        assert_eq!(above.series[0].at(0), Some(Value { median: 2.0, low: 0.0, high: 4.0, runs: 3 }), "of both ranges");
+        assert_eq!(above.series[0].at(1), None, "it came out below the floor");
         assert!(above.above_floor().is_none());
         figure.unit = "us".into();
         assert!(figure.above_floor().is_none(), "delays are not taken off each other");

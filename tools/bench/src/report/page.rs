@@ -6,8 +6,8 @@
 //!   lost: everything that cannot be reproduced, and why
 //! ```
 
-use super::verdict::{Standing, verdict};
-use super::{Figure, Findings, chart, short};
+use super::verdict::{self, Standing, verdict};
+use super::{Figure, Findings, Role, Value, chart, short};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -55,18 +55,27 @@ fn heading(about: &About, all: &[Findings]) -> String {
     let facts: String = about.facts.iter().map(row).collect();
     let warn = |text: &String| format!("<p class=\"warning\">{}</p>\n", escaped(text));
     let warnings: String = about.warnings.iter().map(warn).collect();
-    let count = |wanted| {
-        let figures = all.iter().flat_map(|findings| &findings.figures);
-        figures.filter(|figure| verdict(figure).0 == wanted).count()
-    };
-    let counts = [Standing::Ahead, Standing::Level, Standing::Behind, Standing::Alone].map(count);
+    // Figures above the floor have the cases of others again.
+    let figures: Vec<&Figure> =
+        all.iter().flat_map(|findings| &findings.figures).filter(|figure| !figure.is_above_floor()).collect();
+    let count = |wanted| figures.iter().filter(|figure| verdict(figure).0 == wanted).count();
+    let [ahead, level, behind, alone] =
+        [Standing::Ahead, Standing::Level, Standing::Behind, Standing::Alone].map(count);
+    let cases = figures.iter().map(|figure| verdict::cases(figure));
+    let [cases_ahead, cases_level, cases_behind] = cases.fold([0; 3], |sum, one| [0, 1, 2].map(|at| sum[at] + one[at]));
+    let measured = figures.iter().flat_map(|figure| &figure.series).filter(|series| series.role != Role::Published);
+    let values: Vec<Value> = measured.flat_map(|series| &series.points).map(|point| point.value).collect();
+    let (pale, single) =
+        (values.iter().filter(|value| value.is_wide()).count(), values.iter().filter(|value| value.runs < 2).count());
     format!(
-        "<dl>{facts}</dl>\n{warnings}<p>Beside redis-server in the same run, Varve is <b class=\"ahead\">ahead</b> in {} \
-         figures, <b class=\"level\">level</b> in {}, <b class=\"behind\">behind</b> in {}; {} have nothing to be \
-         compared with. A value is the median of its runs, with their range as a bar. A value whose runs differ by more \
-         than 15% is pale. Published values are from other machines and other years: their shapes compare, their heights \
-         do not.</p>\n",
-        counts[0], counts[1], counts[2], counts[3]
+        "<dl>{facts}</dl>\n{warnings}<p>Beside redis-server in the same run, Varve is <b class=\"ahead\">ahead</b> in most \
+         cases of {ahead} figures, <b class=\"behind\">behind</b> in most cases of {behind}, <b class=\"level\">level</b> or \
+         divided in {level}; {alone} have nothing to be compared with. Of the cases of all these figures it is ahead in \
+         {cases_ahead}, level in {cases_level}, behind in {cases_behind}. A figure of what is above the floor counts with the one \
+         that it is made of. A value is the median of its runs, with their range as a bar. A value whose runs differ by more \
+         than 15% is pale: {pale} of {} are. {single} are of one run: beside them a difference counts from 15% on. Published \
+         values are from other machines and other years: their shapes compare, their heights do not.</p>\n",
+        values.len()
     )
 }
 

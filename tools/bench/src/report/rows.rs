@@ -88,15 +88,18 @@ fn quantity(unit: &str) -> (String, Better) {
         "MB" => ("megabytes", Better::Less),
         "times" | "" => ("ratio", Better::Less),
         "k/s" => ("thousands a second", Better::More),
+        "times one worker" => ("requests a second, times those of one worker", Better::More),
         other => (other, Better::Less),
     };
     (text.to_string(), better)
 }
 
-/// A table of several quantities: a line for each case, a column for each quantity; NaN stands for none.
+/// A table of several quantities: a line for each case, a column for each quantity; NaN stands for none. A case that is added again
+/// was run again.
 pub(crate) struct Table {
     columns: &'static [&'static str],
-    lines: Vec<(String, Vec<f64>)>,
+    /// The name of each case, and its runs.
+    lines: Vec<(String, Vec<Vec<f64>>)>,
 }
 
 impl Table {
@@ -104,7 +107,7 @@ impl Table {
         Table { columns, lines: Vec::new() }
     }
 
-    /// Adds a line and shows it.
+    /// Adds a run of a case and shows it. A server is named at the end of the case's name, behind a comma, or nowhere.
     pub(crate) fn add(&mut self, name: String, figures: Vec<f64>) {
         if self.lines.is_empty() {
             let heads: String = self.columns.iter().map(|column| format!(" {column:>12}")).collect();
@@ -112,7 +115,14 @@ impl Table {
         }
         let cell = |figure: &f64| if figure.is_nan() { "-".into() } else { super::short(*figure) };
         say!("{name:<44}{}", figures.iter().map(|figure| format!(" {:>12}", cell(figure))).collect::<String>());
-        self.lines.push((name, figures));
+        debug_assert!(
+            [", varve:", ", peer:"].iter().all(|side| !name.contains(side)),
+            "{name}: a server within the name would be taken for a part of the case"
+        );
+        match self.lines.iter_mut().find(|(there, _)| *there == name) {
+            Some((_, runs)) => runs.push(figures),
+            None => self.lines.push((name, vec![figures])),
+        }
     }
 
     /// One figure with a series for each column: the columns have one unit.
@@ -165,9 +175,10 @@ impl Table {
         place: &dyn Fn(usize) -> usize,
     ) -> Series {
         let mut series = Series::new(name, Role::Other);
-        for (number, (line, figures)) in self.lines.iter().enumerate() {
+        for (number, (line, runs)) in self.lines.iter().enumerate() {
             if wanted(line) {
-                series.push(place(number), figures[column]);
+                let runs = runs.iter().map(|figures| figures[column]).filter(|figure| !figure.is_nan());
+                series.push(place(number), Value::of(runs.collect()));
             }
         }
         series
@@ -213,5 +224,12 @@ mod tests {
         let figures = table.apart("tails", |_| Better::Less);
         assert_eq!((figures[0].places.len(), figures[0].series.len(), figures[1].series.len()), (1, 3, 2));
         assert_eq!(figures[0].of(Role::Peer).unwrap().at(0).unwrap().median, 3.0);
+        // Runs of the same case.
+        table.add("quiet, varve".into(), vec![3.0, f64::NAN]);
+        table.add("quiet, varve".into(), vec![2.0, 4.0]);
+        let figures = table.apart("tails", |_| Better::Less);
+        let [p50, max] = [0, 1].map(|number| figures[number].of(Role::Varve).unwrap().at(0).unwrap());
+        assert_eq!((p50.median, p50.low, p50.high, p50.runs), (2.0, 1.0, 3.0, 3));
+        assert_eq!((max.high, max.runs), (4.0, 2), "a run without the figure is none");
     }
 }

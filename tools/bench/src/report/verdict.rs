@@ -1,8 +1,11 @@
-//! One line on each figure: ahead, level or behind, and by how much.
+//! One line on each figure: ahead, level or behind, in how many of its cases, and by how much.
+//!
+//! A figure stands where most of its cases stand, so that one case with a great ratio does not speak for the others. The line
+//! counts the cases on each side, and names the worst one.
 
-use super::{Better, Figure, Role, Target, Value};
+use super::{Better, Figure, Role, Target, Value, WIDE};
 
-/// Two servers within this part of each other are level; where the runs differ more, within half of their range.
+/// Two servers within this part of each other are level in a case; where their runs differ, within half of both ranges.
 const LEVEL: f64 = 0.05;
 
 /// How Varve stands beside the peer.
@@ -27,60 +30,88 @@ impl Standing {
     }
 }
 
+/// A case in which both servers have a value.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    place: usize,
+    /// By how much Varve is better; below 1 it is worse.
+    ratio: f64,
+    standing: Standing,
+}
+
+/// Numbers of the cases in which Varve is ahead, level and behind.
+pub(crate) fn cases(figure: &Figure) -> [usize; 3] {
+    let cases = compared(figure).map_or(Vec::new(), |(cases, _)| cases);
+    [Standing::Ahead, Standing::Level, Standing::Behind]
+        .map(|wanted| cases.iter().filter(|case| case.standing == wanted).count())
+}
+
 /// The verdict on a figure, as a word and a sentence.
 pub(crate) fn verdict(figure: &Figure) -> (Standing, String) {
-    let Some((mut ratios, peer)) = ratios(figure) else {
+    let Some((mut cases, peer)) = compared(figure) else {
         return (Standing::Alone, alone(figure));
     };
-    let mean = (ratios.iter().map(|(ratio, _)| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
-    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let level = 1.0 + LEVEL.max(noise(figure));
-    let standing = match mean {
-        _ if mean > level => Standing::Ahead,
-        _ if mean < 1.0 / level => Standing::Behind,
+    let [ahead, level, behind] = self::cases(figure);
+    let standing = match cases.len() {
+        all if ahead * 2 > all => Standing::Ahead,
+        all if behind * 2 > all => Standing::Behind,
         _ => Standing::Level,
     };
-    let mut text = match standing {
-        Standing::Level => format!("Level with {peer}: {mean:.2} times as good"),
-        Standing::Behind => format!("Behind {peer}: {peer} is {:.2} times as good", 1.0 / mean),
-        _ => format!("Ahead of {peer}: {mean:.2} times as good"),
+    cases.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+    let (worst, best) = (cases[0], cases[cases.len() - 1]);
+    let text = if cases.len() == 1 {
+        match standing {
+            Standing::Behind => format!("Behind {peer}: {peer} is {:.2} times as good", 1.0 / worst.ratio),
+            Standing::Level => format!("Level with {peer}: {:.2} times as good", worst.ratio),
+            _ => format!("Ahead of {peer}: {:.2} times as good", worst.ratio),
+        }
+    } else {
+        let head = match standing {
+            Standing::Behind => "Behind",
+            Standing::Level => "Level with",
+            _ => "Ahead of",
+        };
+        format!(
+            "{head} {peer}: ahead in {ahead}, level in {level}, behind in {behind} of {} cases; {:.2} times as good in the \
+             middle, least {:.2} ({}), most {:.2} ({})",
+            cases.len(),
+            cases[cases.len() / 2].ratio,
+            worst.ratio,
+            figure.places[worst.place],
+            best.ratio,
+            figure.places[best.place]
+        )
     };
-    let (worst, best) = (&ratios[0], &ratios[ratios.len() - 1]);
-    if ratios.len() > 1 {
-        let places = figure.places.len();
-        text += &format!(
-            " on average of {} of {places} cases; least {:.2} ({}), most {:.2} ({})",
-            ratios.len(),
-            worst.0,
-            figure.places[worst.1],
-            best.0,
-            figure.places[best.1]
-        );
-    }
-    (standing, format!("{text}.{}{}", targets(figure), wide(figure)))
+    (standing, format!("{text}.{}{}", targets(figure), trust(figure)))
 }
 
-/// Half of the range that the two servers' runs usually have, as a part of the value: a smaller difference says nothing.
-fn noise(figure: &Figure) -> f64 {
-    let both = [figure.of(Role::Varve), figure.of(Role::Peer)].into_iter().flatten();
-    let spreads = both.flat_map(|series| &series.points).map(|point| point.value.spread() / 2.0);
-    Value::of(spreads.collect()).median.max(0.0)
+/// The part by which two values have to differ so that the difference says something: half of the range of both. A value of
+/// one run has no range that is known; it is taken for one whose runs differ as much as pale ones.
+fn noise(ours: Value, theirs: Value) -> f64 {
+    let half = |value: Value| if value.runs < 2 { WIDE / 2.0 } else { value.spread() / 2.0 };
+    half(ours) + half(theirs)
 }
 
-/// By how much Varve is better at each place where both have a value, with the place; and the peer's name.
-fn ratios(figure: &Figure) -> Option<(Vec<(f64, usize)>, &str)> {
+/// The cases in which both servers have a value, and the peer's name.
+fn compared(figure: &Figure) -> Option<(Vec<Case>, &str)> {
     let (varve, peer) = (figure.of(Role::Varve)?, figure.of(Role::Peer)?);
-    let ratio = |place| {
-        let (ours, theirs) = (varve.at(place)?.median, peer.at(place)?.median);
+    let case = |place| {
+        let (ours, theirs) = (varve.at(place)?, peer.at(place)?);
         let ratio = match figure.better {
-            Better::Less => theirs / ours,
-            Better::More => ours / theirs,
+            Better::Less => theirs.median / ours.median,
+            Better::More => ours.median / theirs.median,
             Better::Neither => return None,
         };
-        (ratio.is_finite() && ratio > 0.0).then_some((ratio, place))
+        let level = 1.0 + LEVEL.max(noise(ours, theirs));
+        let standing = match ratio {
+            _ if ratio > level => Standing::Ahead,
+            _ if ratio < 1.0 / level => Standing::Behind,
+            _ => Standing::Level,
+        };
+        (ratio.is_finite() && ratio > 0.0).then_some(Case { place, ratio, standing })
     };
-    let ratios: Vec<_> = (0..figure.places.len()).filter_map(ratio).collect();
-    (!ratios.is_empty()).then_some((ratios, peer.name.as_str()))
+    let cases: Vec<Case> = (0..figure.places.len()).filter_map(case).collect();
+    (!cases.is_empty()).then_some((cases, peer.name.as_str()))
 }
 
 fn alone(figure: &Figure) -> String {
@@ -88,10 +119,10 @@ fn alone(figure: &Figure) -> String {
         Better::Neither => "Nothing here is better or worse.",
         _ => "No other server has the like.",
     };
-    format!("{why}{}{}", targets(figure), wide(figure))
+    format!("{why}{}{}", targets(figure), trust(figure))
 }
 
-/// The aims that are met, and the cases that miss theirs.
+/// The aims that are met, and the cases that miss theirs. An aim beside the peer is none where the peer has no value.
 fn targets(figure: &Figure) -> String {
     let (mut met, mut missed) = (0, Vec::new());
     for (place, target) in figure.targets.iter().enumerate() {
@@ -100,7 +131,8 @@ fn targets(figure: &Figure) -> String {
         let Some(varve) = value(Role::Varve) else { continue };
         let (kept, text) = match target {
             Target::Ratio(ratio) => {
-                (value(Role::Peer).is_none_or(|peer| varve <= ratio * peer), format!("{ratio} of the peer's"))
+                let Some(peer) = value(Role::Peer) else { continue };
+                (varve <= ratio * peer, format!("{ratio} of the peer's"))
             }
             Target::AtMost(most) => (varve <= *most, format!("{most}")),
         };
@@ -117,14 +149,20 @@ fn targets(figure: &Figure) -> String {
     }
 }
 
-/// How many values have runs that differ too much.
-fn wide(figure: &Figure) -> String {
-    let values = figure.series.iter().flat_map(|series| &series.points);
-    let (all, wide) = values.fold((0, 0), |(all, wide), point| (all + 1, wide + usize::from(point.value.is_wide())));
-    match wide {
-        0 => String::new(),
-        _ => format!(" {wide} of {all} values are pale: their runs differ by more than 15%."),
+/// How many values have runs that differ too much, and how many are of one run. Published values are neither.
+fn trust(figure: &Figure) -> String {
+    let measured = figure.series.iter().filter(|series| series.role != Role::Published);
+    let values: Vec<Value> = measured.flat_map(|series| &series.points).map(|point| point.value).collect();
+    let count = |is: &dyn Fn(&Value) -> bool| values.iter().filter(|value| is(value)).count();
+    let (all, wide, single) = (values.len(), count(&Value::is_wide), count(&|value| value.runs < 2));
+    let mut text = String::new();
+    if wide > 0 {
+        text += &format!(" {wide} of {all} values are pale: their runs differ by more than 15%.");
     }
+    if single > 0 {
+        text += &format!(" {single} of {all} values are of one run: how far another would differ is not known.");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -146,31 +184,51 @@ mod tests {
     fn the_better_direction_decides() {
         assert_eq!(verdict(&figure(Better::Less, &[1.0, 1.0], &[2.0, 8.0])).0, Standing::Ahead);
         assert_eq!(verdict(&figure(Better::More, &[1.0], &[2.0])).0, Standing::Behind);
-        assert_eq!(verdict(&figure(Better::More, &[1.0], &[1.04])).0, Standing::Level);
+        assert_eq!(verdict(&figure(Better::More, &[1.0], &[1.1])).0, Standing::Level, "values of one run each");
         assert_eq!(verdict(&figure(Better::Neither, &[1.0], &[2.0])).0, Standing::Alone);
         assert_eq!(verdict(&figure(Better::Less, &[1.0], &[])).0, Standing::Alone);
         let (_, text) = verdict(&figure(Better::Less, &[1.0, 1.0], &[2.0, 8.0]));
-        assert!(text.contains("4.00 times") && text.contains("least 2.00 (c0)") && text.contains("most 8.00 (c1)"));
+        let told = "ahead in 2, level in 0, behind in 0 of 2 cases; 8.00 times as good in the middle, least 2.00 (c0), most 8.00 (c1)";
+        assert!(text.contains(told), "{text}");
+    }
+
+    /// Has every value of a figure several runs that differ by this part of it.
+    fn spread(figure: &mut Figure, by: f64) {
+        for point in figure.series.iter_mut().flat_map(|series| &mut series.points) {
+            let value = point.value.median;
+            point.value = Value::of(vec![value * (1.0 - by), value, value * (1.0 + by)]);
+        }
     }
 
     #[test]
     fn a_difference_within_the_noise_is_none() {
         let mut figure = figure(Better::Less, &[1.0], &[1.2]);
         assert_eq!(verdict(&figure).0, Standing::Ahead);
-        for series in &mut figure.series {
-            let value = series.points[0].value.median;
-            series.points[0].value = Value::of(vec![value * 0.7, value, value * 1.3]);
-        }
+        spread(&mut figure, 0.3);
         assert_eq!(verdict(&figure).0, Standing::Level);
+        spread(&mut figure, 0.09);
+        assert_eq!(verdict(&figure).0, Standing::Ahead, "the ranges do not meet");
+        spread(&mut figure, 0.11);
+        assert_eq!(verdict(&figure).0, Standing::Level, "the ranges meet, though neither is as wide as the difference");
+    }
+
+    #[test]
+    fn one_great_ratio_does_not_speak_for_the_others() {
+        let mut figure = figure(Better::Less, &[2.0, 2.0, 1.0], &[1.0, 1.0, 1000.0]);
+        spread(&mut figure, 0.01);
+        let (standing, text) = verdict(&figure);
+        assert_eq!(standing, Standing::Behind, "{text}");
+        assert!(text.contains("ahead in 1, level in 0, behind in 2 of 3 cases"), "{text}");
+        assert_eq!(cases(&figure), [1, 0, 2]);
     }
 
     #[test]
     fn aims_and_wide_ranges_are_named() {
-        let mut figure = figure(Better::Less, &[1.0, 3.0], &[2.0, 2.0]);
-        figure.targets = vec![Some(Target::AtMost(1.5)), Some(Target::Ratio(0.5))];
+        let mut figure = figure(Better::Less, &[1.0, 3.0, 1.0], &[2.0, 2.0]);
+        figure.targets = vec![Some(Target::AtMost(1.5)), Some(Target::Ratio(0.5)), Some(Target::Ratio(0.5))];
         figure.series[0].points[0].value = Value::of(vec![0.8, 1.0, 1.2]);
         let (_, text) = verdict(&figure);
-        assert!(text.contains("1 aims are met; missed: c1 (at most 0.5 of the peer's)"), "{text}");
-        assert!(text.contains("1 of 4 values are pale"), "{text}");
+        assert!(text.contains("1 aims are met; missed: c1 (at most 0.5 of the peer's)."), "{text}");
+        assert!(text.contains("1 of 5 values are pale") && text.contains("4 of 5 values are of one run"), "{text}");
     }
 }

@@ -24,6 +24,11 @@ struct Shared {
 }
 
 impl Payload {
+    /// The payload of these bytes, if it is a large one.
+    pub(crate) fn of_large(bytes: &[u8], sum: &Arc<SharedUsize>) -> Option<Payload> {
+        (bytes.len() >= SHARED_BYTES).then(|| Payload::new(bytes, sum))
+    }
+
     /// A copy of these bytes; `sum` counts all large payloads.
     pub(crate) fn new(bytes: &[u8], sum: &Arc<SharedUsize>) -> Payload {
         let sum = (bytes.len() >= SHARED_BYTES).then(|| Arc::clone(sum));

@@ -287,6 +287,8 @@ impl Registry {
             return 0;
         }
         let mut wake = Vec::new();
+        // A copy of a large one takes long: others wait for the stripe meanwhile.
+        let mut large = Payload::of_large(payload, &self.payload_bytes);
         let receivers = {
             let stripe = channels.stripes[self.stripe(channel)].lock();
             let direct = stripe.get_key_value(channel);
@@ -301,7 +303,7 @@ impl Registry {
             let message = Arc::new(Message {
                 kind,
                 channel: direct.map_or_else(|| Name::from(channel), |(name, _)| Arc::clone(name)),
-                payload: Payload::new(payload, &self.payload_bytes),
+                payload: large.take().unwrap_or_else(|| Payload::new(payload, &self.payload_bytes)),
                 patterns: matching.iter().map(|(pattern, _)| Arc::clone(pattern)).collect(),
             });
             let listeners = |worker: usize| counts().map(|counts| counts[worker] as usize).sum();

@@ -397,3 +397,37 @@ fn ten_thousand_idle_connections() {
     until("the connections are gone", || other.cmd("INFO clients").text().contains("connected_clients:1\r\n"));
     undisturbed(&mut other);
 }
+
+/// While one worker is alone behind the gate, the others do not keep their processors busy with looking at it, and answer what
+/// needs no key.
+#[test]
+fn issue_11_workers_sleep_while_another_is_alone() {
+    let server = Launch::varve().config("io-threads 4").config("busy-reply-threshold 0").start().expect("it starts");
+    let (mut alone, mut admin) = (server.client(), server.client());
+    let mut others: Vec<Client> = (0..12).map(|_| server.client()).collect();
+    for other in &mut others {
+        assert_eq!(other.cmd("SET key value").text(), "OK");
+    }
+    // A transaction with a script in it holds the gate alone to its end.
+    let script = "local n = 0 while n < 150000000 do n = n + 1 end redis.call('SET', 'key', 'changed')";
+    for request in [&["MULTI"][..], &["EVAL", script, "0"], &["EXEC"]] {
+        alone.queue(request);
+    }
+    alone.flush().expect("sent");
+    let begun = Instant::now();
+    let cpu = server.cpu_ns().expect("its time");
+    // Nothing else costs as much.
+    until("the script runs", || server.cpu_ns().expect("its time") > cpu + 50_000_000);
+    for other in &mut others {
+        other.queue(&["GET", "key"]);
+        other.flush().expect("sent");
+    }
+    assert_eq!(admin.cmd("PING").text(), "PONG");
+    for other in &mut others {
+        assert_eq!(other.read().expect("a reply").text(), "changed", "the transaction came first");
+    }
+    let (cpu, took) = (server.cpu_ns().expect("its time") - cpu, begun.elapsed());
+    println!("CPU of a transaction of {took:?}: {:.1} ms", cpu as f64 / 1e6);
+    // Its own worker's, and little of three others'.
+    assert!(cpu < took.as_nanos() as u64 * 3 / 2, "{cpu} ns of CPU in {took:?}");
+}

@@ -116,7 +116,7 @@ fn issue_19_varve_top_connects_by_ipv6() {
         return;
     }
     let mut build = Command::new(env!("CARGO"));
-    let built = build.args(["build", "--quiet", "-p", "varve-top"]).current_dir(workspace()).status();
+    let built = build.args(["build", "--quiet", "--workspace", "--bin", "varve-top"]).current_dir(workspace()).status();
     assert!(built.is_ok_and(|status| status.success()), "varve-top is built");
     let certificates = Certificates::make("six-top");
     let (server, tls_port) = Launch::varve()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use varve_testkit::{Client, Launch, RespValue, Server, figure, until};
 
 /// Clients of each kind.
-const OF_EACH: usize = 400;
+const OF_EACH: usize = 1000;
 
 /// A kind of client: the requests that it sends, and the last bytes of the replies that show that they were run. A client
 /// that waits gets no reply.

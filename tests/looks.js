@@ -1,6 +1,7 @@
 // What a person would find fault with in the page that is open: a list of words, empty without a fault. Evaluated by
-// page_looks.rs, which writes the numbers of the standard (WCAG 2.1, AA) for texts and for what is drawn.
-(() => {
+// page_looks.rs, which writes the numbers of the standard (WCAG 2.1, AA) for texts and for what is drawn. `wanted` is the
+// width of the window in pixels: `screen.width` was that of no window now and then.
+(wanted => {
   const faults = [];
   const colour = text => { const found = text.match(/[\d.]+/g).map(Number); return found.length > 3 ? found : [...found.slice(0, 3), 1]; };
   const over = (top, under) => [0, 1, 2].map(i => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
@@ -45,7 +46,7 @@
 
   const width = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth > width) faults.push("the page is " + document.documentElement.scrollWidth + " pixels wide, its window " + width);
-  if (innerWidth !== screen.width && innerWidth !== width) faults.push("the window was widened to " + innerWidth);
+  if (innerWidth !== wanted) faults.push("the window was widened from " + wanted + " to " + innerWidth);
   for (const element of document.querySelectorAll("body *")) {
     // A table scrolls in its own frame; what is hidden is for readers of screens.
     if (element.closest(".scroll table, .hidden, svg, #tree")) continue;
@@ -66,4 +67,4 @@
     if (box.height < 24) faults.push(name(element) + " '" + element.textContent + "' is " + box.height.toFixed(1) + " pixels high");
   }
   return faults;
-})()
+})

@@ -75,6 +75,33 @@ fn send(client: &mut Client, words: &[String]) {
     client.flush().expect("sent");
 }
 
+/// Names are frozen in all databases: behind a move, those are tried who wait for a key of this name in another one. The server ended
+/// where the keys were of several shards.
+#[test]
+fn issue_11_clients_that_wait_in_another_database_outlive_a_move_of_many_keys() {
+    let (from, to) = (start(), start());
+    let (mut client, mut waiter) = (from.client(), from.client());
+    let names: Vec<String> = (0..40).map(|n| format!("key:{n}")).collect();
+    names.iter().for_each(|name| assert_eq!(client.cmd(&format!("RPUSH {name} x")).integer(), Some(1)));
+    assert_eq!(waiter.cmd("SELECT 1").text(), "OK");
+    let mut wait = vec!["BLPOP".to_owned()];
+    wait.extend(names.iter().cloned());
+    wait.push("0".into());
+    send(&mut waiter, &wait);
+    until("it waits", || figure(&mut client, "blocked_clients") == 1);
+    let port = to.port();
+    let mut words = migrate(port, "", &["COPY", "KEYS"]);
+    words.extend(names.iter().cloned());
+    send(&mut client, &words);
+    assert_eq!(client.read().expect("a reply").text(), "OK");
+    assert_eq!(to.client().cmd("DBSIZE").integer(), Some(names.len() as i64));
+    assert_eq!(client.cmd("SELECT 1").text(), "OK");
+    assert_eq!(client.cmd("RPUSH key:7 there").integer(), Some(1));
+    let popped = waiter.read().expect("a reply");
+    let popped = popped.elements().expect("a key and an element");
+    assert_eq!([popped[0].text(), popped[1].text()], ["key:7", "there"]);
+}
+
 /// Nothing comes for a moment. A reply that is only late is not seen: what follows would fail.
 fn waits(client: &mut Client) {
     client.set_timeout(Duration::from_millis(100)).expect("a limit");

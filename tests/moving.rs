@@ -68,7 +68,8 @@ impl Services {
             self.ports[1]
         );
         let mut build = Command::new(env!("CARGO"));
-        let built = build.args(["build", "--quiet", "-p", "varve-check"]).current_dir(workspace()).status();
+        let built =
+            build.args(["build", "--quiet", "--workspace", "--bin", "varve-check"]).current_dir(workspace()).status();
         assert!(built.is_ok_and(|status| status.success()), "varve-check is built");
         let check = target_dir().join("debug/varve-check");
         let check = format!("#!/bin/sh\nexec {} \"$@\"\n", check.display());

@@ -49,7 +49,7 @@ fn looked_at(tab: &mut Tab, port: u16, window: Window, name: &str) -> Vec<String
     tab.open(&format!("http://127.0.0.1:{port}/"), window).expect("it opens");
     tab.until("Number(document.body.dataset.round) >= 7");
     tab.picture(&target_dir().join(format!("page-{name}.png"))).expect("a picture");
-    let found = tab.value(LOOKS).expect("it looks");
+    let found = tab.value(&format!("({LOOKS})({})", window.width)).expect("it looks");
     let found = found.as_array().expect("a list").iter();
     found.map(|fault| format!("{name}: {}", fault.as_str().unwrap_or_default())).collect()
 }

@@ -8,6 +8,7 @@
 //! | sorted sets, lists, streams | nodes in the log, their trees beside it |
 //! | a request | a query buffer and the arguments' places |
 //! | a request of many arguments | the lists that its command makes of them, or keeps |
+//! | a request of long arguments | the copies that its command makes of them |
 //! | a reply, replies that nobody reads | reply buffers and outputs |
 //! | a transaction | copies of queued commands |
 //!
@@ -238,6 +239,48 @@ fn commands_of_many_arguments_are_refused_when_memory_is() {
             goes_on(&mut server, LimitKind::Addresses, &what);
         }
     }
+}
+
+/// A command copies its arguments where it waits, goes on or keeps them: the memory for that is asked for before it runs.
+#[test]
+fn issue_11_commands_of_long_arguments_are_refused_when_memory_is() {
+    let long = "l".repeat(40 << 20);
+    let commands: [&[&str]; 9] = [
+        &["LREM", "list", "0", &long],
+        &["LINSERT", "list", "BEFORE", &long, "element"],
+        &["LINSERT", "list", "BEFORE", "last", &long],
+        &["BLPOP", &long, "0.01"],
+        &["WATCH", &long],
+        &["SUBSCRIBE", &long],
+        &["EVAL", "return #ARGV[1]", "0", &long],
+        &["EVAL", "return redis.call('RPUSH', 'other', ARGV[1])", "0", &long],
+        &["CLIENT", "SETNAME", &long],
+    ];
+    side_by_side(commands.into_iter(), |words| {
+        for left in [60, 90, 120, 160] {
+            let what = format!("{}, {left} MB", words[0]);
+            let mut server = started();
+            let mut client = with_two_keys(&server);
+            let elements = vec!["element"; 100_000];
+            for _ in 0..3 {
+                client.call(&[&["RPUSH", "list"], &elements[..]].concat()).expect("a reply");
+            }
+            client.call(&["RPUSH", "list", "last"]).expect("a reply");
+            LimitKind::Addresses.leave(&server, left << 20);
+            if let Ok(refused) = client.call(words)
+                && refused.is_error()
+                && words[0] != "CLIENT"
+            {
+                assert!(
+                    refused.text().starts_with("OOM "),
+                    "{what}: {}",
+                    &refused.text()[..80.min(refused.text().len())]
+                );
+            }
+            drop(client);
+            goes_on(&mut server, LimitKind::Addresses, &what);
+        }
+    });
 }
 
 /// Replies that their client does not read are kept until the system refuses the memory for them.

@@ -8,7 +8,6 @@
 #![forbid(unsafe_code)]
 
 use std::net::TcpListener;
-use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -369,9 +368,7 @@ fn issue_17_signals_to_the_links_thread_do_not_end_it() {
     link.send(&new[..new.len() / 2]);
     wait_loading(&replica, "async_loading");
     // The system gives a signal to the thread whose number it was sent to, if that takes it.
-    let threads = std::fs::read_dir(format!("/proc/{}/task", replica.pid())).expect("its threads").flatten();
-    let is_links = |path: &Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name.trim() == "replica");
-    let path = threads.map(|thread| thread.path()).find(|path| is_links(path)).expect("a thread has the link");
+    let path = replica.thread("replica").expect("a thread has the link");
     let number = path.file_name().expect("a number").to_string_lossy().into_owned();
     for _ in 0..50 {
         let sent = std::process::Command::new("kill").args(["-ALRM", &number]).status();

@@ -10,7 +10,7 @@
 //! The limits at which encodings change are changed all the time, and one save follows the other: each of its files is
 //! whole. Long collections (giants/mod.rs) are changed, renamed, swapped and removed while saves show them. An append-only file is kept, and rewritten between two saves: another server that loads it has the same data.
 //!
-//! Replies of eight clients have no one order: their legality is tests/histories.rs's.
+//! Replies of eight clients have no one order: their legality is tests/client_histories.rs's.
 
 #![forbid(unsafe_code)]
 
@@ -199,7 +199,6 @@ fn check_file(bytes: &[u8]) {
 /// Saves everything and loads it.
 fn reload(server: &Server) {
     let mut client = server.client();
-    client.cmd("CONFIG SET maxmemory 0");
     assert_eq!(client.cmd("DEBUG RELOAD").text(), "OK", "{}", server.log());
 }
 

@@ -16,7 +16,8 @@ fn program() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let build = || {
         let mut build = Command::new(env!("CARGO"));
-        let built = build.args(["build", "--quiet", "-p", "varve-top"]).current_dir(workspace()).status();
+        let built =
+            build.args(["build", "--quiet", "--workspace", "--bin", "varve-top"]).current_dir(workspace()).status();
         assert!(built.is_ok_and(|status| status.success()), "varve-top is built");
         target_dir().join("debug/varve-top")
     };

@@ -16,7 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_testkit::linear::{Answer, Bytes, Call, HistoryEvent, Keyspace, check};
-use varve_testkit::{Client, Launch, Random, RespValue, Server, seed};
+use varve_testkit::{Client, Launch, Random, RespValue, seed};
+use varve_tests::churn::churn;
 use varve_tests::ending::SetAtEnd;
 
 const CLIENTS: usize = 8;
@@ -287,25 +288,6 @@ fn round(clients: &mut [Client], bank: &[Account], first_seed: u64, round: u64) 
         accounts.iter().map(|account| clients[1].call(&account.get()).expect("a reply")).collect();
     assert_sum(&values, accounts.len());
     (made.into_inner(), given_up.into_inner())
-}
-
-/// Writes and deletes beside the transfers, so that objects move and tables grow and shrink under them.
-fn churn(server: &Server, stop: &AtomicBool) {
-    let (mut client, mut random) = (server.client(), Random::new(1));
-    let mut growing = true;
-    while !stop.load(Ordering::Relaxed) {
-        growing ^= random.one_in(40);
-        for _ in 0..50 {
-            let key = format!("churn:{}", random.below(5000)).into_bytes();
-            if growing {
-                client.queue(&[b"SET".to_vec(), key, vec![b'c'; random.below(400)]]);
-            } else {
-                client.queue(&[b"DEL".to_vec(), key]);
-            }
-        }
-        client.flush().expect("sent");
-        (0..50).for_each(|_| assert!(!client.read().expect("a reply").is_error()));
-    }
 }
 
 #[test]

@@ -5,9 +5,9 @@
 
 #![no_main]
 
-#[path = "../../compat/lua/tests/host/mod.rs"]
+#[path = "../../compat/lua/tests/sandbox/host/mod.rs"]
 mod host;
-#[path = "../../compat/lua/tests/programs/mod.rs"]
+#[path = "../../compat/lua/tests/sandbox/programs/mod.rs"]
 mod programs;
 
 use libfuzzer_sys::fuzz_target;

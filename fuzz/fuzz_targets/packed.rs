@@ -11,7 +11,7 @@ mod model;
 use libfuzzer_sys::fuzz_target;
 use model::{Ints, Op, Text, World, grow};
 use varve_packed::intset::IntSet;
-use varve_packed::node::{Grow, Node, NodeMut, CompressedNode, expand};
+use varve_packed::node::{CompressedNode, Grow, Node, NodeMut, expand};
 
 /// Everything is compared after each operation, so longer inputs only waste time.
 const OPERATIONS_MAX: usize = 200;
@@ -65,8 +65,8 @@ fn op(bytes: &[u8]) -> Op {
         15 => Op::RemoveIndices(index, usize::from(bytes[3])),
         16 => Op::Find(index, 1 + usize::from(bytes[3] % 3)),
         17 => Op::FindText(text),
-        18 => Op::Split(index, bytes[3] % 2 == 0),
-        19 => Op::Halves(index, bytes[3] % 2 == 0),
+        18 => Op::Split(index, bytes[3].is_multiple_of(2)),
+        19 => Op::Halves(index, bytes[3].is_multiple_of(2)),
         20 => Op::Resize(number % 600, bytes[5]),
         21 => Op::GrowInPlace(number % 300),
         22 => Op::Trim,

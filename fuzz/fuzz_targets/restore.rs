@@ -6,7 +6,8 @@
 
 #![no_main]
 
-#[path = "../../compat/commands/tests/common/mod.rs"]
+#[allow(dead_code, reason = "the tests that share this module ask for more")]
+#[path = "../../compat/commands/tests/handlers/common/mod.rs"]
 mod common;
 #[path = "../versions.rs"]
 mod versions;

@@ -458,7 +458,7 @@ fn run(bytes: &[u8]) {
     }
     replies.extend(clients.into_iter().flatten().map(Door::end));
     check(&mut admin, &replies, &before, &rules);
-    if target.inputs.fetch_add(1, Ordering::Relaxed) % VERIFY_EACH == 0 {
+    if target.inputs.fetch_add(1, Ordering::Relaxed).is_multiple_of(VERIFY_EACH) {
         ask(&mut admin, &[vec!["DEBUG", "VERIFY"]]);
     }
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
+use varve_commands::commands;
 use varve_exec::batch::{Batch, TurnState};
 use varve_exec::stats::CommandStats;
-use varve_commands::{commands};
-use varve_exec::{Blocked, LargeArguments, CommandTable, Session};
+use varve_exec::{Blocked, CommandTable, LargeArguments, Session};
 use varve_protocol::{Parser, Reply};
-use varve_store::{LogGeometry, Limits, Options, PerType, Policy, SmallLimits, Store, StoreWorker, Type};
+use varve_store::{Limits, LogGeometry, Options, PerType, Policy, SmallLimits, Store, StoreWorker, Type};
 
 const COMMANDS_MAX: usize = 600;
 const START_MS: i64 = 1_795_000_000_000;
@@ -60,7 +60,8 @@ impl World {
             reserve_bytes: 64 << 20,
         };
         let shards = 1 << (shape / 4 % 3);
-        let options = Options { databases: 4, workers: 2, shards, first_buckets: 2, seed: 7, geometry };
+        let options =
+            Options { databases: 4, workers: 2, shards, first_buckets: 2, seed: 7, geometry, ..Options::default() };
         let store = Store::new(&options).expect("an address range");
         let limit = [0, 64 << 10, 256 << 10, 1 << 20][usize::from(shape / 16 % 4)];
         store.set_limit(limit, if shape >= 128 { Policy::AllKeysRandom } else { Policy::NoEviction });
@@ -102,7 +103,7 @@ impl World {
             }
         }
         // One in four waits for company: a pipeline.
-        if what & 64 == 0 || number % 2 == 0 {
+        if what & 64 == 0 || number.is_multiple_of(2) {
             self.run(seat);
         }
     }
@@ -135,12 +136,21 @@ impl World {
         let mut out = Reply::new();
         while !rest.is_empty() {
             let Seat { worker, batch, parser, session, .. } = &mut self.seats[seat];
-            let turn =
-                batch.turn(worker, &self.table, parser, session, self.now_ms, rest, &mut LargeArguments::default(), &mut out);
+            let turn = batch.turn(
+                worker,
+                &self.table,
+                parser,
+                session,
+                self.now_ms,
+                rest,
+                &mut LargeArguments::default(),
+                &mut out,
+            );
             rest = &mut rest[turn.consumed..];
             let served: Vec<_> = batch.take_served().into_iter().flatten().collect();
             match turn.state {
-                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) | TurnState::Server { .. } => {}
+                TurnState::NeedInput { .. } | TurnState::Yield | TurnState::Published(_) | TurnState::Server { .. } => {
+                }
                 // Its commands of the server's are nobody's here.
                 TurnState::Exec { .. } => session.leave_transaction(worker),
                 TurnState::Blocked(blocked) => {

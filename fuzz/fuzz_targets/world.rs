@@ -2,15 +2,15 @@
 //! 8 KB with the least limits of encodings; the background runs in single steps in between.
 //!
 //! One byte chooses the store's shape and its limits; then four bytes an operation: what, a key, another or an element,
-//! a number (`engine/store/tests/all_types`).
+//! a number (`engine/store/tests/models/all_types`).
 
 #![no_main]
 
-#[path = "../../engine/store/tests/all_types/mod.rs"]
+#[path = "../../engine/store/tests/models/all_types/mod.rs"]
 mod all_types;
 
-use libfuzzer_sys::fuzz_target;
 use all_types::{Op, World};
+use libfuzzer_sys::fuzz_target;
 
 /// The key that it was about is compared after each operation, so longer inputs only waste time.
 const OPERATIONS_MAX: usize = 500;

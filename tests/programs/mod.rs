@@ -15,7 +15,7 @@ use varve_testkit::skip::skipped;
 use varve_testkit::tls::Certificates;
 
 /// How long a program may run; each takes some seconds.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// The folder of a program.
 pub(crate) fn sources(name: &str) -> PathBuf {

@@ -38,7 +38,7 @@ const SECONDS: Rule = Rule::Within(60);
 const MILLISECONDS: Rule = Rule::Within(60_000);
 
 /// SORT's error where an element is no number.
-const NO_SCORE: &str = "ERR One or more scores can't be converted into double";
+pub const NO_SCORE: &str = "ERR One or more scores can't be converted into double";
 
 /// The table: command, subcommand (or "" for any), rule. Reasons stand at the end of the line.
 const TABLE: &[(&str, &str, Rule)] = &[
@@ -267,41 +267,4 @@ fn greeting(ours: &RespValue, theirs: &RespValue) -> bool {
         && theirs_fields
             .iter()
             .all(|(name, value)| ours_fields.iter().any(|(n, v)| n == name && (v == value || name.text() == "id")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_the_table_names_is_excused() {
-        let words = |line: &str| line.split(' ').map(|w| w.as_bytes().to_vec()).collect::<Vec<_>>();
-        assert_eq!(rule(&words("GET k")), Rule::Exact);
-        assert_eq!(rule(&words("Keys *")), Rule::Multiset);
-        assert_eq!(rule(&words("client GETNAME")), Rule::Exact);
-        assert_eq!(rule(&words("sort nosort alpha")), Rule::Exact);
-        assert_eq!(rule(&words("SORT_RO k by NoSort")), Rule::Multiset);
-        let text = |t: &str| RespValue::Bulk(t.into());
-        let pair = |a: &str, b: &str| RespValue::Array(vec![text(a), text(b)]);
-        assert!(equal(Rule::Multiset, &pair("a", "b"), &pair("b", "a")));
-        assert!(!equal(Rule::Exact, &pair("a", "b"), &pair("b", "a")));
-        assert!(!equal(Rule::Within(5), &RespValue::Integer(-1), &RespValue::Integer(-2)));
-        assert!(equal(Rule::Within(5), &RespValue::Integer(10), &RespValue::Integer(12)));
-        assert!(!equal(Rule::Form, &RespValue::Error("ERR a".into()), &RespValue::Error("ERR b".into())));
-        let no_score = RespValue::Error(NO_SCORE.into());
-        assert!(equal(Rule::Scores, &pair("a", "b"), &no_score));
-        assert!(!equal(Rule::Scores, &no_score, &pair("a", "b")) && !equal(Rule::Scores, &text("a"), &no_score));
-        assert!(!equal(Rule::Form, &RespValue::NullBulk, &text("a")));
-        let entry = |id, time, bytes, address: &str| {
-            let numbers = [id, time, bytes].map(RespValue::Integer);
-            RespValue::Array(vec![RespValue::Array(
-                [&numbers[..], &[pair("get", "k"), text(address), text("")]].concat(),
-            )])
-        };
-        let one = entry(0, 1_000, 2_000_000, "127.0.0.1:5");
-        assert!(equal(Rule::Logged, &one, &entry(0, 1_001, 2_000_000, "127.0.0.1:6")));
-        assert!(!equal(Rule::Logged, &one, &entry(0, 1_000, 2_000_001, "127.0.0.1:5")));
-        assert!(!equal(Rule::Logged, &one, &entry(1, 1_000, 2_000_000, "127.0.0.1:5")));
-        assert!(!equal(Rule::Logged, &one, &RespValue::Array(vec![])));
-    }
 }

@@ -29,14 +29,17 @@ pub fn await_rewrite(client: &mut Client) {
     }
 }
 
-/// Has another server load a copy of this one's append-only folder, and compares what both have. Nobody writes meanwhile.
+/// Has another server load a copy of this one's append-only folder, and compares what both have. Nobody writes meanwhile. The
+/// server's limit of memory is lifted.
 ///
 /// # Panics
 /// They differ, or the folder is not loaded.
 pub fn compare_with_file(server: &Server) {
     let mut client = server.client();
-    for line in ["CONFIG SET auto-aof-rewrite-percentage 0", "CONFIG SET appendfsync always"] {
-        assert_eq!(client.cmd(line).text(), "OK", "{line}");
+    // A server at its limit would refuse the last write.
+    let settings = ["auto-aof-rewrite-percentage 0", "appendfsync always", "maxmemory 0"];
+    for setting in settings {
+        assert_eq!(client.cmd(&format!("CONFIG SET {setting}")).text(), "OK", "{setting}");
     }
     await_rewrite(&mut client);
     // Its reply leaves when all that was appended before is in the file. Nothing else is in this database.

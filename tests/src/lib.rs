@@ -8,6 +8,7 @@
 pub mod appendonly;
 mod bits;
 mod burst;
+pub mod churn;
 pub mod collections;
 pub mod compare;
 pub mod cost;

@@ -52,11 +52,12 @@ mod request;
 mod script;
 mod slices;
 mod stage;
+mod times;
 mod transaction;
 
 use account::{SharedTime, whole_ms};
 use alone::{Place, run_unkeyed, stands_back};
-use holding::{TRIES_MAX, hold, list_shards, names_occupied, take};
+use holding::{TRIES_MAX, hold, list_shards, names_frozen, take};
 use noted::{LastReply, end_stretch};
 use parse::{Recent, Tail, Work, wanted_body};
 use prefetch::Prefetcher;
@@ -65,6 +66,7 @@ pub use preparse::PreparsedTurn;
 pub use slices::ServerCall;
 use stage::Scripts;
 pub use stage::{EndedScript, RestingScript, ScriptParts};
+pub use times::TurnTimes;
 pub use transaction::Transaction;
 
 /// Commands of one turn at most.
@@ -74,8 +76,6 @@ const TURN_BYTES: usize = 64 << 10;
 /// Bytes of replies after which no further command runs in the turn: 64 GETs of 512 MB must not all be answered before
 /// the caller sees how much waits to be sent.
 const TURN_REPLY_BYTES: usize = 1 << 20;
-/// Time of commands after which the turn ends: others wait. The clock is read for commands whose time is not constant.
-const TURN_NANOS: u64 = 1_000_000;
 /// How many commands in a row may keep the same shards held; long ones count more than once.
 const KEEP_MAX: usize = 16;
 /// This number of arguments counts as another command: twenty fields are set in the time of six short commands.
@@ -98,8 +98,8 @@ pub struct Batch {
     scripts: Option<Box<Scripts>>,
     /// Commands found lately.
     recent: Recent,
-    /// Time after which a command that goes on ends its turn.
-    parts_ns: u64,
+    /// When turns and scripts make room for others.
+    times: TurnTimes,
 }
 
 /// How a turn ended.
@@ -204,7 +204,7 @@ impl Batch {
             prefetcher: Prefetcher::default(),
             scripts: None,
             recent: Recent::default(),
-            parts_ns: TURN_NANOS,
+            times: TurnTimes::SERVED,
         }
     }
 
@@ -213,9 +213,11 @@ impl Batch {
         &self.observers.stats
     }
 
-    /// Ends each turn of a command that goes on behind its first part, for tests that step through it.
-    pub fn end_turns_after_a_part(&mut self) {
-        self.parts_ns = 0;
+    /// Sets when turns and scripts make room for others, and when samples are taken; else it is as in a server
+    /// ([`TurnTimes::SERVED`]).
+    pub fn set_times(&mut self, times: TurnTimes) {
+        self.observers.sampling.set_times(times.samples.clone());
+        self.times = times;
     }
 
     /// The commands that took long; whoever runs a turn takes them out.
@@ -456,7 +458,7 @@ impl Running<'_> {
             if stop.is_some() {
                 return stop;
             }
-            if self.spent_ns > TURN_NANOS {
+            if self.spent_ns > self.batch.times.turn_ns {
                 return Some(Stop::Full);
             }
         }
@@ -471,7 +473,7 @@ impl Running<'_> {
         let Some(_inside) = store.gate().try_enter(local.id()) else { return self.shut_out(first) };
         self.batch.work.follow_databases(store, self.session.db(), self.next, self.input, self.outside);
         let (pause, denied) = (self.batch.pause, self.batch.denied);
-        let Batch { work, shards, observers, prefetcher, .. } = &mut *self.batch;
+        let Batch { work, shards, observers, prefetcher, times, .. } = &mut *self.batch;
         // All commands up to the end of this stretch are on keys, and none of them changes what this is made of.
         let plain = self.session.is_plain() && (pause, denied) == (Pause::None, Denied::NONE) && observers.are_idle();
         let (each, insists) = (observers.slow.times_each(), self.session.busy_tries() >= TRIES_MAX);
@@ -522,7 +524,7 @@ impl Running<'_> {
             if ctx.tx.has_ready() {
                 blocking::serve_ready(&mut ctx.tx, observers);
             }
-            if ctx.session.ends_turn() || self.spent_ns > TURN_NANOS {
+            if ctx.session.ends_turn() || self.spent_ns > times.turn_ns {
                 if !apart && ctx.session.is_ongoing() {
                     self.spent_ns += took(&mut clock, d, observers, &mut ctx);
                 }
@@ -581,7 +583,7 @@ impl Running<'_> {
         let (denied, denials) = (self.batch.denied, &mut self.batch.observers.denials);
         let allowed = checks::admitted(d, args, self.session, denied, denials);
         let store = Arc::clone(self.worker.store());
-        let waits = d.writes() && store.has_moving() || store.has_occupied() && names_occupied(d, args, &store);
+        let waits = d.writes() && store.has_moving() || store.has_frozen() && names_frozen(d, args, &store, d.writes());
         let place = match allowed {
             // It would change keys that it does not name: those too that are on their way to another server. Or it names one
             // that another command works on.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use varve_base::mem::zeros;
-use varve_catalog::Row;
+use varve_catalog::{Flags, Row};
 use varve_protocol::{Args, OwnedArgs, Pinned, Reply, ReplyPart};
 use varve_store::{Again, Effect, Key, Pin, Removal, Store, StoreWorker, StringForm, Ttl, Tx};
 
@@ -198,14 +198,53 @@ impl<'a> Ctx<'_, 'a> {
     }
 
     /// Goes on with what `rest` makes of a copy of the request, like [`Ctx::go_on_with`], with the shards of the keys held
-    /// until it has watched some ([`crate::Watching`]).
-    pub fn go_on_building(&mut self, rest: impl FnOnce(&mut Tx<'_>, &Arc<OwnedArgs>) -> Box<dyn Ongoing>) {
-        self.go_on_holding(rest);
+    /// until it has watched some, which it keeps from writers if its last argument says so ([`crate::Sources`]).
+    pub fn go_on_building(&mut self, rest: impl FnOnce(&mut Tx<'_>, &Arc<OwnedArgs>, bool) -> Box<dyn Ongoing>) {
+        let keeps = self.keeps_sources();
+        self.go_on_holding(|tx, args| rest(tx, args, keeps));
         self.let_go();
+    }
+
+    /// The names of the command's keys.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        let args = self.args;
+        self.keys.iter().map(move |key| args.get(key.arg as usize))
+    }
+
+    /// Admits a write like [`Tx::admit_more`], for a command that writes and holds the shards of its keys. It is put back as well if
+    /// another one has frozen a key while they were let go.
+    ///
+    /// # Errors
+    /// The memory is used up, or the command is put back: no reply then.
+    pub fn admit_more(&mut self, bytes: u64) -> CmdResult {
+        let admitted = self.tx.admit_more(bytes);
+        if admitted.is_err() || self.meets_frozen() { Err(CommandError::OUT_OF_MEMORY) } else { Ok(()) }
+    }
+
+    /// True, and the command, which writes, is put back, if it may be put back and a key is frozen for another one: asked where shards
+    /// were let go and taken again.
+    pub fn meets_frozen(&mut self) -> bool {
+        if !self.tx.is_patient() || !self.tx.store().has_frozen() {
+            return false;
+        }
+        let meets = self.tx.any_frozen(self.names());
+        if meets {
+            self.tx.put_back();
+        }
+        meets
+    }
+
+    /// Whether a command that goes on keeps writers from the keys of which it makes something ([`crate::Sources`]).
+    pub fn keeps_sources(&self) -> bool {
+        self.session.begins_anew() && (self.row.flags.has(Flags::WRITE) || !self.tx.store().is_following())
     }
 
     /// Lets go of the shards of the keys. A client that keeps copies of what it reads is to be told of the next change already.
     fn let_go(&mut self) {
+        if self.tx.has_effects() {
+            // A key whose time has come was removed: nobody's change of it must come between.
+            self.tx.hand_on();
+        }
         if self.session.tracking().remembers() {
             tracking::remember(self.row, self.args, self.session.id(), self.tx.store());
         }

@@ -11,6 +11,7 @@
 //! While somebody collects (HOTKEYS START), commands are sampled at the ratio that was asked for, and these samples go into
 //! rankings of their own as well, which do not age.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -21,10 +22,8 @@ use varve_base::shared::SharedU32;
 
 /// Commands between two samples on average, at most.
 const GAP_MAX: u64 = 1024;
-/// Samples that follow each other sooner are made rarer.
-const SOON: Duration = Duration::from_millis(4);
-/// Samples that follow each other later are made more frequent.
-const LATE: Duration = Duration::from_millis(16);
+/// Samples that follow each other sooner than its begin are made rarer, later than its end more frequent.
+pub(crate) const SAMPLE_TIMES: Range<Duration> = Duration::from_millis(4)..Duration::from_millis(16);
 /// Time after which a sample counts half.
 const HALF_LIFE: Duration = Duration::from_secs(60);
 
@@ -183,17 +182,24 @@ pub(crate) struct Sampling {
     since: u64,
     /// Commands between two samples on average.
     gap: u64,
+    /// The time between two samples that is aimed at.
+    times: Range<Duration>,
     last: Option<Instant>,
     rng: Rng,
 }
 
 impl Default for Sampling {
     fn default() -> Sampling {
-        Sampling { ratio: 0, left: 0, since: 0, gap: 1, last: None, rng: Rng::seeded(0x51ce) }
+        Sampling { ratio: 0, left: 0, since: 0, gap: 1, times: SAMPLE_TIMES, last: None, rng: Rng::seeded(0x51ce) }
     }
 }
 
 impl Sampling {
+    /// Sets the time between two samples that is aimed at; else it is [`SAMPLE_TIMES`].
+    pub(crate) fn set_times(&mut self, times: Range<Duration>) {
+        self.times = times;
+    }
+
     /// The number of the request that is to be sampled, of `count` from number `next` on; `usize::MAX` if none is.
     #[inline]
     pub(crate) fn choose(&mut self, hot: &HotKeys, next: usize, count: usize) -> usize {
@@ -230,12 +236,12 @@ impl Sampling {
     /// A sample is taken; gives the number of commands that it stands for.
     pub(crate) fn take(&mut self, now: Instant) -> u64 {
         let stands_for = std::mem::take(&mut self.since) + 1;
-        let passed = self.last.replace(now).map_or(LATE, |last| now.saturating_duration_since(last));
+        let passed = self.last.replace(now).map_or(self.times.end, |last| now.saturating_duration_since(last));
         if self.ratio > 0 {
             self.gap = self.ratio.into();
-        } else if passed < SOON {
+        } else if passed < self.times.start {
             self.gap = (self.gap * 2).min(GAP_MAX);
-        } else if passed > LATE {
+        } else if passed > self.times.end {
             self.gap = (self.gap / 2).max(1);
         }
         self.left = self.rng.below(2 * self.gap - 1);

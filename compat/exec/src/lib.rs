@@ -43,6 +43,7 @@ mod invoke;
 mod multi;
 mod occupied;
 mod sampled;
+mod sources;
 mod waiting;
 
 pub use command::{Command, CommandSet, CommandTable, Exec, FileRows, SessionCtx, Step, Unresolved};
@@ -56,4 +57,5 @@ pub use ongoing::{LeftCommand, LeftTurn, OccupiedWork, Ongoing, Progress, WhileO
 pub use script::{Audience, Beginning, KeeperCtx, ScriptCalls, ScriptCtx, ScriptKeeper, ScriptKind};
 pub use script_rules::ScriptRules;
 pub use session::Session;
+pub use sources::Sources;
 pub use waiting::{Awaited, Blocked, Served};

@@ -24,16 +24,7 @@ pub struct Occupied(Option<Box<[u8]>>);
 impl Occupied {
     /// Occupies a key, whose shard is held; `None` if it is frozen for another command.
     pub fn begin(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Occupied> {
-        Occupied::freeze(tx, key, Freeze::Occupied)
-    }
-
-    /// Keeps those off who would change a key, whose shard is held, and no others; `None` if it is frozen for another command.
-    pub fn against_writers(tx: &mut Tx<'_>, key: &Key<'_>) -> Option<Occupied> {
-        Occupied::freeze(tx, key, Freeze::Moving)
-    }
-
-    fn freeze(tx: &mut Tx<'_>, key: &Key<'_>, how: Freeze) -> Option<Occupied> {
-        tx.freeze(key, how).then(|| Occupied(Some(key.bytes.into())))
+        tx.freeze(key, Freeze::Occupied).then(|| Occupied(Some(key.bytes.into())))
     }
 
     /// The key, while it is occupied.

@@ -15,9 +15,10 @@
 //! them together at the end ([`crate::Occupied`]). It never waits for its client: its reply is made aside, and comes at the
 //! end. It goes on if its client has left ([`crate::LeftCommand`]).
 //!
-//! A command that stores what it makes of other keys watches them. Its last part changes its key only if they are as they
-//! were when it read them, so that it is done at one instant, and the journal has it there as it was sent. Else it begins
-//! anew, and after some tries it runs whole. Inside EXEC commands run whole.
+//! A command that stores what it makes of other keys watches them ([`crate::Sources`]). Its last part changes its key only if they
+//! are as they were when it read them, so that it is done at one instant, and the journal has it there as it was sent. Else it
+//! begins anew, and keeps writers from these keys. If they change nevertheless, it runs whole after some tries. Inside EXEC
+//! commands run whole.
 //!
 //! Messages that come while a command reads stand behind its reply, those among them that tell a client which caches of
 //! stale keys: ahead of the reply, such a message would be about nothing that the client has, and the client would keep what
@@ -32,6 +33,7 @@ use varve_store::{NotAdmitted, ReadOn, StoreWorker, Tx};
 use crate::errors::CommandError;
 use crate::link::Link;
 use crate::occupied::Occupied;
+use crate::sources::Sources;
 
 /// The rest of a command.
 pub trait Ongoing: Send {
@@ -44,8 +46,8 @@ pub trait Ongoing: Send {
         true
     }
 
-    /// Whether it has changed its key in part, or keeps others from it ([`crate::Occupied`]): it is brought to its end then,
-    /// although commands that write are held back or refused at present.
+    /// Whether it has changed its key in part, or works on it while others are kept from it ([`crate::Occupied`]): it is brought to
+    /// its end then, although commands that write are held back or refused at present.
     fn is_half_done(&self) -> bool {
         false
     }
@@ -55,9 +57,14 @@ pub trait Ongoing: Send {
         None
     }
 
+    /// The keys of which it makes something, if others change them meanwhile.
+    fn sources(&self) -> Option<&Sources> {
+        None
+    }
+
     /// Whether it keeps others from a key at present: it goes on then whatever its client does, and replies nothing.
     fn keeps_key(&self) -> bool {
-        self.occupied().is_some()
+        self.occupied().is_some() || self.sources().is_some_and(Sources::keeps)
     }
 
     /// Bytes that it keeps for its reply, but for its arguments: they count as memory of the connection.

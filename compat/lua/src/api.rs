@@ -10,6 +10,7 @@ use crate::host::{LogLevel, Replicate};
 use crate::library::register;
 use crate::raw::commands;
 use crate::shared::Shared;
+use crate::tick::tick_before;
 use crate::values::error_parts;
 use mlua::{Lua, MultiValue, Result, Table, Value};
 use smallvec::SmallVec;
@@ -17,6 +18,8 @@ use std::rc::Rc;
 use varve_base::sha1::sha1;
 use varve_protocol::Resp;
 
+/// Bytes of a line of `redis.log` that are written, as redis-server has it.
+const LOG_BYTES_MAX: usize = 1024;
 const REPL_NONE: i64 = 0;
 const REPL_AOF: i64 = 1;
 const REPL_REPLICA: i64 = 2;
@@ -31,7 +34,7 @@ pub(crate) fn table(lua: &Lua, shared: &Rc<Shared>) -> Result<Table> {
     add(lua, &redis, shared, "setresp", set_resp)?;
     add(lua, &redis, shared, "set_repl", set_repl)?;
     add(lua, &redis, shared, "acl_check_cmd", |_, shared, args| acl_check_cmd(shared, args))?;
-    add(lua, &redis, shared, "sha1hex", |lua, _, args| sha1hex(lua, args))?;
+    add(lua, &redis, shared, "sha1hex", sha1hex)?;
     add(lua, &redis, shared, "error_reply", |lua, _, args| single_field(lua, args, "err"))?;
     add(lua, &redis, shared, "status_reply", |lua, _, args| single_field(lua, args, "ok"))?;
     if !shared.settings.for_functions {
@@ -126,6 +129,7 @@ fn log(lua: &Lua, shared: &Shared, args: MultiValue) -> Result<Value> {
             line.extend_from_slice(text.as_ref());
         }
     }
+    line.truncate(LOG_BYTES_MAX);
     shared.host.with(|host| host.log(level, &line));
     Ok(Value::Nil)
 }
@@ -167,11 +171,12 @@ fn acl_check_cmd(shared: &Shared, args: MultiValue) -> Result<Value> {
     }
 }
 
-fn sha1hex(lua: &Lua, args: MultiValue) -> Result<Value> {
+fn sha1hex(lua: &Lua, shared: &Shared, args: MultiValue) -> Result<Value> {
     if args.len() != 1 {
         return Err(Fault::reply(SHA_ARGUMENTS));
     }
     let text = text(&args[0]);
+    tick_before(lua, shared, text.as_ref().map_or(0, |text| text.as_ref().len()))?;
     let digest = sha1(text.as_ref().map_or(b"", AsRef::as_ref));
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Value::String(lua.create_string(hex)?))

@@ -4,13 +4,13 @@
 //!  new state ─▶ libraries of Lua, without what reaches outside ─▶ ours (`redis`, ..) ─▶ prelude.lua hides all of it behind
 //!                                                                                      stand-ins ─▶ `_G` of all scripts
 //! ```
-//! The list of what must hold: `tests/security.rs`.
+//! The list of what must hold: `tests/sandbox/security.rs`.
 
 use crate::errors::{UNKNOWN, with_code};
 use crate::fault::{Fault, PRELUDE, place, placed, without_prelude};
 use crate::patterns;
 use crate::shared::Shared;
-use crate::tick::tick;
+use crate::tick::{tick, tick_before};
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaString, Result, Table, Value};
 use std::rc::Rc;
@@ -73,7 +73,8 @@ pub(crate) fn prepare(lua: &Lua, shared: &Rc<Shared>, lists: Function) -> Result
         })?,
     )?;
     native.raw_set("lists", lists)?;
-    native.raw_set("compile", lua.create_function(compile_for_script)?)?;
+    let ours = Rc::clone(shared);
+    native.raw_set("compile", lua.create_function(move |lua, args| compile_for_script(lua, &ours, args))?)?;
     let (seen, about) = (lua.create_table()?, lua.create_table()?);
     about.raw_set("__index", &globals)?;
     seen.set_metatable(Some(about))?;
@@ -111,8 +112,17 @@ pub(crate) fn compile(lua: &Lua, text: &[u8], name: &[u8]) -> Result<Function> {
     function
 }
 
-/// `loadstring` and `load` behind the prelude's checks: the function, or nil and a message.
-fn compile_for_script(lua: &Lua, (text, name): (LuaString, LuaString)) -> Result<(Value, Value)> {
+/// Bytes of a text that scripts may have compiled: those of the longest script.
+const CODE_BYTES_MAX: usize = 4 << 20;
+
+/// `loadstring` and `load` behind the prelude's checks: the function, or nil and a message. To compile takes no instructions of Lua's:
+/// the host is asked before a long text.
+fn compile_for_script(lua: &Lua, shared: &Shared, (text, name): (LuaString, LuaString)) -> Result<(Value, Value)> {
+    let bytes = text.as_bytes().len();
+    if bytes > CODE_BYTES_MAX {
+        return Ok((Value::Nil, Value::String(lua.create_string("chunk is too long")?)));
+    }
+    tick_before(lua, shared, bytes)?;
     match compile(lua, &text.as_bytes(), &name.as_bytes()) {
         Ok(function) => Ok((Value::Function(function), Value::Nil)),
         Err(mlua::Error::SyntaxError { message, .. }) => Ok((Value::Nil, Value::String(lua.create_string(message)?))),

@@ -95,6 +95,14 @@ pub(crate) fn tick(lua: &Lua, shared: &Shared) -> Result<()> {
     shared.stopped.get().map_or(Ok(()), |text| Err(stop_error(text)))
 }
 
+/// Asks the host before work on this number of bytes that it cannot be asked in, if they are many.
+///
+/// # Errors
+/// The host stops the script.
+pub(crate) fn tick_before(lua: &Lua, shared: &Shared, bytes: usize) -> Result<()> {
+    if bytes >= PIECE_BYTES { tick(lua, shared) } else { Ok(()) }
+}
+
 /// Raises the error at each instruction of this thread of Lua's, and of those that it makes.
 fn stop(lua: &Lua, text: &'static str) -> Result<()> {
     lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| Err(stop_error(text)))

@@ -84,6 +84,12 @@ impl<'a> Args<'a> {
         self.spans.get(i).copied()
     }
 
+    /// True if all lie in the request's own bytes.
+    #[inline]
+    pub fn is_in_one(&self) -> bool {
+        self.outside.0.is_empty()
+    }
+
     /// Number of arguments, the name included.
     #[inline]
     pub fn len(&self) -> usize {

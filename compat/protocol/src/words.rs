@@ -7,6 +7,8 @@
 //! ```
 //! A closing quote must be followed by a blank or the end. Not here: comments, which are a matter of whole lines.
 
+use varve_base::number::HEX_DIGITS;
+
 use crate::parser::escape;
 
 /// Cuts `line` into words; None if its quotes do not close or a closing quote touches the next word.
@@ -32,8 +34,6 @@ pub fn quote(text: &[u8]) -> Vec<u8> {
     quoted
 }
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
 /// Appends what [`quote`] gives.
 pub fn append_quoted(text: &[u8], to: &mut Vec<u8>) {
     to.push(b'"');
@@ -46,7 +46,12 @@ pub fn append_quoted(text: &[u8], to: &mut Vec<u8>) {
             0x07 => to.extend_from_slice(b"\\a"),
             0x08 => to.extend_from_slice(b"\\b"),
             b' '..=b'~' => to.push(byte),
-            _ => to.extend_from_slice(&[b'\\', b'x', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]),
+            _ => to.extend_from_slice(&[
+                b'\\',
+                b'x',
+                HEX_DIGITS[usize::from(byte >> 4)],
+                HEX_DIGITS[usize::from(byte & 0xf)],
+            ]),
         }
     }
     to.push(b'"');

@@ -101,11 +101,13 @@ pub(crate) fn push_copy(len: usize, back: usize, to: &mut Vec<u8>) {
 }
 
 /// Appends `from` expanded to `to`, which gives exactly `len` bytes; false if it does not, or if a copy begins before the
-/// first byte. Takes memory for at most `len` bytes, and for no more than 264 a control byte.
+/// first byte, or if the system refuses the memory. Takes memory for at most `len` bytes, and for no more than 264 a control byte.
 pub(crate) fn expand(from: &[u8], len: usize, to: &mut Vec<u8>) -> bool {
     let start = to.len();
     // A control byte of three bytes makes at most 264: a length that lies costs no more than that.
-    to.reserve(len.min(from.len().saturating_mul(COPY_MAX)));
+    if to.try_reserve(len.min(from.len().saturating_mul(COPY_MAX))).is_err() {
+        return false;
+    }
     let mut rest = from;
     while let Some((&control, behind)) = rest.split_first() {
         let Some(behind) = obey(control, behind, (start, start + len), to) else { return false };

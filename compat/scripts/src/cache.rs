@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use varve_base::counted::{CountedMutex, HeapBytes};
+use varve_base::number::HEX_DIGITS;
 use varve_base::sha1::{Digest, sha1};
 use varve_base::shared::SharedU64;
 
@@ -35,7 +36,7 @@ const DIGIT_VALUES: [u8; 256] = {
     let mut values = [NO_DIGIT; 256];
     let mut value = 0;
     while value < 16 {
-        let digit = b"0123456789abcdef"[value];
+        let digit = HEX_DIGITS[value];
         values[digit as usize] = value as u8;
         values[digit.to_ascii_uppercase() as usize] = value as u8;
         value += 1;
@@ -75,7 +76,7 @@ impl Name {
     /// The hexadecimal digits.
     pub(crate) fn hex(self) -> [u8; Name::DIGITS] {
         let half = |at: usize| if at.is_multiple_of(2) { self.0[at / 2] >> 4 } else { self.0[at / 2] & 0xf };
-        std::array::from_fn(|at| b"0123456789abcdef"[usize::from(half(at))])
+        std::array::from_fn(|at| HEX_DIGITS[usize::from(half(at))])
     }
 }
 

@@ -3,6 +3,9 @@
 use varve_exec::CommandError;
 use varve_lua::ScriptError;
 
+/// A text that is longer than [`crate::keeper::TEXT_MAX`].
+pub(crate) const TEXT_LENGTH: CommandError =
+    CommandError::new(&"ERR The text of a script or library is longer than 4194304 bytes");
 /// EVALSHA names a script that is not known.
 pub(crate) const NO_SCRIPT: CommandError = CommandError::new(&"NOSCRIPT No matching script. Please use EVAL.");
 /// There are fewer arguments than keys.

@@ -7,7 +7,7 @@ use varve_protocol::Args;
 use crate::cache::Name;
 use crate::errors;
 use crate::given::keys_and_arguments;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, check_text};
 use crate::rows::{COST, READ, READ_NOTES, RUNNING, WRITTEN, WRITTEN_NOTES};
 use crate::shebang;
 
@@ -126,7 +126,10 @@ fn run(ctx: &mut ScriptCtx<'_>, named: Named, read_only: bool) -> CmdResult {
     let keys = keys_and_arguments(ctx.args, CommandError::NOT_INTEGER)?;
     let keeper = Keeper::of(ctx.keeper);
     let name = match named {
-        Named::ByText => Name::of(word),
+        Named::ByText => {
+            check_text(word, ctx.replays)?;
+            Name::of(word)
+        }
         Named::BySha => Name::parse(word).ok_or(errors::NO_SCRIPT)?,
     };
     let body = (named == Named::ByText).then_some(word);

@@ -17,7 +17,7 @@ use varve_rdb::functions::{self, LibrariesFault};
 use crate::errors;
 use crate::functions::{Library, NotLoaded, Policy};
 use crate::host::ScriptHost;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, check_text};
 use crate::rows::reply_help;
 
 pub(crate) const ROWS: FileRows = &[FUNCTION];
@@ -49,6 +49,7 @@ fn load(ctx: &mut ScriptCtx<'_>) -> CmdResult {
         }
         replace = true;
     }
+    check_text(ctx.args.get(last), ctx.replays)?;
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
     let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);
@@ -154,6 +155,7 @@ fn restore(ctx: &mut ScriptCtx<'_>) -> CmdResult {
         LibrariesFault::FirstForm => errors::PAYLOAD_FIRST_FORM,
         LibrariesFault::Text(_) => errors::PAYLOAD_TEXT,
     })?;
+    texts.iter().try_for_each(|text| check_text(text, ctx.replays))?;
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
     let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);

@@ -26,6 +26,18 @@ use crate::settings::ScriptSettings;
 use crate::shebang;
 use crate::words::quoted_words;
 
+/// Bytes of the text of a script or library at most: its name is a SHA-1 of all of it, and it is compiled in one go, ten
+/// milliseconds a megabyte with everybody else waiting.
+pub(crate) const TEXT_MAX: usize = 4 << 20;
+
+/// Looks at the length of a text that a client sends. A stream that is applied brings what its primary has, however long.
+///
+/// # Errors
+/// It is too long.
+pub(crate) fn check_text(text: &[u8], replays: bool) -> CmdResult {
+    if text.len() > TEXT_MAX && !replays { Err(errors::TEXT_LENGTH) } else { Ok(()) }
+}
+
 /// The scripts of a server, shared by its workers.
 #[derive(Debug, Default)]
 pub struct Scripts {

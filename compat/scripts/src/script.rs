@@ -5,7 +5,7 @@ use varve_exec::{CmdResult, Command, Exec, FileRows, KeeperCtx, ScriptKind, Sess
 
 use crate::cache::Name;
 use crate::errors;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, check_text};
 use crate::rows::reply_help;
 
 pub(crate) const ROWS: FileRows = &[SCRIPT];
@@ -18,6 +18,7 @@ const SCRIPT: Command = Command::container(
 /// SCRIPT LOAD script
 fn load(ctx: &mut KeeperCtx<'_>) -> CmdResult {
     let body = ctx.args.get(2);
+    check_text(body, false)?;
     let name = Name::of(body);
     Keeper::of(ctx.keeper).load(name, body)?;
     ctx.out.bulk(&name.hex());

@@ -1,7 +1,7 @@
 //! Lock ranks: debug builds check that every lock is taken in the one order that cannot deadlock.
 //!
 //! ```text
-//!   Gate  <  Token  <  Drain  <  Shard(0) < Shard(1) < ...  <  Leaf
+//!   Gate  <  Token  <  Drain  <  Victims  <  Shard(0) < Shard(1) < ...  <  Leaf
 //! ```
 //!
 //! A thread may take a lock only if its rank is above every rank that it holds; two locks of equal rank are never held
@@ -34,8 +34,10 @@ pub enum Rank {
     Gate,
     /// The token, whose holder may take shards in any order and wait for them.
     Token,
-    /// The state of the drain under way: one step of reclaim holds it while it locks shards one by one.
+    /// The state of a drain under way: one step of reclaim holds it while it locks shards one by one.
     Drain,
+    /// The knowledge of segments that may be drained: whoever holds it chooses the next one, and looks into some.
+    Victims,
     /// A shard, by its number: several are taken in ascending order.
     Shard(u32),
     /// Any lock under which no other is taken: tables of collections and segments, pieces, journal, channels, mailboxes.
@@ -62,7 +64,7 @@ pub fn enter(rank: Rank) -> RankToken {
     #[cfg(all(debug_assertions, not(loom)))]
     {
         checked::push(rank);
-        if matches!(rank, Rank::Drain | Rank::Leaf) {
+        if matches!(rank, Rank::Drain | Rank::Victims | Rank::Leaf) {
             crate::shared::note_write();
         }
         RankToken { rank, bound: PhantomData }

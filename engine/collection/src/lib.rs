@@ -52,9 +52,9 @@ pub use shared_map::{SharedMap, SharedMapIter};
 use stream::Stream;
 use zset::SortedSet;
 
-/// Bytes of elements behind which a step of HSCAN, SSCAN or ZSCAN ends, whatever its COUNT: the leaf or bucket that has the last of
-/// them is shown whole.
-const SCAN_BYTES: usize = 128 << 10;
+/// Bytes of names and values behind which a step of SCAN, HSCAN, SSCAN or ZSCAN ends, whatever its COUNT: the leaf or bucket that has
+/// the last of them is shown whole. A pattern takes up to some ten nanoseconds a byte.
+pub const SCAN_BYTES: usize = 128 << 10;
 
 /// The number of a big collection: all its objects carry it as their owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -123,7 +123,7 @@ impl Appender {
         let small = geometry.small_max() as u64;
         let left = self.held[o.class as usize].left();
         if size > geometry.piece_bytes as u64 / 2 || (size > small && left >= small) {
-            let mut piece = log.shared.space.lock().checkout_exact(&log.shared.memory, o.class, size);
+            let mut piece = log.take_piece(|space, memory| space.checkout_exact(memory, o.class, size));
             let r = write(log, &mut piece, &Plan::new(o), o);
             self.spent.push((o.class, piece));
             return Some(r);
@@ -133,7 +133,7 @@ impl Appender {
             held.spend(&log.shared.memory.mapping);
             self.spent.push((o.class, *held));
         }
-        *held = log.shared.space.lock().checkout(&log.shared.memory, o.class, size);
+        *held = log.take_piece(|space, memory| space.checkout(memory, o.class, size));
         held.populate(&log.shared.memory.mapping);
         assert!(held.left() >= size, "a piece of {} bytes for an object of {size}", held.left());
         None

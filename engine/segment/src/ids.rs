@@ -39,9 +39,17 @@ impl Stretches {
         count
     }
 
+    fn lowest(&self) -> Option<u32> {
+        self.by_place.first_key_value().map(|(&first, _)| first)
+    }
+
+    fn has(&self, id: u32) -> bool {
+        self.by_place.range(..=id).next_back().is_some_and(|(&first, &count)| id < first + count)
+    }
+
     /// Takes the lowest number.
     fn take_lowest(&mut self) -> Option<u32> {
-        let (&first, _) = self.by_place.first_key_value()?;
+        let first = self.lowest()?;
         let count = self.remove(first);
         self.insert(first + 1, count - 1);
         Some(first)
@@ -188,6 +196,21 @@ impl Ids {
         self.peaks = (self.peaks.0.max(low), self.peaks.1.min(high));
     }
 
+    /// The number that `take` would give.
+    pub(crate) fn next(&self) -> Option<u32> {
+        let middle = (self.low < self.high).then_some(self.low);
+        self.below.lowest().or(middle).or_else(|| self.above.lowest())
+    }
+
+    /// True if nobody has this number.
+    pub(crate) fn is_free(&self, id: u32) -> bool {
+        match id {
+            id if id < self.low => self.below.has(id),
+            id if id >= self.high => self.above.has(id),
+            _ => true,
+        }
+    }
+
     /// Free numbers outside of the middle.
     pub(crate) fn free_in_use(&self) -> u32 {
         self.below.numbers + self.above.numbers
@@ -275,9 +298,12 @@ mod tests {
             let mut held: Vec<(u32, u32)> = vec![];
             for (what, count, which) in steps {
                 let (low, high) = (naive.low, naive.high);
+                let free = |id: u32| !naive.taken[id as usize];
+                prop_assert!((0..MAX).all(|id| ids.is_free(id) == free(id)), "{ids:?}");
                 match what {
                     0 => {
                         let lowest = (0..low).chain(low..high).chain(high..MAX as usize).find(|&at| !naive.taken[at]);
+                        prop_assert_eq!(ids.next(), lowest.map(|at| at as u32));
                         prop_assert_eq!(ids.take(), lowest.map(|at| at as u32));
                         if let Some(at) = lowest {
                             naive.low = if at < high { low.max(at + 1) } else { low };

@@ -18,6 +18,7 @@
 //! | `memory`   | the range, the system's pages, sums over all segments             |
 //! | `fullness` | sealed segments by the share that lives: where victims are found  |
 //! | `space`    | pieces: the right to write                                       |
+//! | `ahead`    | memory that is put in place before an appender comes to it        |
 //! | `append`   | one worker's way to write                                         |
 //! | `extent`   | large objects in segments of their own                            |
 //! | `pin`      | reading an extent's value without the lock, and writing beside    |
@@ -28,7 +29,8 @@
 //! | `verify`   | the counters against the bytes                                    |
 //!
 //! The log knows no keys' meaning, no index and no shards: its owner has one `Access` in the mutex of each shard, and
-//! answers reclaim through the trait `Relocate`. It has no clock, no threads and no limit but the reserved range.
+//! answers reclaim through the trait `Relocate`. It has no clock, no threads and no limit but the reserved
+//! range.
 //!
 //! # Safety
 //!
@@ -64,6 +66,7 @@
 //!    other bytes ever written there, the slack's count, are zeroed when the slack changes. So is every block of the value whose
 //!    bit of `written` is clear.
 
+mod ahead;
 mod append;
 mod clear;
 mod extent;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::Thread;
 
 use varve_base::Ref;
 use varve_base::mem::{Line, Mapping};
@@ -19,7 +20,7 @@ use crate::layout::ObjectPtr;
 use crate::leaf_lock::LeafLock;
 use crate::memory::{HUGE_PAGE_BYTES, LogMemory, SMALL_PAGES_BELOW};
 use crate::releases::Releases;
-use crate::space::Space;
+use crate::space::{Piece, Space};
 use crate::table::{Granules, Live, SegmentEntry, SegmentState};
 
 /// The part that all handles share. Lock order: its locks and those of the pins on an extent are leaves; a thread that holds
@@ -145,6 +146,8 @@ pub struct LogStats {
     pub cached_bytes: u64,
     /// Bytes of memory of the segment table.
     pub table_bytes: u64,
+    /// Areas of two megabytes that [`Log::populate_ahead`] has put memory behind before an append came to them, and too late.
+    pub made_ahead: (u64, u64),
 }
 
 /// Classes of segments by utilisation.
@@ -278,6 +281,37 @@ impl Log {
         self.shared.space.lock().refuse(&self.shared.memory);
     }
 
+    /// From now on this thread is unparked when memory is wanted ahead of what is appended; it calls [`Log::populate_ahead`]
+    /// then. Without such a thread an append waits for the system at each two megabytes.
+    pub fn set_helper(&self, helper: Thread) {
+        self.shared.memory.set_helper(helper);
+    }
+
+    /// Takes a piece, and wakes the thread that has memory put in place behind it, if that is wanted now.
+    pub(crate) fn take_piece(&self, take: impl FnOnce(&mut Space, &LogMemory) -> Piece) -> Piece {
+        let memory = &self.shared.memory;
+        let mut space = self.shared.space.lock();
+        let piece = take(&mut space, memory);
+        let helper = space.take_wake(memory);
+        drop(space);
+        if let Some(helper) = helper {
+            helper.unpark();
+        }
+        piece
+    }
+
+    /// Puts memory in place that an appender is going to come to; false if none is wanted. Takes milliseconds where the system
+    /// has to find the memory, and holds no lock meanwhile.
+    pub fn populate_ahead(&self) -> bool {
+        let memory = &self.shared.memory;
+        let Some(area) = self.shared.space.lock().take_wanted(memory) else { return false };
+        // An appender may come here now, or the segment may be sealed, drained and an extent's by now: what is there does not
+        // change.
+        memory.mapping.touch(area.start as usize..area.end as usize);
+        self.shared.space.lock().populated(memory, &area);
+        true
+    }
+
     /// Asks the system again if it has refused memory; to be called now and then.
     pub fn ask_again(&self) {
         if self.shared.memory.is_refused() {
@@ -343,6 +377,7 @@ impl Log {
                 free_segments: space.ids.free_in_use(),
                 opened_bytes: space.opened(&self.shared.memory) as u64,
                 table_bytes: (self.shared.memory.table.bytes(space.ids.reached()) + space.fullness().bytes()) as u64,
+                made_ahead: self.shared.memory.made_ahead(),
                 cached_bytes: space.cached_segments().iter().map(|&id| self.cached_bytes_of(id)).sum(),
                 ..LogStats::default()
             }

@@ -6,12 +6,14 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
+use std::thread::Thread;
 
 use varve_base::mem::Mapping;
 
 use crate::geometry::LogGeometry;
-use crate::table::{Granules, Live, SegmentEntry, SegmentTable};
+use crate::table::{Granules, Live, SegmentEntry, SegmentState, SegmentTable};
 use varve_base::shared::{SharedBool, SharedU32, SharedU64};
 
 /// Segments from this size on ask for huge pages.
@@ -33,6 +35,8 @@ pub(crate) struct LogMemory {
     pub(crate) granules: Granules,
     sums: Sums,
     gauges: Gauges,
+    /// The thread that puts memory in place ahead of the frontiers, if the owner has one; see `ahead`.
+    helper: OnceLock<Thread>,
 }
 
 /// Sums over all segments, which appends and deaths change.
@@ -68,6 +72,8 @@ struct Gauges {
     /// Dead extents whose memory is not released whole, blocks that nobody needs any more, and one more while a clearing is
     /// to be settled.
     releasing: SharedU64,
+    /// Areas that were made too late, and ahead of the appenders.
+    ahead: [SharedU64; 2],
 }
 
 impl LogMemory {
@@ -92,7 +98,9 @@ impl LogMemory {
                 opens: SharedU64::new(0),
                 age: SharedU32::new(0),
                 releasing: SharedU64::new(0),
+                ahead: [const { SharedU64::new(0) }; 2],
             },
+            helper: OnceLock::new(),
         })
     }
 
@@ -250,9 +258,10 @@ impl LogMemory {
     }
 
     /// Decides, before a drain goes on, whether the memory of `units` of its segment will be kept for whoever opens the
-    /// segment next: all of them or none, so that few segments hold what is kept. They count as kept from now on.
-    pub(crate) fn plan_to_cache(&self, entry: &SegmentEntry, units: Range<usize>) -> bool {
-        if self.gauges.cached.load(Ordering::Relaxed) > self.geometry.cached_before_max() {
+    /// segment next: all of them or none, so that few segments hold what is kept. They count as kept from now on. `ahead` of
+    /// the kept units are the appenders'.
+    pub(crate) fn plan_to_cache(&self, entry: &SegmentEntry, units: Range<usize>, ahead: u64) -> bool {
+        if self.gauges.cached.load(Ordering::Relaxed).saturating_sub(ahead) > self.geometry.cached_before_max() {
             return false;
         }
         self.gauges.cached.fetch_add(uncached_units(entry, units), Ordering::Relaxed);
@@ -262,6 +271,67 @@ impl LogMemory {
     /// The drain was given up before it came to these.
     pub(crate) fn cancel_plan(&self, entry: &SegmentEntry, units: Range<usize>) {
         self.gauges.cached.fetch_sub(uncached_units(entry, units), Ordering::Relaxed);
+    }
+
+    /// From now on this thread puts memory in place ahead of the frontiers; the first one that says so.
+    pub(crate) fn set_helper(&self, helper: Thread) {
+        let first = self.helper.set(helper);
+        debug_assert!(first.is_ok(), "a second thread wants to put memory in place");
+    }
+
+    /// The thread that puts memory in place ahead of the frontiers.
+    pub(crate) fn helper(&self) -> Option<&Thread> {
+        self.helper.get()
+    }
+
+    /// An area was made before an appender came to it, or too late.
+    pub(crate) fn count_ahead(&self, in_time: bool) {
+        self.gauges.ahead[usize::from(in_time)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Areas that were made before an appender came to them, and too late.
+    pub(crate) fn made_ahead(&self) -> (u64, u64) {
+        let [late, in_time] = self.gauges.ahead.each_ref().map(|count| count.load(Ordering::Relaxed));
+        (in_time, late)
+    }
+
+    /// The release units that lie in these bytes of one segment, offsets into the range: a bit each. Nothing behind its end.
+    fn units_in(&self, segment: u32, bytes: &Range<u64>) -> u64 {
+        let begin = u64::from(segment) * self.geometry.segment_bytes as u64;
+        assert!(begin <= bytes.start && bytes.start <= bytes.end, "units of {bytes:?} in segment {segment}");
+        let unit = self.geometry.release_bytes as u64;
+        let last = self.geometry.segment_bytes as u64 / unit;
+        let (first, end) = ((bytes.start - begin).div_ceil(unit), ((bytes.end - begin) / unit).min(last));
+        (first..end).fold(0, |units, nth| units | 1 << nth)
+    }
+
+    /// How many release units that lie in these bytes of a segment are kept.
+    pub(crate) fn kept_units(&self, segment: u32, bytes: &Range<u64>) -> u64 {
+        let kept = self.table.entry(segment).cached.load(Ordering::Relaxed);
+        u64::from((kept & self.units_in(segment, bytes)).count_ones())
+    }
+
+    /// True if there is memory behind all release units that lie in these bytes of a segment, and nothing is written there.
+    pub(crate) fn keeps(&self, segment: u32, bytes: &Range<u64>) -> bool {
+        let units = self.units_in(segment, bytes);
+        self.table.entry(segment).cached.load(Ordering::Relaxed) & units == units
+    }
+
+    /// Memory was put behind these bytes of a segment, in which nothing is written: whole release units of it count as kept.
+    pub(crate) fn keep(&self, segment: u32, bytes: &Range<u64>) {
+        let (entry, units) = (self.table.entry(segment), self.units_in(segment, bytes));
+        let cut = if entry.state() == SegmentState::Free { 0 } else { entry.fill.load(Ordering::Relaxed) };
+        assert!(cut <= bytes.start & (self.geometry.segment_bytes as u64 - 1), "{bytes:?} of {cut} bytes that are cut");
+        assert!(units != 0 || bytes.end - bytes.start < 2 * self.geometry.release_bytes as u64, "{bytes:?} of no unit");
+        let before = entry.cached.fetch_or(units, Ordering::Relaxed);
+        self.gauges.cached.fetch_add(u64::from((units & !before).count_ones()), Ordering::Relaxed);
+    }
+
+    /// The first kept unit of a segment that begins at this offset into the range or behind it.
+    pub(crate) fn kept_unit(&self, segment: u32, from: u64) -> Option<usize> {
+        let behind = self.units_in(segment, &(from..u64::MAX));
+        let kept = self.table.entry(segment).cached.load(Ordering::Relaxed) & behind;
+        (kept != 0).then(|| kept.trailing_zeros() as usize)
     }
 
     /// Gives a release unit's memory back to the system.

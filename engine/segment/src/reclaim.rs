@@ -197,12 +197,13 @@ impl Log {
         let start = entry.start.load(Ordering::Relaxed) as usize;
         let fill = entry.fill.load(Ordering::Relaxed) as usize;
         assert!(start <= fill && fill <= self.shared.memory.geometry.segment_bytes, "a victim of {start}..{fill}");
+        let ahead = space.units_ahead(&self.shared.memory);
         Drain {
             segment: chosen.segment,
             cursor: start,
             fill,
             released: start / unit,
-            keep: self.shared.memory.plan_to_cache(entry, start / unit..fill.div_ceil(unit)),
+            keep: self.shared.memory.plan_to_cache(entry, start / unit..fill.div_ceil(unit), ahead),
             dead: false,
             passed: Vec::new(),
             retry: 0,
@@ -217,7 +218,8 @@ impl Log {
     }
 
     /// Shows the first parts of up to `count` objects at the front of a sealed segment, some of which may be dying; none if
-    /// it is not sealed. Only the thread that may choose victims may call this, so that none is drained meanwhile.
+    /// it is not sealed. Only one that may choose victims may call this, with a lock held that is held for every choice, so that it is not
+    /// drained meanwhile.
     pub fn peek(&self, segment: u32, count: usize, mut show: impl FnMut(&ObjectHead<'_>)) {
         let entry = self.shared.memory.table.entry(segment);
         let (mut walk, fill) = {
@@ -253,18 +255,33 @@ impl Log {
         }
     }
 
-    /// Gives some of the memory back that is kept for segments to come; true while there is more.
-    pub fn release_cached_step(&self) -> bool {
-        self.shared.space.lock().release_cached_unit(&self.shared.memory)
+    /// Gives some of the memory back that is kept for what is appended later; true while there is more. What each class of
+    /// segments comes to next stays, up to four megabytes, unless `all` goes.
+    pub fn release_cached_step(&self, all: bool) -> bool {
+        self.shared.space.lock().release_cached_unit(&self.shared.memory, all)
     }
 
-    /// Gives back some of the pages that a drain which does not go on has left behind its cursor; true if there were any.
+    /// Gives back all of it that is there now, whatever is kept meanwhile.
+    pub fn release_cached(&self) {
+        let memory = &self.shared.memory;
+        let most = memory.cached_units() as usize + self.shared.space.lock().cached_segments().len();
+        for _ in 0..most {
+            if !self.release_cached_step(true) {
+                break;
+            }
+        }
+    }
+
+    /// Gives back some of the pages that a drain which does not go on has left behind its cursor, or before it behind the end of
+    /// its segment; true if there were any.
     pub fn release_drained_step(&self, drain: &mut Drain) -> bool {
         let entry = self.shared.memory.table.entry(drain.segment);
-        let behind = if drain.released < 64 { (1 << drain.released) - 1 } else { u64::MAX };
-        let kept = entry.cached.load(Ordering::Relaxed) & behind;
+        let below = |unit: usize| if unit < 64 { (1 << unit) - 1 } else { u64::MAX };
+        let end = drain.fill.div_ceil(self.shared.memory.geometry.release_bytes);
+        let kept = entry.cached.load(Ordering::Relaxed) & (below(drain.released) | !below(end));
         if kept != 0 {
-            // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone.
+            // SAFETY: every object there is dead, and was marked by its last user; heads of this drain are gone. Nothing was
+            // written behind its end.
             unsafe { self.shared.memory.release_unit(drain.segment, entry, kept.trailing_zeros() as usize) };
         }
         kept != 0

@@ -18,9 +18,11 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::thread::Thread;
 
 use varve_base::mem::{Mapping, PAGE_BYTES};
 
+use crate::ahead::{self, Ahead};
 use crate::fullness::{Fullness, rung_of};
 use crate::geometry::LogGeometry;
 use crate::ids::Ids;
@@ -126,6 +128,8 @@ pub(crate) struct Space {
     /// The clearing that is to be settled, if there is one.
     pub(crate) clearing: Option<Clearing>,
     classes: [ClassSpace; 3],
+    /// Memory that is wanted ahead of what is cut.
+    ahead: Ahead,
     /// Most parked pieces of a class.
     parked_max: usize,
 }
@@ -145,6 +149,7 @@ impl Space {
             cached: vec![],
             clearing: None,
             classes: Default::default(),
+            ahead: Ahead::default(),
             parked_max: PARKED_MIN,
         }
     }
@@ -301,35 +306,121 @@ impl Space {
         &self.cached
     }
 
-    /// Gives one kept unit back, of a free segment or of what is not cut yet of an open one; true if there may be more.
-    pub(crate) fn release_cached_unit(&mut self, memory: &LogMemory) -> bool {
-        let Some(&segment) = self.cached.last() else { return self.release_uncut_unit(memory) };
+    /// Gives one kept unit back, of a free segment or of what is not cut yet of an open one; true if there may be more. What
+    /// appenders come to next stays, unless `all` goes.
+    pub(crate) fn release_cached_unit(&mut self, memory: &LogMemory, all: bool) -> bool {
+        let Some(&segment) = self.cached.first() else { return self.release_uncut_unit(memory, all) };
         let entry = memory.table.entry(segment);
         assert!(entry.state() == SegmentState::Free, "segment {segment} is in use and its pages are spare");
-        let units = entry.cached.load(Ordering::Relaxed);
-        if units == 0 {
-            self.cached.pop();
-        } else {
+        // The last one is opened next.
+        let spares = self.cached.len() == 1 && !all;
+        let begin = u64::from(segment) * memory.geometry.segment_bytes as u64;
+        match memory.kept_unit(segment, if spares { ahead::end_of_next(&memory.geometry, begin) } else { begin }) {
             // SAFETY: the segment is free, so nothing is in it.
-            unsafe { memory.release_unit(segment, entry, units.trailing_zeros() as usize) };
+            Some(unit) => unsafe { memory.release_unit(segment, entry, unit) },
+            None if memory.kept_unit(segment, begin).is_some() => return self.release_uncut_unit(memory, all),
+            None => drop(self.cached.remove(0)),
         }
         true
     }
 
-    /// Gives one kept unit back that lies behind the frontier of an open segment; true if there was one.
-    fn release_uncut_unit(&self, memory: &LogMemory) -> bool {
-        let (bytes, unit) = (memory.geometry.segment_bytes as u64, memory.geometry.release_bytes as u64);
+    /// Gives one kept unit back that lies behind the frontier of an open segment and its huge page, and behind the next area
+    /// unless `all` goes; true if there was one.
+    fn release_uncut_unit(&self, memory: &LogMemory, all: bool) -> bool {
         self.classes.iter().filter_map(|class| class.cutting).any(|(segment, frontier, end)| {
             assert!(frontier < end, "segment {segment} is cut to its end");
-            let entry = memory.table.entry(segment);
-            let first = (frontier % bytes).div_ceil(unit) as u32;
-            let kept = entry.cached.load(Ordering::Relaxed) & u64::MAX.checked_shl(first).unwrap_or(0);
-            if kept != 0 {
+            let from = if all {
+                ahead::spare_from(&memory.geometry, frontier)
+            } else {
+                ahead::end_of_next(&memory.geometry, frontier)
+            };
+            let unit = memory.kept_unit(segment, from);
+            if let Some(unit) = unit {
                 // SAFETY: nothing was written behind the frontier since the segment was free.
-                unsafe { memory.release_unit(segment, entry, kept.trailing_zeros() as usize) };
+                unsafe { memory.release_unit(segment, memory.table.entry(segment), unit) };
             }
-            kept != 0
+            unit.is_some()
         })
+    }
+
+    /// Asks for the memory that a class comes to next, once what was just cut lies in front of it.
+    fn look_ahead(&mut self, memory: &LogMemory, class: SegmentClass) {
+        if memory.helper().is_none() {
+            return;
+        }
+        let Some((segment, frontier, end)) = self.classes[class as usize].cutting else { return };
+        let bytes = memory.geometry.segment_bytes as u64;
+        let (segment, area) = match ahead::next_area(frontier) {
+            area if area < end => (segment, area),
+            _ => {
+                let Some(next) = self.cached.last().copied().or_else(|| self.ids.next()) else { return };
+                (next, u64::from(next) * bytes)
+            }
+        };
+        let Some(area) = ahead::bytes_of(&memory.geometry, area) else { return };
+        let opened = area.end as usize <= self.closed.start;
+        if opened && !memory.keeps(segment, &area) && self.ahead.ask(class, area.start) {
+            memory.count_ahead(false);
+        }
+    }
+
+    /// The thread that is to be woken since memory is wanted, behind the lock.
+    pub(crate) fn take_wake<'a>(&mut self, memory: &'a LogMemory) -> Option<&'a Thread> {
+        if self.ahead.take_wake() { memory.helper() } else { None }
+    }
+
+    /// Takes an area of which the memory is wanted; `populated` follows.
+    pub(crate) fn take_wanted(&mut self, memory: &LogMemory) -> Option<Range<u64>> {
+        while let Some(area) = self.ahead.take() {
+            let area = ahead::bytes_of(&memory.geometry, area).expect("an area was asked for");
+            if self.uncut_from(memory, &area).is_some_and(|from| from < area.end) {
+                return Some(area);
+            }
+            // The appender was faster.
+            memory.count_ahead(false);
+            self.ahead.made();
+        }
+        None
+    }
+
+    /// Memory was put behind an area: what nobody has cut of it counts as kept. The segment may have been sealed meanwhile, or
+    /// be free again, or an extent's.
+    pub(crate) fn populated(&mut self, memory: &LogMemory, area: &Range<u64>) {
+        self.ahead.made();
+        assert!(area.end as usize <= self.closed.start, "{area:?} was closed");
+        let from = self.uncut_from(memory, area).filter(|&from| from < area.end);
+        memory.count_ahead(from.is_some());
+        let Some(from) = from else { return };
+        let segment = (area.start / memory.geometry.segment_bytes as u64) as u32;
+        memory.keep(segment, &(from..area.end));
+        if self.ids.is_free(segment) && !self.cached.contains(&segment) {
+            self.cached.push(segment);
+        }
+    }
+
+    /// From where on nothing of an area is cut; None if it belongs to an extent.
+    fn uncut_from(&self, memory: &LogMemory, area: &Range<u64>) -> Option<u64> {
+        let bytes = memory.geometry.segment_bytes as u64;
+        assert!(area.start.is_multiple_of(ahead::AREA_BYTES), "an area at {}", area.start);
+        let segment = (area.start / bytes) as u32;
+        let entry = memory.table.entry(segment);
+        match entry.state() {
+            SegmentState::Free => self.ids.is_free(segment).then_some(area.start),
+            SegmentState::Open | SegmentState::Sealed | SegmentState::Draining => {
+                Some(area.start.max(u64::from(segment) * bytes + entry.fill.load(Ordering::Relaxed)))
+            }
+            SegmentState::Extent | SegmentState::Tail | SegmentState::Retired => None,
+        }
+    }
+
+    /// Release units that are kept ahead of the appenders: not for a drain to count.
+    pub(crate) fn units_ahead(&self, memory: &LogMemory) -> u64 {
+        let of =
+            |segment: u32, from: u64| memory.kept_units(segment, &(from..ahead::end_of_next(&memory.geometry, from)));
+        let open =
+            self.classes.iter().filter_map(|class| class.cutting).map(|(segment, frontier, _)| of(segment, frontier));
+        let next = self.cached.last().map(|&id| of(id, u64::from(id) * memory.geometry.segment_bytes as u64));
+        open.chain(next).sum()
     }
 
     /// Takes `count` segments in a row back, which have no memory.
@@ -416,6 +507,7 @@ impl Space {
             piece.fresh = !memory.use_cached(entry, frontier, frontier + take);
             entry.fill.fetch_add(take, Ordering::Relaxed);
             self.classes[class as usize].cutting = (take < left).then_some((segment, frontier + take, end));
+            self.look_ahead(memory, class);
             if fits {
                 return piece;
             }

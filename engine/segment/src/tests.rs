@@ -1,6 +1,7 @@
 //! The whole log with segments of a few kilobytes: named cases, broken contracts, threads, and costs at
 //! scale. `tests/against_model.rs` has the model.
 
+mod ahead;
 mod cases;
 #[cfg(debug_assertions)]
 mod contracts;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use varve_store::{LogGeometry, Options, Store, StoreWorker, Tx};
+use varve_store::{ListEnd, LogGeometry, Options, Store, StoreWorker, Tx, ZAdd};
 
 /// Mappings of this process.
 fn mappings() -> usize {
@@ -37,25 +37,34 @@ fn name(kind: &str, n: usize) -> String {
     format!("{kind}:{n}")
 }
 
-/// Adds members `from..to` to a set.
-fn add(worker: &mut StoreWorker, n: usize, from: usize, to: usize) {
-    with_key(worker, &name("set", n), |tx, key| {
-        let members: Vec<String> = (from..to).map(|member| format!("m{member}")).collect();
-        tx.set_add(key, members.iter().map(String::as_bytes)).expect("a set");
+/// The types of collections, but for streams, which have no table of their own.
+const TYPES: [&str; 4] = ["set", "hash", "zset", "list"];
+
+/// Adds members, fields or elements `from..to` to a collection of this type.
+fn add(worker: &mut StoreWorker, ty: &str, n: usize, from: usize, to: usize) {
+    with_key(worker, &name(ty, n), |tx, key| {
+        let texts: Vec<String> = (from..to).map(|member| format!("m{member}")).collect();
+        let texts = texts.iter().map(String::as_bytes);
+        match ty {
+            "set" => drop(tx.set_add(key, texts).expect("a set")),
+            "hash" => drop(tx.hash_set(key, texts.clone().zip(texts)).expect("a hash")),
+            "list" => drop(tx.list_push(key, ListEnd::Back, texts, false).expect("a list")),
+            _ => tx.zset_add_all(key, texts.zip((from..).map(|n| n as f64)), ZAdd::default(), |_| ()).expect("a set"),
+        }
     });
 }
 
-/// Sets that are made, grow in turns, and of which every second one is deleted; in the end all are. The mappings that
+/// Collections that are made, grow in turns, and of which every second one is deleted; in the end all are. The mappings that
 /// the process has at the most.
-fn churn_sets(worker: &mut StoreWorker, sets: usize) -> usize {
+fn churn(worker: &mut StoreWorker, ty: &str, collections: usize) -> usize {
     let mut most = 0;
     for (from, to) in [(0, 400), (400, 500)] {
-        (0..sets).for_each(|n| add(worker, n, from, to));
+        (0..collections).for_each(|n| add(worker, ty, n, from, to));
         most = most.max(mappings());
     }
     for odd in [1, 0] {
-        for n in (odd..sets).step_by(2) {
-            with_key(worker, &name("set", n), |tx, key| assert!(tx.remove(key)));
+        for n in (odd..collections).step_by(2) {
+            with_key(worker, &name(ty, n), |tx, key| assert!(tx.remove(key)));
         }
         settle(worker);
         most = most.max(mappings());
@@ -91,9 +100,11 @@ fn mappings_do_not_grow_with_collections_or_values() {
     let options = Options { seed: 3, geometry, ..Options::default() };
     let store: Arc<Store> = Store::new(&options).expect("an address range");
     let mut worker = store.worker(0);
-    let [few, many] = [400, 800].map(|sets| churn_sets(&mut worker, sets * scale));
-    println!("sets: {few} mappings, then {many}");
-    assert!(many <= few + 12, "{many} mappings for twice as many sets, before {few}");
+    for ty in TYPES {
+        let [few, many] = [400, 800].map(|count| churn(&mut worker, ty, count * scale));
+        println!("{ty}s: {few} mappings, then {many}");
+        assert!(many <= few + 12, "{many} mappings for twice as many {ty}s, before {few}");
+    }
     let [few, many] = [50, 100].map(|values| churn_values(&mut worker, values * scale));
     println!("values: {few} mappings, then {many}");
     assert!(many <= few + 4, "{many} mappings for twice as many values, before {few}");

@@ -49,7 +49,10 @@ fn store(seed: u64, policy: Policy) -> Arc<Store> {
         release_bytes: 4 << 10,
         reserve_bytes: 1 << 30,
     };
-    let options = Options { databases: 4, workers: WORKERS, shards: 16, seed, geometry, ..Options::default() };
+    // Every other seed has a drain for each worker.
+    let workers_a_drain = if seed.is_multiple_of(2) { 1 } else { WORKERS };
+    let options =
+        Options { databases: 4, workers: WORKERS, workers_a_drain, shards: 16, seed, geometry, ..Options::default() };
     let store = Store::new(&options).expect("an address range");
     let limit = if policy == Policy::NoEviction { LIMIT_BYTES } else { LIMIT_BYTES / 2 };
     store.set_limit(limit, policy);

@@ -15,6 +15,7 @@ use varve_store::{LogGeometry, Store};
 
 use super::daemon::{PidFile, Supervisor};
 use super::machine;
+use super::memory_ahead;
 use super::signals::{self, Asked};
 use crate::config::{Config, Live, Loaded};
 use crate::features::info::{self, metrics};
@@ -109,6 +110,7 @@ fn run(
     if let Err(error) = info::inform_crashes(&running.state) {
         tracing::warn!("Reports of crashes will have no INFO: {}", error_text(&error));
     }
+    memory_ahead::start(&running.state);
     watchdog::follow_config(&running.state);
     let state = Arc::clone(&running.state);
     // Each request goes to another worker: one of them may be in a command that does not return.

@@ -5,6 +5,7 @@
 
 use std::iter;
 use std::sync::Arc;
+use std::time::Instant;
 
 use varve_exec::apply::ApplyWorker;
 use varve_exec::batch::Batch;
@@ -85,8 +86,12 @@ pub(super) struct Core {
     applies_stream: Option<Box<ApplyWorker>>,
     /// The connections that wait for what others hold.
     pub(super) waits: Waits,
-    /// Turns in a row that ended because a shard was busy.
+    /// Turns in a row that ended because a shard was busy, or the gate shut.
     pub(super) busy: u32,
+    /// When they had become many.
+    pub(super) busy_since: Instant,
+    /// The last of them found the gate shut.
+    pub(super) is_shut_out: bool,
     /// The script that rests.
     pub(super) script: Option<ScriptAtRest>,
     /// The commands that clients have left behind.
@@ -129,6 +134,8 @@ impl Core {
             applies_stream: None,
             waits: Waits::default(),
             busy: 0,
+            busy_since: Instant::now(),
+            is_shut_out: false,
             script: None,
             left: LeftCommands::default(),
             state,

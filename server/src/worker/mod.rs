@@ -336,6 +336,7 @@ impl Worker {
             }
             self.core.send_background_changes();
             self.count_turn(writes);
+            self.core.sleep_when_shut_out();
         }
         self.end_script_at_once();
         self.farewell();

@@ -5,8 +5,8 @@
 //!   Busy --the first tries--> ready queue, at once          (a shard is mostly held for microseconds)
 //!        --from BUSY_TRIES--> resting --1 ms--> ready queue
 //! ```
-//! Events of the socket may have a connection tried before. Not here: a shut gate, before which nobody rests, because it
-//! opens for moments only when one exclusive command follows another.
+//! Events of the socket may have a connection tried before. Not here: a shut gate, before which the worker itself sleeps
+//! (`Core::sleep_when_shut_out`): it opens for moments only when one exclusive command follows another.
 
 use std::time::{Duration, Instant};
 

@@ -175,7 +175,7 @@ impl Core {
             // Its client could ask for nothing meanwhile.
             self.conns[id].session_mut().note_activity(self.now.steady_ms);
         }
-        self.busy = if matches!(turn.state, TurnState::Busy) { self.busy + 1 } else { 0 };
+        self.busy = if matches!(turn.state, TurnState::Busy) { self.busy.wrapping_add(1) } else { 0 };
         turn
     }
 

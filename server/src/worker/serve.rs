@@ -18,6 +18,7 @@
 use std::io;
 use std::mem;
 use std::ops::Range;
+use std::time::Duration;
 
 use varve_exec::batch::PreparsedTurn;
 use varve_protocol::Reply;
@@ -34,6 +35,10 @@ use crate::net::conn::{Pool, WaitReasons};
 const REPLY_KEEP_BYTES: usize = 128 * 1024;
 /// Busy turns in a row after which the worker lets other threads run.
 const BUSY_SPINS: u32 = 16;
+/// Time of turns in a row that met a shut gate after which a worker sleeps before it.
+const SHUT_LONG: Duration = Duration::from_millis(1);
+/// For how long a worker sleeps before a shut gate, at most, before it looks after its other clients.
+const SHUT_MAX: Duration = Duration::from_micros(500);
 
 /// A connection that failed; the reason is of interest for the log only.
 pub(super) struct Broken(pub(super) io::Error);
@@ -313,11 +318,28 @@ impl Core {
         Ok(())
     }
 
-    /// After several turns in a row that found a shard busy, its holder may need this core.
+    /// After several turns in a row that found a shard busy, or the gate shut, the holder may need this core.
     fn yield_when_busy(&mut self) {
-        if self.busy >= BUSY_SPINS {
-            self.busy = 0;
+        if self.busy == 0 || !self.busy.is_multiple_of(BUSY_SPINS) {
+            return;
+        }
+        if self.busy == BUSY_SPINS {
+            self.busy_since = self.now.instant;
+        }
+        // The gate is mostly shut for some ten microseconds, and whoever sleeps before it holds up the next that want to be alone.
+        let is_long = self.now.instant - self.busy_since >= SHUT_LONG;
+        self.is_shut_out = is_long && !self.state.store().gate().is_open(self.index);
+        if !self.is_shut_out {
             std::thread::yield_now();
+        }
+    }
+
+    /// Behind a turn of the loop whose connections have found the gate shut: sleeps until it opens, but for a worker whose own
+    /// script rests behind it. Once a turn, however many connections wait.
+    #[inline]
+    pub(super) fn sleep_when_shut_out(&mut self) {
+        if std::mem::take(&mut self.is_shut_out) && self.script.is_none() {
+            self.state.store().gate().await_open(self.index, SHUT_MAX);
         }
     }
 }

@@ -86,7 +86,7 @@ const LIST: &[Entry] = &[
         |size| fragmentation::run(size.is_small(), &fragmentation::Choice::default()),
     ),
     full(entry("fragmentation-10gb", "The paper's Table 5 at its own 10 GB", (0.0, 4800.0), |_| {
-        fragmentation::run(false, &fragmentation::Choice::of_part("10gb"))
+        fragmentation::run(false, &fragmentation::Choice::ten_gb())
     })),
     entry("misses", "The paper's Table 2: cache misses", (10.0, 900.0), |size| misses::run(size.is_small())),
     entry("reclaim", "The paper's Fig. 6: three formulas", (60.0, 3000.0), |size| reclaim::run(size.is_small())),
@@ -112,7 +112,7 @@ const LIST: &[Entry] = &[
     entry("pipe", "A mass insertion by redis-cli", (2.0, 120.0), |size| pipe::run(size.is_small())),
     entry("giveback", "Memory that goes back", (29.0, 600.0), |size| giveback::run(size.is_small(), None)),
     entry("hitrate", "Hit rates of the eviction policies", (55.0, 1700.0), |size| hitrate::run(size.is_small())),
-    entry("holds", "What a long command keeps others from", (20.0, 1800.0), holds::run),
+    entry("holds", "What a long command keeps others from", (26.0, 2500.0), holds::run),
     entry("save", "Saving and loading", (12.0, 900.0), |size| save::run(size.is_small())),
     entry("replication", "The cost of a replica", (5.0, 1200.0), |size| replication::run(size.is_small(), None)),
     entry("tails", "Times of a GET at half load", (45.0, 1800.0), |size| tails::run(size.is_small(), None)),
@@ -188,9 +188,9 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
         wanted.iter().copied().filter(|entry| report::read(&folder, entry.name).is_none()).collect();
     let usual = |entry: &Entry| if plan.size.is_small() { entry.usual_s.0 } else { entry.usual_s.1 };
     let mut progress = Progress::new(missing.iter().map(|entry| usual(entry)).sum());
-    let mut failed = Vec::new();
+    let (mut failed, under) = (Vec::new(), machine::under()?);
     for entry in missing {
-        let before_s = kept::begin(&cases_file(&folder, entry), &machine::under()?)?;
+        let before_s = kept::begin(&cases_file(&folder, entry), &under)?;
         progress.begin(entry.name, usual(entry), before_s);
         let moment = machine::moment();
         match (entry.run)(plan.size) {
@@ -251,7 +251,7 @@ fn settle(folder: &Path, facts: &[(String, String)], again: Option<&[&Entry]>) -
     let stays = |entry: &&Entry| !is_removed(entry) && results(entry).iter().any(|file| file.exists());
     if is_other && (again.is_none() || LIST.iter().any(|entry| stays(&entry))) {
         let what = format!(
-            "{} holds a run of another size, machine or server: --again without --only measures all of it anew",
+            "{} holds a run of another size, or of other servers: --again without --only measures all of it anew",
             folder.display()
         );
         return Err(io::Error::other(what));
@@ -268,7 +268,12 @@ fn settle(folder: &Path, facts: &[(String, String)], again: Option<&[&Entry]>) -
 /// The report of all that the folder has, whatever was asked for this time.
 fn write_report(folder: &Path, facts: &[(String, String)], size: Size, failed: &[String]) -> io::Result<()> {
     let all: Vec<Findings> = LIST.iter().filter_map(|entry| report::read(folder, entry.name)).collect();
-    let mut about = About { facts: facts.to_vec(), warnings: size.warning().map(str::to_string).into_iter().collect() };
+    let of_last = |(name, value): &(String, String)| match machine::PASSING.contains(&name.as_str()) {
+        true => (format!("{name}, of the last experiment"), value.clone()),
+        false => (name.clone(), value.clone()),
+    };
+    let facts = facts.iter().map(of_last).collect();
+    let mut about = About { facts, warnings: size.warning().map(str::to_string).into_iter().collect() };
     about.warnings.extend(failed.iter().cloned());
     let is_missing = |entry: &&Entry| entry.is_of(size) && all.iter().all(|findings| findings.name != entry.name);
     let missing = LIST.iter().filter(is_missing).map(|entry| match kept::lines(&cases_file(folder, entry)) {

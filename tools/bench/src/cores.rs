@@ -63,8 +63,8 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
             }
         }
     }
-    let [one, two] = ["One worker", "Two workers"];
-    let all = [figures(one, &rows[0]), figures(two, &rows[1]), figures("Growth with cores", &growth)];
+    let [one, two] = &rows;
+    let all = [figures("One worker", one), figures("Two workers", two), figures("Growth with cores", &growth)];
     Ok(Findings::new("cores", "Growth with cores, whole servers").with(all.into_iter().flatten()).note(
         "One worker and two (io-threads) of Varve and redis-server; the clients run on the same cores. The growth of the store \
          in process, without clients, is the experiment engine.",

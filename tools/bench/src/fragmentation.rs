@@ -98,7 +98,7 @@ const ALLOCATORS: [(&str, &str); 2] =
 fn candidates(settings: &[String], choice: &Choice) -> io::Result<(Vec<Entrant>, Vec<String>)> {
     let mut all = contenders::entrants(settings);
     let mut lost = Vec::new();
-    let allocators = if choice.part == Some(TEN_GB) { &[][..] } else { &ALLOCATORS };
+    let allocators = if choice.ten_gb { &[][..] } else { &ALLOCATORS };
     for &(name, library) in allocators {
         let launch = Launch::peer().under(["env".to_string(), format!("LD_PRELOAD={library}")]);
         let one = Entrant::configured(name, Role::Rival, launch, settings);
@@ -169,8 +169,8 @@ pub(crate) struct Choice {
     pub(crate) gigabytes: Option<u64>,
     /// A server that can defragment actively.
     pub(crate) also: Option<PathBuf>,
-    /// [`TEN_GB`], or all.
-    pub(crate) part: Option<&'static str>,
+    /// It is the part [`TEN_GB`].
+    pub(crate) ten_gb: bool,
 }
 
 /// The part that is Table 5 at the paper's own limit. Each workload writes 40 GB to each server, so that the peer has only its own
@@ -178,10 +178,9 @@ pub(crate) struct Choice {
 pub(crate) const TEN_GB: &str = "10gb";
 
 impl Choice {
-    /// The choice that a part is.
-    pub(crate) fn of_part(part: &'static str) -> Choice {
-        debug_assert_eq!(part, TEN_GB, "the only part that has a name");
-        Choice { table: Some(5), gigabytes: Some(10), part: Some(part), ..Choice::default() }
+    /// The part [`TEN_GB`].
+    pub(crate) fn ten_gb() -> Choice {
+        Choice { table: Some(5), gigabytes: Some(10), ten_gb: true, ..Choice::default() }
     }
 }
 
@@ -191,10 +190,10 @@ impl Choice {
 /// When a server cannot be started or is lost, or the machine has not twice the limit's memory.
 pub(crate) fn run(quick: bool, choice: &Choice) -> io::Result<Findings> {
     let limit = choice.gigabytes.map_or(if quick { 48 << 20 } else { 1 << 30 }, |gigabytes| gigabytes << 30);
-    let name = choice.part.map_or("fragmentation".into(), |part| format!("fragmentation-{part}"));
+    let name = if choice.ten_gb { format!("fragmentation-{TEN_GB}") } else { "fragmentation".into() };
     let mut findings = Findings::new(&name, "The paper's Tables 1 and 5: memory under eviction");
     if limit * 2 > machine::memory_bytes() {
-        if choice.part.is_some() {
+        if choice.ten_gb {
             // It belongs to a run of all, on machines of any memory.
             return Ok(
                 findings.lost(format!("A limit of {} GB: it needs a machine with twice that memory.", limit >> 30))

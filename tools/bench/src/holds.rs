@@ -9,14 +9,14 @@
 //! are sent says little: while a server stops for a minute, one GET is sent. What counts is the wait of a GET that comes at any
 //! moment of the time that is measured ([`at_any_moment`]). The holds are told by the
 //! server's own clock, which runs on while the thread is off its core, so a busy machine makes the longest ones longer; the
-//! GETs' times are the machine's as well. A core of its own for the server was tried: the longest holds were then of 20 to 90 ms in
+//! GETs' times are the machine's as well. Where the memory is at its limit, SETs of new keys take the GETs' place. A core of its own for the server was tried: the longest holds were then of 20 to 90 ms in
 //! place of 2 to 16, for the kernel's work on that core cannot be evaded. Not here: the commands and their data (`long_commands`).
 
 use crate::load::{self, Traffic};
 use crate::long_commands::{self, Case, GROUPS, Group, STEP};
 use crate::report::{Better, Figure, Findings, Role, Table};
 use crate::size::Size;
-use crate::turns::must;
+use crate::turns::{must, used_memory};
 use crate::{contenders, kept, own, point};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -30,10 +30,13 @@ use varve_testkit::{Server, client};
 const REST: Duration = Duration::from_micros(200);
 /// How long a reply may take: redis-server sorts for a minute, and answers nothing meanwhile.
 const PATIENCE: Duration = Duration::from_secs(900);
+/// Bytes that the limit leaves besides as much as is used, and the value of a new key.
+const ROOM_BYTES: u64 = 64 << 20;
+const VALUE: [u8; 200] = [b'v'; 200];
 /// A hold that is longer is told of.
 const HOLD_US_MAX: f64 = 1000.0;
-const COLUMNS: [&str; 5] = ["longest hold", "hold p99.9", "GET p99 at any moment", "GET longest", "the command"];
-/// Of all moments, in this part of them a GET that comes waits longer than the third of [`COLUMNS`] says.
+const COLUMNS: [&str; 5] = ["longest hold", "hold p99.9", "wait p99 at any moment", "longest wait", "the command"];
+/// Of all moments, in this part of them a GET or SET that comes waits longer than the third of [`COLUMNS`] says.
 const LONGER: f64 = 0.01;
 
 /// How much is measured.
@@ -64,7 +67,7 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
                         Some(server) => Ok(server),
                         empty => filled(&entrant, group, &scale).map(|server| empty.insert(server)),
                     }
-                    .and_then(|server: &mut Server| measure(server, entrant.role, case, &scale));
+                    .and_then(|server: &mut Server| measure(server, entrant.role, (group, case), &scale));
                     contenders::spared(&entrant.name, entrant.role, measured)
                 })?;
                 let Some(figures) = figures else { continue };
@@ -79,7 +82,9 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
     let mut findings = Findings::new("holds", "What a long command keeps others from");
     let figures = table.apart(&format!("Collections of {} elements", scale.size), |_| Better::Less);
     findings.add(figures.into_iter().map(|figure| Figure { unit: "microseconds".into(), ..figure }));
-    Ok(findings.note(format!("Commands with a hold of more than a millisecond in Varve: {told}.")))
+    Ok(findings
+        .note("A wait is that of a GET, or of a SET of a new key where a case says so.")
+        .note(format!("Commands with a hold of more than a millisecond in Varve: {told}.")))
 }
 
 /// A server with the sources of a group.
@@ -95,11 +100,35 @@ fn filled(entrant: &contenders::Entrant, group: &Group, scale: &Scale) -> io::Re
         let plan = Traffic { connections: 1, pipeline: 20, requests: len.div_ceil(STEP) };
         point::refuse_errors(&load::drive(server.address(), plan, &mut write)?)?;
     }
+    if group.at_limit {
+        fill_up(&server)?;
+    }
     Ok(server)
 }
 
+/// Sets a limit that leaves as much room as is used, for the scratch memory of a command, and some; keys that expire fill it.
+fn fill_up(server: &Server) -> io::Result<()> {
+    let mut admin = server.client();
+    let used = used_memory(&mut admin)? as u64;
+    let room = used + ROOM_BYTES;
+    must(&mut admin, "CONFIG SET maxmemory-policy volatile-random")?;
+    must(&mut admin, &format!("CONFIG SET maxmemory {}", used + room))?;
+    let mut number = 0;
+    let mut write = |out: &mut Vec<u8>| {
+        client::encode(out, &new_key(number));
+        number += 1;
+    };
+    let plan = Traffic { connections: 1, pipeline: 100, requests: room / VALUE.len() as u64 };
+    point::refuse_errors(&load::drive(server.address(), plan, &mut write)?)
+}
+
+/// The request for a new key that expires, if none has had this number.
+fn new_key(number: u64) -> [Vec<u8>; 5] {
+    [b"SET".to_vec(), format!("new:{number}").into_bytes(), VALUE.to_vec(), b"EX".to_vec(), b"100000".to_vec()]
+}
+
 /// The figures of a case, in microseconds, in the order of [`COLUMNS`].
-fn measure(server: &Server, role: Role, case: &Case, scale: &Scale) -> io::Result<Vec<f64>> {
+fn measure(server: &Server, role: Role, (group, case): (&Group, &Case), scale: &Scale) -> io::Result<Vec<f64>> {
     let mut admin = server.client();
     must(&mut admin, "SET asked value")?;
     for command in case.before {
@@ -109,14 +138,14 @@ fn measure(server: &Server, role: Role, case: &Case, scale: &Scale) -> io::Resul
     must(&mut admin, "CONFIG RESETSTAT")?;
     let stop = AtomicBool::new(false);
     let (took, waits) = thread::scope(|scope| {
-        let gets = scope.spawn(|| gets(server.address(), &stop));
+        let beside = scope.spawn(|| send_beside(server.address(), group.at_limit, &stop));
         thread::sleep(scale.beside);
         let begin = Instant::now();
         let sent = send(server.address(), case.measured, scale.size);
         let took = begin.elapsed();
         thread::sleep(scale.beside);
         stop.store(true, Relaxed);
-        let waits = gets.join().expect("the GETs do not panic")?;
+        let waits = beside.join().expect("the requests beside do not panic")?;
         sent.map(|()| (took, waits))
     })?;
     let holds = match role {
@@ -171,14 +200,19 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// GETs one key over and over until it is told to stop; how long each took, in seconds.
-fn gets(address: SocketAddr, stop: &AtomicBool) -> io::Result<Vec<f64>> {
-    let (mut stream, mut waits) = (connect(address)?, Vec::new());
-    let mut request = Vec::new();
-    client::encode(&mut request, &["GET", "asked"]);
+/// GETs one key over and over, or sets new ones, until it is told to stop; how long each took, in seconds.
+fn send_beside(address: SocketAddr, sets: bool, stop: &AtomicBool) -> io::Result<Vec<f64>> {
+    let (mut stream, mut waits, mut request) = (connect(address)?, Vec::new(), Vec::new());
     let (mut chunk, mut counter) = ([0; 4096], load::Counter::default());
     // One at least, also where the command ends before this thread has begun.
     loop {
+        request.clear();
+        if sets {
+            // Behind all numbers of those that have filled the memory.
+            client::encode(&mut request, &new_key(u64::MAX / 2 + waits.len() as u64));
+        } else {
+            client::encode(&mut request, &["GET", "asked"]);
+        }
         thread::sleep(REST);
         let sent = Instant::now();
         stream.write_all(&request)?;
@@ -187,8 +221,10 @@ fn gets(address: SocketAddr, stop: &AtomicBool) -> io::Result<Vec<f64>> {
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if counter.feed(&chunk[..count]).0 > 0 {
-                break;
+            match counter.feed(&chunk[..count]) {
+                (_, 1..) => return Err(io::Error::other(String::from_utf8_lossy(&chunk[..count]).into_owned())),
+                (1.., 0) => break,
+                (0, 0) => {}
             }
         }
         waits.push(sent.elapsed().as_secs_f64());

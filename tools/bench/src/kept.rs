@@ -5,7 +5,7 @@
 //!   begin(NAME.cases) -> case("LPUSH 40 B, fill -2", measure) -> its line is there ? its value : measure, write the line
 //!                     -> end(): the experiment has written its figures, the lines are removed
 //! ```
-//! An experiment that is run alone has no folder, and measures each case. Cases of another kernel or of another server program are
+//! An experiment that is run alone has no folder, and measures each case. Cases of another machine, kernel or server program are
 //! measured again: an experiment compares what is measured under one of each.
 
 use serde::de::DeserializeOwned;
@@ -42,7 +42,7 @@ fn kept() -> MutexGuard<'static, Option<Kept>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the cases of the next experiment in this file; the seconds that those took which are there already, of the same kernel and
+/// Keeps the cases of the next experiment in this file; the seconds that those took which are there already, of the same machine and
 /// program ([`crate::machine::under`]).
 ///
 /// # Errors
@@ -77,7 +77,7 @@ pub(crate) fn end() -> io::Result<()> {
     ended.map_or(Ok(()), |kept| fs::remove_file(kept.path))
 }
 
-/// The number of cases that a file has, of whichever kernel and program.
+/// The number of cases that a file has, of whichever machine and program.
 pub(crate) fn lines(path: &Path) -> usize {
     fs::read_to_string(path).map_or(0, |text| text.lines().filter(|line| !line.is_empty()).count())
 }
@@ -137,18 +137,18 @@ mod tests {
     #[test]
     fn a_measured_case_is_there_after_a_stop() {
         let path = std::env::temp_dir().join(format!("varve-cases-{}", std::process::id()));
-        assert_eq!(begin(&path, "kernel 1").unwrap(), 0.0);
+        assert_eq!(begin(&path, "machine 1").unwrap(), 0.0);
         assert_eq!(case("a", || Ok(vec![1.5])).unwrap(), [1.5]);
         assert!(case("b", failed).is_err(), "a case that fails is none");
         assert!(case("a", || Ok(vec![2.0])).is_err(), "a name stands for one case");
         // A stop in the middle of a line.
         File::options().append(true).open(&path).unwrap().write_all(b"{\"case\":\"b\",\"sec").unwrap();
-        assert!(begin(&path, "kernel 1").unwrap() > 0.0 && count() == 1);
+        assert!(begin(&path, "machine 1").unwrap() > 0.0 && count() == 1);
         assert_eq!(case("a", failed).unwrap(), [1.5]);
         assert_eq!(case("b", || Ok(vec![3.0])).unwrap(), [3.0]);
-        begin(&path, "kernel 1").unwrap();
+        begin(&path, "machine 1").unwrap();
         assert_eq!(case("b", failed).unwrap(), [3.0]);
-        assert_eq!(begin(&path, "kernel 2").unwrap(), 0.0, "another kernel measures by itself");
+        assert_eq!(begin(&path, "machine 2").unwrap(), 0.0, "another machine measures by itself");
         assert_eq!(case("b", || Ok(vec![5.0])).unwrap(), [5.0]);
         end().unwrap();
         assert!(!path.exists());

@@ -27,6 +27,8 @@ const ORIGINAL: &str = "original";
 const ENDS: [[&str; 2]; 2] = [["LPUSH", "LPOP"], ["RPUSH", "RPOP"]];
 /// redis-benchmark's connections, which the sheets were made with.
 const CONNECTIONS: usize = 50;
+/// Time between two looks at memory that falls.
+const LOOK: Duration = Duration::from_millis(50);
 /// Turns that the requests of a case are measured in.
 const TURNS: u64 = 5;
 
@@ -167,7 +169,7 @@ fn memory(entrants: &[Entrant], cells: &[Vec<Cell>], column: Column, op: usize, 
               bytes are what the system gave."
         }
         _ => {
-            "A second after the last pop. The list is empty, so these are the bytes of an empty server that has had a list. The \
+            "As soon as it falls no more. The list is empty, so these are the bytes of an empty server that has had a list. The \
              published server had 506 824 of them when it was new."
         }
     };
@@ -217,10 +219,8 @@ fn cells_together(contenders: &[Contender], fill: i64, column: Column) -> io::Re
                 cell.parts[op].push(pace(&one.server, plan, &mut |out| write(out, column, op, &value))?);
             }
         }
-        // An element that was popped last is freed behind its reply.
-        std::thread::sleep(Duration::from_secs(1));
         for (one, (cell, empty)) in contenders.iter().zip(&mut cells) {
-            let full = footprint(one)?;
+            let full = rested(one)?;
             cell.memory[op] = if op == 0 { [full[0] - empty[0], full[1] - empty[1]] } else { full };
         }
     }
@@ -237,6 +237,19 @@ fn write(out: &mut Vec<u8>, column: Column, op: usize, value: &[u8]) {
     match op {
         0 => push(out, &[column.ops[0].as_bytes(), b"list", value]),
         _ => push(out, &[column.ops[1].as_bytes(), b"list"]),
+    }
+}
+
+/// The footprint once it falls no more: elements that were popped last are freed behind their replies.
+fn rested(one: &Contender) -> io::Result<[f64; 2]> {
+    let mut last = footprint(one)?;
+    loop {
+        std::thread::sleep(LOOK);
+        let now = footprint(one)?;
+        if now[0] >= last[0] {
+            return Ok(now);
+        }
+        last = now;
     }
 }
 

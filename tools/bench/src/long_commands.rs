@@ -3,7 +3,8 @@
 //! ```text
 //!   group          sources                                      a case
 //!   sets           s0, s1: half of each is in the other; few    before: COPY s0 to     measured: SPOP to HALF
-//!   hashes, lists, sorted sets, keys: likewise
+//!   hashes, lists, sorted sets, strings, keys: likewise
+//!   at the limit   the sources, and keys that expire up to maxmemory: what is sent beside are SETs of new ones
 //! ```
 //! Sources stay as they are, so that one fill serves all cases of a group; a case that takes elements out works on a copy. What
 //! a case leaves behind is the key `to`. Not here: how they are measured (`holds`).
@@ -15,6 +16,8 @@ use std::ops::Range;
 pub(crate) const STEP: u64 = 200;
 /// Members of the source `few`, which commands hold as one: the most of those that still do.
 const FEW: u64 = 16_000;
+/// Bytes of a string for each element that a collection would have.
+const BYTES_EACH: u64 = 32;
 /// Keys of a command that names many.
 const NAMED: u64 = 10_000;
 
@@ -35,6 +38,13 @@ pub(crate) struct Case {
 pub(crate) struct Group {
     pub(crate) sources: &'static [Source],
     pub(crate) cases: &'static [Case],
+    /// The memory is at its limit, and what is sent beside are SETs, for each of which keys that expire are evicted.
+    pub(crate) at_limit: bool,
+}
+
+/// Cases beside which GETs are sent, with memory for all.
+const fn group(sources: &'static [Source], cases: &'static [Case]) -> Group {
+    Group { sources, cases, at_limit: false }
 }
 
 const fn all(size: u64) -> u64 {
@@ -43,6 +53,11 @@ const fn all(size: u64) -> u64 {
 
 const fn few(size: u64) -> u64 {
     if size / 4 < FEW { size / 4 } else { FEW }
+}
+
+/// Keys with weights: a tenth of the elements has one.
+const fn some(size: u64) -> u64 {
+    size / 10
 }
 
 const fn source(write: fn(&mut Vec<u8>, Range<u64>, u64)) -> Source {
@@ -57,10 +72,10 @@ const fn on_copy(name: &'static str, before: &'static [&'static str], measured: 
     Case { name, before, measured }
 }
 
-pub(crate) const GROUPS: [Group; 5] = [
-    Group {
-        sources: &[source(members_0), source(members_1), Source { len: few, write: members_few }],
-        cases: &[
+pub(crate) const GROUPS: [Group; 7] = [
+    group(
+        &[source(members_0), source(members_1), Source { len: few, write: members_few }],
+        &[
             plain("SMEMBERS", &["SMEMBERS s0"]),
             plain("SORT ALPHA of a set", &["SORT s0 ALPHA"]),
             plain("SINTER", &["SINTER s0 s1"]),
@@ -70,38 +85,44 @@ pub(crate) const GROUPS: [Group; 5] = [
             plain("SDIFF, the first set is small", &["SDIFF few s1"]),
             plain("SDIFFSTORE", &["SDIFFSTORE to s0 s1"]),
             plain("SINTERSTORE", &["SINTERSTORE to s0 s1"]),
+            plain("SUNIONSTORE", &["SUNIONSTORE to s0 s1"]),
             plain("SRANDMEMBER of half", &["SRANDMEMBER s0 HALF"]),
+            plain("SRANDMEMBER of half, repeated", &["SRANDMEMBER s0 -HALF"]),
             plain("COPY of a set", &["COPY s0 to"]),
             on_copy("SPOP of half", &["COPY s0 to"], &["SPOP to HALF"]),
             on_copy("DEL of a set", &["COPY s0 to"], &["DEL to"]),
             on_copy("UNLINK of a set", &["COPY s0 to"], &["UNLINK to"]),
         ],
-    },
-    Group {
-        sources: &[source(fields)],
-        cases: &[
+    ),
+    group(
+        &[source(fields)],
+        &[
             plain("HGETALL", &["HGETALL h"]),
             plain("HVALS", &["HVALS h"]),
+            plain("HRANDFIELD of half", &["HRANDFIELD h HALF WITHVALUES"]),
             plain("COPY of a hash", &["COPY h to"]),
         ],
-    },
-    Group {
-        sources: &[source(elements)],
-        cases: &[
+    ),
+    group(
+        &[source(elements), Source { len: some, write: weights }],
+        &[
             plain("LRANGE 0 -1", &["LRANGE l 0 -1"]),
             plain("SORT of a list", &["SORT l"]),
             plain("SORT STORE", &["SORT l STORE to"]),
+            plain("SORT BY other keys", &["SORT l BY weight:*"]),
+            plain("SORT GET other keys", &["SORT l BY nosort GET weight:*"]),
             plain("LPOS without a match", &["LPOS l none"]),
             plain("LREM without a match", &["LREM l 0 none"]),
             plain("LINSERT without a match", &["LINSERT l BEFORE none it"]),
             plain("COPY of a list", &["COPY l to"]),
             on_copy("LTRIM of half", &["COPY l to"], &["LTRIM to HALF -1"]),
         ],
-    },
-    Group {
-        sources: &[source(scored_0), source(scored_1), Source { len: few, write: scored_few }],
-        cases: &[
+    ),
+    group(
+        &[source(scored_0), source(scored_1), Source { len: few, write: scored_few }],
+        &[
             plain("ZRANGE 0 -1", &["ZRANGE z0 0 -1"]),
+            plain("ZUNION", &["ZUNION 2 z0 z1"]),
             plain("ZUNIONSTORE", &["ZUNIONSTORE to 2 z0 z1"]),
             plain("ZINTERSTORE", &["ZINTERSTORE to 2 z0 z1"]),
             plain("ZINTER with a small set", &["ZINTER 2 few z0"]),
@@ -111,24 +132,41 @@ pub(crate) const GROUPS: [Group; 5] = [
             on_copy("ZREMRANGEBYRANK of half", &["COPY z0 to"], &["ZREMRANGEBYRANK to 0 HALF"]),
             on_copy("ZPOPMIN of half", &["COPY z0 to"], &["ZPOPMIN to HALF"]),
         ],
-    },
+    ),
+    group(
+        &[source(bytes)],
+        &[
+            plain("BITCOUNT", &["BITCOUNT text"]),
+            plain("BITOP NOT", &["BITOP NOT to text"]),
+            plain("COPY of a string", &["COPY text to"]),
+        ],
+    ),
     Group {
-        sources: &[source(keys)],
+        sources: &[source(members_0)],
         cases: &[
+            plain("SORT ALPHA beside SETs at the limit", &["SORT s0 ALPHA"]),
+            plain("SMEMBERS beside SETs at the limit", &["SMEMBERS s0"]),
+        ],
+        at_limit: true,
+    },
+    group(
+        &[source(keys)],
+        &[
             plain("KEYS without a match", &["KEYS none*"]),
             plain("KEYS inside MULTI", &["MULTI", "KEYS none*", "EXEC"]),
             plain("MGET of 10 000 keys", &["MGET KEYS"]),
             plain("DEL of 10 000 keys", &["DEL KEYS"]),
             plain("FLUSHALL", &["FLUSHALL"]),
         ],
-    },
+    ),
 ];
 
-/// The words of a command: HALF is half of the size, KEYS are names of keys.
+/// The words of a command: HALF is half of the size, -HALF that below zero, KEYS are names of keys.
 pub(crate) fn words(command: &str, size: u64) -> Vec<Vec<u8>> {
     let names = || (0..NAMED.min(size)).map(key);
     let all = command.split(' ').enumerate().map(|(at, word)| match word {
         "HALF" => vec![(size / 2).to_string().into_bytes()],
+        "-HALF" => vec![format!("-{}", size / 2).into_bytes()],
         "KEYS" if at > 0 => names().collect(),
         word => vec![word.as_bytes().to_vec()],
     });
@@ -165,8 +203,11 @@ fn fields(out: &mut Vec<u8>, range: Range<u64>, _: u64) {
 }
 
 fn elements(out: &mut Vec<u8>, range: Range<u64>, _: u64) {
-    let scattered = |number: u64| (number.wrapping_mul(varve_base::hash::GOLDEN_RATIO) >> 24).to_string().into_bytes();
     request(out, ["RPUSH", "l"], range.map(scattered));
+}
+
+fn scattered(number: u64) -> Vec<u8> {
+    (number.wrapping_mul(varve_base::hash::GOLDEN_RATIO) >> 24).to_string().into_bytes()
 }
 
 fn scored(out: &mut Vec<u8>, name: &str, range: Range<u64>, first: u64) {
@@ -183,6 +224,20 @@ fn scored_1(out: &mut Vec<u8>, range: Range<u64>, size: u64) {
 
 fn scored_few(out: &mut Vec<u8>, range: Range<u64>, size: u64) {
     scored(out, "few", range, size / 3);
+}
+
+/// The weights of some elements of the list; of the others there are none.
+fn weights(out: &mut Vec<u8>, range: Range<u64>, _: u64) {
+    let name = |number| [b"weight:", &*scattered(number)].concat();
+    let pairs: Vec<Vec<u8>> = range.flat_map(|number| [name(number), number.to_string().into_bytes()]).collect();
+    let head = std::iter::once(&b"MSET"[..]);
+    push(out, &head.chain(pairs.iter().map(Vec::as_slice)).collect::<Vec<_>>());
+}
+
+/// A string, written piece by piece.
+fn bytes(out: &mut Vec<u8>, range: Range<u64>, _: u64) {
+    let piece: Vec<u8> = range.clone().flat_map(|number| [number as u8; BYTES_EACH as usize]).collect();
+    push(out, &[b"SETRANGE", b"text", (range.start * BYTES_EACH).to_string().as_bytes(), &piece]);
 }
 
 fn keys(out: &mut Vec<u8>, range: Range<u64>, _: u64) {

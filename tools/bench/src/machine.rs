@@ -8,9 +8,10 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::process::Command;
 
-/// Facts that may change from experiment to experiment of one report; [`moment`] tells an experiment's own. The kernel is
-/// one, since a run of a night may end behind an update, and an experiment compares servers on one kernel.
-pub(crate) const PASSING: [&str; 3] = ["load at the start", "commit", "kernel"];
+/// Facts that may change from experiment to experiment of one report; [`moment`] tells an experiment's own. Machine and kernel
+/// are among them: a full run takes many hours, of which each experiment is measured on one machine, and compares the servers
+/// there.
+pub(crate) const PASSING: [&str; 5] = ["load at the start", "commit", "kernel", "processor", "memory"];
 
 /// Names and values, in the order of the report.
 ///
@@ -39,10 +40,16 @@ pub(crate) fn facts(size: Size) -> io::Result<Vec<(String, String)>> {
 
 /// A sentence on the moment at which an experiment begins: a report may hold experiments of several days.
 pub(crate) fn moment() -> String {
-    format!("Measured at commit {}, on kernel {}, with a load of {} before.", commit(), kernel(), read("/proc/loadavg"))
+    let (load, machine) = (read("/proc/loadavg"), machine());
+    format!("Measured on {machine}, at commit {}, with a load of {load} before.", commit())
 }
 
-/// The kernel and the program under test: figures of one experiment are of one of each. The program is told by its bytes: a
+/// Processor, memory and kernel.
+fn machine() -> String {
+    format!("{} with {} of memory, kernel {}", processor(), memory(), kernel())
+}
+
+/// The machine and the program under test: figures of one experiment are of one of each. The program is told by its bytes: a
 /// version of it has many commits, and a commit many changes.
 ///
 /// # Errors
@@ -51,7 +58,7 @@ pub(crate) fn under() -> io::Result<String> {
     let bytes = fs::read(varve_testkit::server::varve_binary())?;
     let mut hash = std::hash::DefaultHasher::new();
     bytes.hash(&mut hash);
-    Ok(format!("kernel {}, program {:016x}", kernel(), hash.finish()))
+    Ok(format!("{}, program {:016x}", machine(), hash.finish()))
 }
 
 /// The release of the kernel that runs.

@@ -362,10 +362,8 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Scripts { quick, part } => scripts::run(quick, part.as_deref()),
         Experiment::Fragmentation { quick, only, table, gigabytes, also, part } => {
             let choice = match part {
-                None => fragmentation::Choice { only, table, gigabytes, also, part: None },
-                Some(_) => {
-                    fragmentation::Choice { only, also, ..fragmentation::Choice::of_part(fragmentation::TEN_GB) }
-                }
+                None => fragmentation::Choice { only, table, gigabytes, also, ten_gb: false },
+                Some(_) => fragmentation::Choice { only, also, ..fragmentation::Choice::ten_gb() },
             };
             fragmentation::run(quick, &choice)
         }

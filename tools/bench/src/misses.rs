@@ -96,7 +96,8 @@ fn shares(profiles: &[(String, Profile)]) -> Figure {
     let mut figure = Figure::new("Cache misses by function", "percent of all misses", Better::Neither, Form::Dots);
     (figure.places, figure.series) = (places, vec![measured, paper]);
     figure.about(
-        "Functions of the paper's table that a compiler has put into others, and those without a miss, have 0 here. The paper's          last line is the rest of its functions, and so is it here.",
+        "Functions of the paper's table that a compiler has put into others, and those without a miss, have 0 here. The paper's \
+         last line is the rest of its functions, and so is it here.",
     )
 }
 

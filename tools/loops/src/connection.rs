@@ -2,7 +2,7 @@
 
 use varve_acl::{KnownCommands, RuleContext, User};
 use varve_commands::commands;
-use varve_exec::batch::{Batch, ScriptParts, TurnState};
+use varve_exec::batch::{Batch, ScriptParts, TurnState, TurnTimes};
 use varve_exec::notify::{self, Events};
 use varve_exec::stats::CommandStats;
 use varve_exec::tracking::Tracking;
@@ -88,9 +88,11 @@ impl Connections {
             // A collection of one command of four thousand million takes the place of the samples that are always taken.
             stats.hot_keys.collect(u32::MAX);
         }
+        let mut batch = Batch::new(stats);
+        batch.set_times(TurnTimes::ENDLESS);
         let mut connections = Connections {
             worker: store.worker(0),
-            batch: Batch::new(stats),
+            batch,
             commands: Arc::new(CommandTable::new(commands)),
             clients: (0..CLIENTS).map(client).collect(),
             bodies: LargeArguments::default(),

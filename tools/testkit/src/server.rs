@@ -273,6 +273,15 @@ impl Server {
         self.child.id()
     }
 
+    /// Its thread of this name, as the folder in /proc.
+    #[must_use]
+    pub fn thread(&self, name: &str) -> Option<PathBuf> {
+        let all = std::fs::read_dir(format!("/proc/{}/task", self.pid())).ok()?;
+        let has_name =
+            |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
+        all.flatten().map(|thread| thread.path()).find(has_name)
+    }
+
     /// Its working directory, removed with it.
     #[must_use]
     pub fn dir(&self) -> &Path {

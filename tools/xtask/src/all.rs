@@ -6,14 +6,20 @@ use crate::shell::{Tally, build_programs, cargo, command, program, run, server_b
 use crate::{book, lanes, licences, loops, package, redispy, release, setup, tidy};
 use std::fs;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Sanitizers, and the crates whose tests run under each.
-const SANITIZED: &[(&str, &[&str])] = &[
-    ("address", &["varve-base", "varve-segment", "varve-index", "varve-packed", "varve-collection", "varve-store"]),
-    ("thread", &["varve-segment", "varve-index", "varve-store"]),
-];
+/// The engine's crates, whose tests run under the address sanitizer.
+const ENGINE: &[&str] = &["base", "segment", "index", "packed", "collection", "store"];
+/// Those among them that have threads: their tests with threads run under the thread sanitizer. Models on one thread took half of
+/// its time and could find nothing there.
+const THREADED: &[&str] = &["segment", "store"];
+
+/// End-to-end programs of several servers, or of networks of their own, by the beginnings of their names: they wait for most of
+/// their time, and run beside the others.
+const SEVERAL_SERVERS: &[&str] =
+    &["failover", "ipv6", "metrics_access", "migrate", "moving", "replication", "replicator", "sentinel", "slow_link"];
 
 /// Experiments that run once in `test` with tiny sizes.
 const QUICK_BENCHES: &[&str] = &[
@@ -53,8 +59,21 @@ fn form() -> Tally {
         let mut clippy = cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
         Tally::one("clippy", run(&mut clippy))
     }));
+    tally.add(step("fuzz targets, form", fuzz_form));
     tally.add(step("tidy", || tidy::run(&workspace())));
     tally.add(licences::check());
+    tally
+}
+
+/// The form of the fuzz targets, which are a workspace of their own: a target that no longer compiles would otherwise be
+/// seen only by the whole test command, after half an hour.
+fn fuzz_form() -> Tally {
+    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
+    let fmt = run(cargo(&["fmt"]).args(manifest).args(["--", "--check"]));
+    let mut clippy = cargo(&["clippy", "--quiet", "--no-deps", "--all-targets"]);
+    clippy.args(manifest).args(["--", "-D", "warnings"]).env("CARGO_TARGET_DIR", target_dir().join("fuzz-form"));
+    let mut tally = Tally::one("fmt of the fuzz targets", fmt);
+    tally.add(Tally::one("clippy of the fuzz targets", run(&mut clippy)));
     tally
 }
 
@@ -88,19 +107,12 @@ pub(crate) fn server_build() -> Tally {
     Tally::one("release build", run(&mut build_programs(&["varve-server"])))
 }
 
-/// Every benchmark's body once: `cargo test --benches` runs criterion's benches in its test mode.
+/// Every benchmark's body once: `cargo test --bench` runs criterion's benches in its test mode.
 fn benches() -> Tally {
-    let with_benches: Vec<&str> = ["engine/base", "engine/segment", "engine/index", "engine/packed", "engine/store"]
-        .into_iter()
-        .filter(|dir| workspace().join(dir).join("benches").is_dir())
-        .collect();
-    let mut tally = Tally::default();
-    for dir in with_benches {
-        let name = format!("varve-{}", dir.rsplit('/').next().unwrap_or_default());
-        let mut benches = cargo(&["test", "--quiet", "--benches", "-p", &name]);
-        tally.add(Tally::one(&format!("benches of {name}"), run(benches.env("VARVE_BENCH_TINY", "1"))));
-    }
-    tally
+    let folders = ENGINE.iter().map(|name| format!("engine/{name}/benches"));
+    let options = folders.flat_map(|folder| programs_in(&folder)).flat_map(|name| ["--bench".to_owned(), name]);
+    let mut benches = cargo(&["test", "--quiet", "--workspace"]);
+    Tally::one("benches", run(benches.args(options).env("VARVE_BENCH_TINY", "1")))
 }
 
 /// Everything, in order. A fresh machine with Rust is enough.
@@ -116,15 +128,15 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
         return tally;
     }
     tally.add(built);
-    let end_to_end = move || end_to_end(diff_commands, stress_seconds);
+    let end_to_end = move |name: &'static str, several: bool| {
+        step(name, || end_to_end(name, several, diff_commands, stress_seconds))
+    };
     tally.add(lanes::run(vec![
         vec![
             Box::new(crate_tests),
             Box::new(portable_search),
             Box::new(|| step("benches, once", benches)),
-            Box::new(end_to_end),
-            Box::new(|| step("loom", loom)),
-            Box::new(|| sanitizer(1)),
+            Box::new(move || end_to_end("end to end", false)),
         ],
         vec![
             Box::new(|| step("command loops", || loops::all(false))),
@@ -136,22 +148,67 @@ pub(crate) fn test(diff_commands: u64, stress_seconds: u64) -> Tally {
             Box::new(release::rehearse),
             Box::new(book::if_there_is_a_builder),
             Box::new(quick_benches),
+        ],
+        vec![
+            Box::new(|| step("address sanitizer", || sanitized("address", ENGINE, &["--tests".to_owned()]))),
+            Box::new(|| step("thread sanitizer", || sanitized("thread", THREADED, &threaded_tests()))),
+            Box::new(|| step("loom", loom)),
+            Box::new(move || end_to_end("end to end, several servers", true)),
             Box::new(|| step("fuzz targets", || fuzz(FUZZ_SECONDS))),
-            Box::new(|| sanitizer(0)),
         ],
     ]));
     tally
 }
 
-fn end_to_end(diff_commands: u64, stress_seconds: u64) -> Tally {
-    step("end to end", || {
-        // The server is the release build; the tests are not: some thirty programs would be linked for as long as they run.
-        let mut tests = cargo(&["test", "--no-fail-fast", "-p", "varve-tests", "--", "--test-threads", "1"]);
-        tests.env("VARVE_DIFF_COMMANDS", diff_commands.to_string());
-        tests.env("VARVE_STRESS_SECONDS", stress_seconds.to_string());
-        tests.env("VARVE_SERVER", server_binary());
-        cargo_test("end to end", &mut tests)
-    })
+/// The end-to-end programs of several servers, or all others.
+fn end_to_end(name: &str, several: bool, diff_commands: u64, stress_seconds: u64) -> Tally {
+    // The server is the release build; the tests are not: some thirty programs would be linked for as long as they run.
+    // The whole workspace, of which the programs are chosen by their names, which no other crate's tests have: with `-p` other
+    // features of `mio` and `serde` would be chosen, and all that is above these be built once more.
+    let mut args = vec!["test", "--no-fail-fast", "--workspace"];
+    let programs = programs_in("tests");
+    let of_several = |program: &str| SEVERAL_SERVERS.iter().any(|begin| program.starts_with(begin));
+    args.extend(programs.iter().filter(|p| of_several(p) == several).flat_map(|program| ["--test", program]));
+    args.extend(["--", "--test-threads", "1"]);
+    let mut tests = cargo(&args);
+    tests.env("VARVE_DIFF_COMMANDS", diff_commands.to_string());
+    tests.env("VARVE_STRESS_SECONDS", stress_seconds.to_string());
+    tests.env("VARVE_SERVER", server_binary());
+    cargo_test(name, &mut tests)
+}
+
+/// The programs in a folder of the workspace, each a file or a folder with its main file: their names, in order.
+fn programs_in(folder: impl AsRef<Path>) -> Vec<String> {
+    let entries = fs::read_dir(workspace().join(folder)).into_iter().flatten().flatten();
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|end| end == "rs") || path.join("main.rs").exists();
+    let paths = entries.map(|entry| entry.path()).filter(is_one);
+    let mut names: Vec<String> =
+        paths.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned())).collect();
+    names.sort();
+    names
+}
+
+/// The texts of a file, or of all files of a folder.
+fn texts(path: &Path) -> Vec<String> {
+    match fs::read_dir(path) {
+        Ok(entries) => entries.flatten().flat_map(|entry| texts(&entry.path())).collect(),
+        Err(_) => fs::read_to_string(path).into_iter().collect(),
+    }
+}
+
+/// The options of `cargo test` that choose the tests of [`THREADED`] with threads, loom's apart.
+fn threaded_tests() -> Vec<String> {
+    let mut options = vec!["--lib".to_owned()];
+    for folder in THREADED.iter().map(|name| workspace().join(format!("engine/{name}/tests"))) {
+        let has_threads = |name: &String| {
+            let sources = [folder.join(name), folder.join(name).with_extension("rs")];
+            !name.starts_with("loom")
+                && sources.iter().flat_map(|path| texts(path)).any(|text| text.contains("thread::"))
+        };
+        let threaded = programs_in(&folder).into_iter().filter(has_threads);
+        options.extend(threaded.flat_map(|name| ["--test".to_owned(), name]));
+    }
+    options
 }
 
 fn quick_benches() -> Tally {
@@ -170,12 +227,6 @@ fn report() -> Tally {
     let args = ["all", "--tiny", "--again", "--into", &folder.to_string_lossy()].map(String::from);
     let look = ["look".to_owned(), folder.join("report.html").to_string_lossy().into_owned()];
     tool("varve-bench", &args).and(|| tool("varve-bench", &look))
-}
-
-/// One of [`SANITIZED`].
-fn sanitizer(number: usize) -> Tally {
-    let (name, crates) = SANITIZED[number];
-    step(&format!("{name} sanitizer"), || sanitized(name, crates))
 }
 
 /// The gate and two workers on one shard, every interleaving up to a bound.
@@ -200,23 +251,25 @@ pub(crate) fn fuzz(seconds: u64) -> Tally {
     tally
 }
 
-/// The tests of some crates under a sanitizer. The stable compiler takes the flag with RUSTC_BOOTSTRAP. The address
+/// These tests of some crates of the engine under a sanitizer. The stable compiler takes the flag with RUSTC_BOOTSTRAP. The address
 /// sanitizer needs nothing else. The thread sanitizer wants the standard library built with it too; where its source is not
 /// there, the difference in that one setting is allowed, and what it then cannot see are the library's own locks' insides
 /// (our locks are not the library's).
-fn sanitized(sanitizer: &str, crates: &[&str]) -> Tally {
+fn sanitized(sanitizer: &str, crates: &[&str], chosen: &[String]) -> Tally {
     let mut flags = format!("-Zsanitizer={sanitizer} -Cforce-frame-pointers=yes");
     let suppressions = workspace().join("tools/thread-sanitizer.txt");
     if sanitizer == "thread" {
         flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
     }
-    let mut args = vec!["test", "--quiet", "--no-fail-fast", "--lib", "--tests", "--target", TARGET];
-    args.extend(crates.iter().flat_map(|name| ["-p", name]));
-    let mut tests = cargo(&args);
+    let mut tests = cargo(&["test", "--quiet", "--no-fail-fast", "--target", TARGET]);
+    tests.args(crates.iter().flat_map(|name| ["-p".to_owned(), format!("varve-{name}")])).args(chosen);
     tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target_dir().join(sanitizer));
-    // The suppressions are patterns over whole names of functions, which line tables alone do not have.
-    tests.env("RUST_TEST_THREADS", "1").env("VARVE_SANITIZER", sanitizer).env("CARGO_PROFILE_DEV_DEBUG", "full");
-    tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
+    tests.env("RUST_TEST_THREADS", "1").env("VARVE_SANITIZER", sanitizer);
+    if sanitizer == "thread" {
+        // The suppressions are patterns over whole names of functions, which line tables alone do not have.
+        tests.env("CARGO_PROFILE_DEV_DEBUG", "full");
+        tests.env("TSAN_OPTIONS", format!("suppressions={}", suppressions.display()));
+    }
     cargo_test(sanitizer, &mut tests)
 }
 
@@ -295,4 +348,30 @@ pub(crate) fn soak_at_limit(seconds: u64, judged: bool) -> Tally {
         test.env("VARVE_SOAK_JUDGE", "1");
     }
     cargo_test("soak at the limit", &mut test)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn end_to_end_programs_have_names_of_their_own() {
+        let ours = programs_in("tests");
+        assert!(ours.len() > 50 && ours.iter().any(|name| name == "storm"), "{ours:?}");
+        for parent in ["engine", "compat", "tools", "."] {
+            for entry in fs::read_dir(workspace().join(parent)).expect("a folder").flatten() {
+                let folder = format!("{parent}/{}/tests", entry.file_name().to_string_lossy());
+                let others = programs_in(&folder);
+                let shared: Vec<_> = others.iter().filter(|name| ours.contains(name)).collect();
+                assert!(shared.is_empty(), "{folder}: `cargo test --test` would run them as well: {shared:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn tests_with_threads_are_found() {
+        let chosen = threaded_tests();
+        assert!(["stress", "threads", "--lib"].iter().all(|name| chosen.contains(&(*name).to_owned())), "{chosen:?}");
+        assert!(!chosen.iter().any(|name| name.starts_with("loom") || name == "models"), "{chosen:?}");
+    }
 }

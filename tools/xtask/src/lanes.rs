@@ -1,8 +1,9 @@
 //! Lanes: steps of the test command that run side by side.
 //!
 //! ```text
-//!   lane 1   | tests          | end to end        | thread sanitizer |        a step at a time in each
-//!   lane 2   | loops | peer suite   | fuzz targets | address sanitizer |
+//!   lane 1   | tests          | end to end                    |              a step at a time in each
+//!   lane 2   | loops | peer suite   | redis-py | packages   |
+//!   lane 3   | address sanitizer | loom | several servers |
 //!   printed  "beside others: tests"  ...  all lines of a step together, when it ends
 //! ```
 //! Many steps wait for most of their time, or use one core. Two beside each other end in little more than half of the time of

@@ -138,7 +138,7 @@ fn bullmq() -> Tally {
 }
 
 fn collections() -> Tally {
-    let mut tests = cargo(&["test", "--release", "-p", "varve-store", "--test", "all_types_model", "walker::large"]);
+    let mut tests = cargo(&["test", "--release", "-p", "varve-store", "--test", "models", "walker::large"]);
     cargo_test("walker::large", tests.env("VARVE_ELEMENTS", "10000000"))
 }
 

@@ -9,6 +9,8 @@
 //! - The C library has several `memcpy` and chooses by processor: what is executed in it is not counted.
 //! - Another compiler makes other code: counts hold for the one that is recorded with them; with another, nothing is
 //!   compared.
+//! - A turn ends behind a millisecond, and so does a script's slice: here neither ends by time (`TurnTimes::ENDLESS`).
+//! - Samples for the rankings of keys are some milliseconds apart: here one of 1024 commands is one (the same place).
 //! - Incremental compilation and flags of one's own: neither is used for this build.
 //!
 //! A count that fell is told, not refused: recording anew (`cargo xtask loops --record`) keeps what was won.

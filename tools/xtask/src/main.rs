@@ -1,7 +1,7 @@
 //! `cargo xtask`: the project's commands.
 //!
 //! ```text
-//! check     the quick loop: fmt, clippy, tidy, tests, smoke; no network, under five minutes
+//! check     the quick loop: form, tidy, tests, benches once; no network, under five minutes
 //! licences  licences, sources and advisories of the dependencies; no network
 //! tidy      the house rules that a program can check
 //! test      everything, on a fresh machine: installs what is missing, builds, runs all tests, prints one summary line
@@ -55,7 +55,7 @@ struct Options {
 
 #[derive(Subcommand)]
 enum Task {
-    /// The quick loop: fmt, clippy, tidy, tests of the crates, smoke of fuzz targets and benches; no network
+    /// The quick loop: form of all code and of the fuzz targets, tidy, tests of the crates, benches once; no network
     Check,
     /// Licences and sources of the dependencies, and advisories about them with VARVE_ADVISORIES=FOLDER; no network
     Licences,
@@ -64,10 +64,10 @@ enum Task {
     /// Installs what the tests need and runs everything
     Test {
         /// Commands of the differential test in each protocol
-        #[arg(long, default_value_t = 100_000)]
+        #[arg(long, default_value_t = 50_000)]
         diff_commands: u64,
         /// Seconds of the stress test
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 10)]
         stress_seconds: u64,
     },
     /// Writes docs/configuration.md and docs/commands.md of the server's tables

@@ -11,7 +11,7 @@
 use smallvec::SmallVec;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Watching};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Sources};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{OpenExtent, Pin, PinRead, ShardSet, StoreWorker, StringForm, Ttl, Tx};
 
@@ -214,7 +214,7 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         let key = ctx.key(at);
         longest = longest.max(ctx.tx.get(&key)?.map_or(0, <[u8]>::len));
     }
-    ctx.tx.admit_more(longest as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    ctx.admit_more(longest as u64)?;
     // The shards may have been let go meanwhile.
     let mut sources: SmallVec<[Source; 4]> = SmallVec::new();
     let mut folded = Folded::default();
@@ -239,11 +239,10 @@ fn bitop(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             return make_at_once(ctx, operation, &sources, run);
         }
         let sources = sources.into_vec();
-        ctx.go_on_building(|tx, args| {
-            let mut watching = Watching::default();
-            watching.add(tx, args.args().iter().skip(3));
-            let (args, watching) = (Arc::clone(args), Some(watching));
-            Box::new(LongOperation { args, operation, sources, watching, run: Some(run) })
+        ctx.go_on_building(|tx, args, keeps| {
+            let words = args.args();
+            let named = Sources::begin(tx, words.iter().skip(3), Some(words.get(2)), keeps);
+            Box::new(LongOperation { args: Arc::clone(args), operation, sources, named, run: Some(run) })
         });
         return Ok(());
     }
@@ -357,8 +356,8 @@ struct LongOperation {
     args: Arc<OwnedArgs>,
     operation: Operation,
     sources: Vec<Source>,
-    /// The sources, until the key changes.
-    watching: Option<Watching>,
+    /// The keys of the sources.
+    named: Sources,
     /// The result as far as it is made; the last part takes it.
     run: Option<OpenExtent>,
 }
@@ -373,11 +372,11 @@ impl Ongoing for LongOperation {
         }
         let args = self.args.args();
         let target = tx.key(args.get(2));
-        let named = args.iter().skip(2).map(|key| tx.shard_of_bytes(key));
-        if !tx.try_hold(&named.collect::<ShardSet>()) || tx.is_frozen(&target) {
+        let shards = args.iter().skip(2).map(|key| tx.shard_of_bytes(key));
+        if !self.named.try_hold(tx, &shards.collect::<ShardSet>()) || self.named.bars(tx, &target) {
             return Progress::Busy;
         }
-        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+        if self.named.end(tx) {
             return Progress::Anew;
         }
         let run = self.run.take().expect("it is filled").finish();
@@ -387,10 +386,12 @@ impl Ongoing for LongOperation {
         Progress::Done
     }
 
+    fn sources(&self) -> Option<&Sources> {
+        Some(&self.named)
+    }
+
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        if let Some(watching) = self.watching.take() {
-            watching.abandon(worker);
-        }
+        self.named.abandon(worker);
     }
 
     fn held_bytes(&self) -> usize {

@@ -1,7 +1,7 @@
 //! DUMP and RESTORE.
 
 use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_rdb::{ValueReader, dump};
 
 use super::encoding::{LongDump, whole};
@@ -75,7 +75,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             None => {}
         }
     };
-    ctx.tx.admit_more(size.bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    ctx.admit_more(size.bytes)?;
     let (args, reader) = (ctx.args, reader()?);
     put(&mut ctx.tx, &key, args, options, |tx, key| insert(tx, key, reader))?;
     ctx.out.ok();

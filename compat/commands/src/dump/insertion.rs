@@ -22,6 +22,8 @@ const TEXT_BYTES: usize = 64;
 const BATCH_TEXTS: usize = 512;
 /// Bytes of its texts from which on a batch is full.
 const BATCH_BYTES: usize = 64 << 10;
+/// Fields and values of one entry of a stream, at most: a node has them all, and its bytes are counted in 32 bits.
+const ENTRY_TEXTS_MAX: usize = 1 << 26;
 
 /// A value that is being inserted; kept from value to value for its memory.
 #[derive(Debug)]
@@ -125,7 +127,9 @@ impl Insertion {
             Part::Names(names) => self.names = Some(names_of(names)?),
         }
         if !self.entries.is_whole(self.ends.len()) {
-            return Ok(false);
+            // XADD refuses an entry of more bytes too. A node of more texts could have more bytes than 32 bits count.
+            let is_too_long = self.bytes.len() > VALUE_BYTES_MAX || self.ends.len() > ENTRY_TEXTS_MAX;
+            return if is_too_long { Err(ReadFault::TooLong(self.bytes.len() as u64)) } else { Ok(false) };
         }
         Ok(self.ends.len() >= BATCH_TEXTS || self.bytes.len() >= BATCH_BYTES)
     }
@@ -277,6 +281,7 @@ pub(super) fn check(part: &Part<'_>) -> Result<(), ReadFault> {
             Err(ReadFault::Odd("a field expires beyond all times"))
         }
         Part::Pair(field, value) | Part::DatedPair(field, value, _) => is_short(field).and_then(|()| is_short(value)),
+        Part::Entry(_, 0) => Err(ReadFault::Odd("an entry of a stream has no fields")),
         Part::Entry(..) | Part::Tail(_) => Ok(()),
         Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => Ok(()),
         Part::Names(names) => names_of(names).map(drop),

@@ -4,15 +4,15 @@
 //!   elements --> batch --> few: the value of the key, at the end                         at the end, with the shards of
 //!                    `---> many: some a hold, to a collection that no key leads to yet   sources and key held
 //! ```
-//! The sources are watched from the beginning. The key changes only if they are as they were when they were read: then all of
-//! the command is done at that instant. Not here: where the elements come from.
+//! The key changes only if the sources are as they were when they were read: then all of the command is done at that instant.
+//! Not here: where the elements come from.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use varve_exec::notify::{self, Class};
-use varve_exec::{Progress, Watching};
+use varve_exec::{Progress, Sources};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{Key, NameWatch, ReadOn, StoreWorker, StreamOutline, Tx, Type, Unpublished, ValuePart};
 
@@ -35,7 +35,7 @@ pub(crate) struct Building {
     /// The database of that key.
     db: u32,
     sources: Vec<usize>,
-    watching: Option<Watching>,
+    named: Sources,
     /// The names of other keys that it is made of, watched since they were read.
     names: Option<NameWatch>,
     ty: Type,
@@ -78,7 +78,12 @@ impl MaybeStored {
         self.0.take()
     }
 
-    /// Ends the watching of the sources, if it has not ended.
+    /// The sources of what is stored.
+    pub(crate) fn sources(&self) -> Option<&Sources> {
+        self.0.as_ref().map(Building::sources)
+    }
+
+    /// Lets go of the sources, if it has not ended.
     pub(crate) fn abandon(&mut self, worker: &mut StoreWorker) {
         if let Some(building) = &mut self.0 {
             building.abandon(worker);
@@ -147,22 +152,23 @@ impl Report {
 }
 
 impl Building {
-    /// A result of this type for the key that argument `to` names, made of the keys that the `sources` name. The shards of
-    /// all of them are held.
+    /// A result of this type for the key that argument `to` names, made of the keys that the `sources` name; writers are kept
+    /// from all of them if it `keeps` them. The shards of all of them are held.
     pub(crate) fn begin(
         tx: &mut Tx<'_>,
         args: &Arc<OwnedArgs>,
         (to, ty): (usize, Type),
         sources: Vec<usize>,
+        keeps: bool,
     ) -> Building {
-        let mut watching = Watching::default();
-        watching.add(tx, sources.iter().map(|&at| args.args().get(at)));
+        let words = args.args();
+        let named = Sources::begin(tx, sources.iter().map(|&at| words.get(at)), Some(words.get(to)), keeps);
         Building {
             args: Arc::clone(args),
             to,
             db: tx.db(),
             sources,
-            watching: Some(watching),
+            named,
             names: None,
             ty,
             hashed: false,
@@ -195,11 +201,14 @@ impl Building {
         self.outline = outline;
     }
 
-    /// Ends the watching of the sources, if it has not ended.
+    /// The sources.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.named
+    }
+
+    /// Lets go of the sources, if it has not ended.
     pub(crate) fn abandon(&mut self, worker: &mut StoreWorker) {
-        if let Some(watching) = self.watching.take() {
-            watching.abandon(worker);
-        }
+        self.named.abandon(worker);
     }
 
     /// Adds an element of a list, or a new member of a set.
@@ -343,11 +352,11 @@ impl Building {
         let args = Arc::clone(&self.args);
         let args = args.args();
         let key = tx.key_in(self.db, args.get(self.to));
-        if !self.try_hold_for_end(tx, &key) || tx.is_frozen(&key) {
+        if !self.try_hold_for_end(tx, &key) || self.named.bars(tx, &key) {
             return Progress::Busy;
         }
         let names_changed = self.names.as_ref().is_some_and(NameWatch::is_touched);
-        if self.watching.take().is_some_and(|watching| watching.end(tx)) || names_changed {
+        if self.named.end(tx) || names_changed {
             return Progress::Anew;
         }
         let taken = tx.exists(&key);
@@ -375,16 +384,14 @@ impl Building {
         Progress::Done
     }
 
-    /// A source has changed: ends the watching, so that the command may begin anew.
+    /// A source has changed: lets go of all, so that the command may begin anew.
     pub(crate) fn begin_anew(&mut self, tx: &mut Tx<'_>) -> Progress {
         let args = Arc::clone(&self.args);
         let key = tx.key_in(self.db, args.args().get(self.to));
         if !self.try_hold_for_end(tx, &key) {
             return Progress::Busy;
         }
-        if let Some(watching) = self.watching.take() {
-            watching.end(tx);
-        }
+        self.named.end(tx);
         Progress::Anew
     }
 
@@ -398,7 +405,8 @@ impl Building {
         let args = self.args.args();
         let named = self.sources.iter().map(|&at| tx.shard_of(tx.key(args.get(at)).hash));
         let shards: Vec<u16> = named.chain([tx.shard_of(key.hash)]).collect();
-        tx.try_hold_all(shards.into_iter(), self.built.as_ref())
+        let shards = tx.with_shard_of(shards.into_iter(), self.built.as_ref());
+        self.named.try_hold(tx, &shards)
     }
 
     /// Bytes that wait.

@@ -109,7 +109,13 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
         return Ok(true);
     }
     if is_few {
-        return if ctx.gives_way() { ctx.put_back().map(|()| true) } else { Ok(pick_in_parts(ctx, key, ty, draw)) };
+        if ctx.gives_way() {
+            return ctx.put_back().map(|()| true);
+        }
+        if pick_in_parts(ctx, key, ty, draw) {
+            return Ok(true);
+        }
+        // Writers are kept from it by another command: all of it is gathered.
     }
     let mut rest = LongDraw::new(draw, Rng::seeded(ctx.tx.draw_seed()));
     match ctx.tx.begin_reading_whole(key, ty).expect("its type was looked at") {
@@ -123,8 +129,8 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
     Ok(true)
 }
 
-/// Begins to pick elements of which there are many times as many; false, and nothing is done, if the key is on its way to
-/// another server.
+/// Begins to pick elements of which there are many times as many; false, and nothing is done, if the key is frozen for another
+/// command.
 fn pick_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw: Draw) -> bool {
     let Some(occupied) = Occupied::begin(&mut ctx.tx, key) else { return false };
     let mut watching = Watching::default();

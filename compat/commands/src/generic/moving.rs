@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Watching};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Sources};
 use varve_protocol::{OwnedArgs, Reply};
-use varve_store::{Key, StoreWorker, StringForm, Ttl, Tx, Type, WholeReader};
+use varve_store::{Key, ShardSet, StoreWorker, StringForm, Ttl, Tx, Type, WholeReader};
 
 use super::building::{Building, Report, after_read};
 use super::string_copy::{PART_BYTES, StringCopy};
@@ -97,7 +97,7 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if free {
         // The request's own bytes do not bound this one. The shards may be let go for it.
         let bytes = ctx.tx.object(&from).map_or(0, |object| object.bytes);
-        ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+        ctx.admit_more(bytes as u64)?;
     }
     let free = free && (replace || !ctx.tx.exists(&to));
     if free && copy_string_in_parts(ctx, &from, (db, replace)) {
@@ -123,8 +123,8 @@ fn copy_in_parts(ctx: &mut Ctx<'_, '_>, from: &Key<'_>, (db, replaces): (u32, bo
     }
     let outline = ctx.tx.look(from, |value| value.stream()).flatten();
     let Some(reader) = ctx.tx.begin_reading_whole(from, ty).expect("the key has this type") else { return false };
-    ctx.go_on_building(|tx, args| {
-        let mut building = Building::begin(tx, args, (2, ty), vec![1]);
+    ctx.go_on_building(|tx, args, keeps| {
+        let mut building = Building::begin(tx, args, (2, ty), vec![1], keeps);
         building.set_copy(db);
         building.set_outline(outline);
         let (args, reader) = (Arc::clone(args), Some(reader));
@@ -140,11 +140,10 @@ fn copy_string_in_parts(ctx: &mut Ctx<'_, '_>, from: &Key<'_>, (db, replaces): (
         return false;
     }
     let Some(copy) = StringCopy::begin(&mut ctx.tx, from) else { return false };
-    ctx.go_on_building(|tx, args| {
-        let mut watching = Watching::default();
-        watching.add(tx, std::iter::once(args.args().get(1)));
-        let (args, watching) = (Arc::clone(args), Some(watching));
-        Box::new(LongStringCopy { args, db, replaces, watching, copy: Some(copy) })
+    ctx.go_on_building(|tx, args, keeps| {
+        let words = args.args();
+        let source = Sources::begin(tx, std::iter::once(words.get(1)), Some(words.get(2)), keeps);
+        Box::new(LongStringCopy { args: Arc::clone(args), db, replaces, source, copy: Some(copy) })
     });
     true
 }
@@ -154,8 +153,7 @@ struct LongStringCopy {
     args: Arc<OwnedArgs>,
     db: u32,
     replaces: bool,
-    /// The source, until the key changes.
-    watching: Option<Watching>,
+    source: Sources,
     /// The copy so far; the last part takes it.
     copy: Option<StringCopy>,
 }
@@ -173,11 +171,11 @@ impl Ongoing for LongStringCopy {
         }
         let args = self.args.args();
         let (from, to) = (tx.key(args.get(1)), tx.key_in(self.db, args.get(2)));
-        let shards = [tx.shard_of(from.hash), tx.shard_of(to.hash)];
-        if !tx.try_hold_all(shards.into_iter(), None) || tx.is_frozen(&to) {
+        let shards: ShardSet = [tx.shard_of(from.hash), tx.shard_of(to.hash)].into_iter().collect();
+        if !self.source.try_hold(tx, &shards) || self.source.bars(tx, &to) {
             return Progress::Busy;
         }
-        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+        if self.source.end(tx) {
             return Progress::Anew;
         }
         if tx.exists(&to) {
@@ -195,10 +193,12 @@ impl Ongoing for LongStringCopy {
         Progress::Done
     }
 
+    fn sources(&self) -> Option<&Sources> {
+        Some(&self.source)
+    }
+
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        if let Some(watching) = self.watching.take() {
-            watching.abandon(worker);
-        }
+        self.source.abandon(worker);
     }
 
     fn kept_bytes(&self) -> usize {
@@ -238,6 +238,10 @@ impl Ongoing for LongCopy {
         let read = tx.read_whole_on(reading, |part| building.push_part(part));
         tx.release();
         after_read(reader, read)
+    }
+
+    fn sources(&self) -> Option<&Sources> {
+        Some(self.building.sources())
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use varve_base::hash::digest64;
+use varve_base::number::HEX_DIGITS;
 use varve_catalog::{ArgKind, Argument, arg, word};
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Args;
@@ -93,7 +94,7 @@ const DIGEST_DIGITS: usize = 16;
 /// The digest of a string as text: XXH3 with 64 bits and without a seed, in hexadecimal digits, the same on every server.
 pub(crate) fn digest_text(value: &[u8]) -> [u8; DIGEST_DIGITS] {
     let digest = digest64(value);
-    std::array::from_fn(|at| b"0123456789abcdef"[(digest >> (4 * (DIGEST_DIGITS - 1 - at)) & 15) as usize])
+    std::array::from_fn(|at| HEX_DIGITS[(digest >> (4 * (DIGEST_DIGITS - 1 - at)) & 15) as usize])
 }
 
 /// Unit and origin of a time argument.

@@ -54,7 +54,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 fn make_way(ctx: &mut Ctx<'_, '_>, len: usize, ranges: impl Iterator<Item = Range<usize>> + Clone) -> CmdResult<Way> {
     let most = ranges.clone().map(|range| range.len() + 2 * BLOCK_BYTES).sum::<usize>().min(len + BLOCK_BYTES);
     // The shards may be released for it and taken again.
-    ctx.tx.admit_more(most as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    ctx.admit_more(most as u64)?;
     if !ctx.tx.is_patient() {
         return Ok(Way::Free);
     }

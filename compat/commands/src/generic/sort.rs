@@ -216,7 +216,7 @@ fn run(ctx: &mut Ctx<'_, '_>, may_store: bool) -> CmdResult {
     if plan.store.is_some() {
         // The request's own bytes do not bound what is written. The shards may be let go for it.
         let bytes = ctx.tx.object(&key).map_or(0, |object| object.bytes);
-        ctx.tx.admit_more(bytes as u64).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+        ctx.admit_more(bytes as u64)?;
     }
     if plan.reaches_out() && !hold_patterns(ctx, &plan, &key) {
         // It is put back: this error is no reply.
@@ -259,8 +259,8 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> CmdR
     let mut rest = LongSort::new(elements, plan.wishes(ty), far);
     match plan.store {
         None => ctx.go_on(Box::new(rest)),
-        Some(to) => ctx.go_on_building(|tx, args| {
-            rest.store_in(Building::begin(tx, args, (to, Type::List), vec![1]));
+        Some(to) => ctx.go_on_building(|tx, args, keeps| {
+            rest.store_in(Building::begin(tx, args, (to, Type::List), vec![1], keeps));
             Box::new(rest)
         }),
     }
@@ -279,7 +279,7 @@ fn hold_patterns(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, key: &Key<'_>) -> bool 
             return true;
         }
         shards.add(far);
-        if !ctx.tx.hold_or_put_back(&shards) {
+        if !ctx.tx.hold_or_put_back(&shards) || ctx.meets_frozen() {
             return false;
         }
     }

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use varve_exec::notify::Class;
-use varve_exec::{CmdResult, Ongoing, Progress};
+use varve_exec::{CmdResult, Ongoing, Progress, Sources};
 use varve_protocol::Reply;
 use varve_store::{ReadOn, StoreWorker, Tx, ValuePart, WholeReader};
 
@@ -310,6 +310,10 @@ impl Ongoing for LongSort {
 
     fn writes(&self) -> bool {
         self.result.is_stored()
+    }
+
+    fn sources(&self) -> Option<&Sources> {
+        self.result.sources()
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

@@ -89,8 +89,8 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, grammar: Grammar, query: Query, source:
     let mut rest = LongSearch::new(query, readers, event(grammar));
     match destination {
         None => ctx.go_on(Box::new(rest)),
-        Some(Destination { argument, .. }) => ctx.go_on_building(|tx, args| {
-            rest.store_in(Building::begin(tx, args, (argument, Type::Zset), vec![grammar.source()]));
+        Some(Destination { argument, .. }) => ctx.go_on_building(|tx, args, keeps| {
+            rest.store_in(Building::begin(tx, args, (argument, Type::Zset), vec![grammar.source()], keeps));
             Box::new(rest)
         }),
     }

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use varve_exec::notify::Class;
-use varve_exec::{CmdResult, Ongoing, Progress};
+use varve_exec::{CmdResult, Ongoing, Progress, Sources};
 use varve_protocol::Reply;
 use varve_store::{ReadOn, StoreWorker, Tx, ZsetReader};
 
@@ -215,6 +215,10 @@ impl Ongoing for LongSearch {
 
     fn writes(&self) -> bool {
         self.result.is_stored()
+    }
+
+    fn sources(&self) -> Option<&Sources> {
+        self.result.sources()
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

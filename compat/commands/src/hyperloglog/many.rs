@@ -3,14 +3,12 @@
 //! ```text
 //!  one shard held: the next key .. the next key ..    none held: the value that is stored    all held: count, or store
 //! ```
-//! The keys are watched from the beginning. The command is done at its last instant, if they are as they were when they were
-//! read; else it begins anew, and keeps those off who would change one of them.
+//! The command is done at its last instant, if the keys are as they were when they were read; else it begins anew.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use varve_exec::notify::{Class, Effect};
-use varve_exec::{CmdResult, CommandError, Occupied, Ongoing, Progress, Watching};
+use varve_exec::{CmdResult, CommandError, Ongoing, Progress, Sources};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{NotAdmitted, ShardSet, StoreWorker, Tx};
 
@@ -32,10 +30,7 @@ pub(super) enum Purpose {
 pub(super) struct LongUnion {
     args: Arc<OwnedArgs>,
     purpose: Purpose,
-    /// The keys, until the command ends.
-    watching: Option<Watching>,
-    /// The keys that are kept from writers, by name.
-    frozen: Vec<(Box<[u8]>, Occupied)>,
+    keys: Sources,
     union: Box<Union>,
     /// The argument that is read next.
     next: usize,
@@ -48,19 +43,10 @@ pub(super) struct LongUnion {
 
 impl LongUnion {
     /// The shards of all keys are held.
-    pub(super) fn begin(tx: &mut Tx<'_>, args: &Arc<OwnedArgs>, purpose: Purpose, freezes: bool) -> LongUnion {
-        let (mut watching, mut frozen) = (Watching::default(), Vec::new());
-        watching.add(tx, args.args().iter().skip(1));
-        if freezes {
-            // One that is on its way to another server stays frozen for that: it does not change before that ends.
-            let names: BTreeSet<&[u8]> = args.args().iter().skip(1).collect();
-            frozen.extend(names.into_iter().filter_map(|name| {
-                let key = tx.key(name);
-                Some((name.into(), Occupied::against_writers(tx, &key)?))
-            }));
-        }
-        let (args, watching, union) = (Arc::clone(args), Some(watching), Box::default());
-        LongUnion { args, purpose, watching, frozen, union, next: 1, target: Vec::new(), is_made: false, fault: None }
+    pub(super) fn begin(tx: &mut Tx<'_>, args: &Arc<OwnedArgs>, purpose: Purpose, keeps: bool) -> LongUnion {
+        let keys = Sources::begin(tx, args.args().iter().skip(1), None, keeps);
+        let (args, union) = (Arc::clone(args), Box::default());
+        LongUnion { args, purpose, keys, union, next: 1, target: Vec::new(), is_made: false, fault: None }
     }
 
     /// Reads a key, whose shard is held.
@@ -86,10 +72,7 @@ impl LongUnion {
 
     /// Ends the command, all shards held.
     fn end(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
-        for (name, frozen) in &mut self.frozen {
-            frozen.end(tx, &tx.key(name));
-        }
-        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+        if self.keys.end(tx) {
             return Progress::Anew;
         }
         if let Some(fault) = self.fault.take() {
@@ -128,8 +111,7 @@ impl Ongoing for LongUnion {
         }
         let shards: ShardSet = args.iter().skip(1).map(|key| tx.shard_of_bytes(key)).collect();
         let target = tx.key(args.get(1));
-        let is_free = self.purpose == Purpose::Count || !self.frozen.is_empty();
-        if !tx.try_hold(&shards) || !is_free && tx.is_frozen(&target) {
+        if !self.keys.try_hold(tx, &shards) || self.purpose == Purpose::Merge && self.keys.bars(tx, &target) {
             return Progress::Busy;
         }
         self.end(tx, out)
@@ -139,16 +121,12 @@ impl Ongoing for LongUnion {
         self.purpose == Purpose::Merge
     }
 
-    /// Those who would change a key are kept off until it ends.
-    fn is_half_done(&self) -> bool {
-        !self.frozen.is_empty()
+    fn sources(&self) -> Option<&Sources> {
+        Some(&self.keys)
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        self.frozen.iter_mut().for_each(|(_, frozen)| frozen.abandon(worker));
-        if let Some(watching) = self.watching.take() {
-            watching.abandon(worker);
-        }
+        self.keys.abandon(worker);
     }
 
     fn held_bytes(&self) -> usize {

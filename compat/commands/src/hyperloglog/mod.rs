@@ -82,9 +82,8 @@ impl Union {
 /// Begins a command of many keys over several turns; false, and nothing is done, if it is to run at once.
 fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, purpose: Purpose) -> bool {
     let is_many = ctx.args.len() > MANY && ctx.session.takes_parts();
-    let freezes = ctx.session.begins_anew();
     if is_many {
-        ctx.go_on_building(|tx, args| Box::new(LongUnion::begin(tx, args, purpose, freezes)));
+        ctx.go_on_building(|tx, args, keeps| Box::new(LongUnion::begin(tx, args, purpose, keeps)));
     }
     is_many
 }

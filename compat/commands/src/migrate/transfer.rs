@@ -71,6 +71,12 @@ impl Moved {
         true
     }
 
+    /// Lets the key be changed again, whose shard is held, and is as it was before it was frozen.
+    fn back_off(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) {
+        self.thaw(tx, key);
+        self.state = State::New;
+    }
+
     /// Lets the key be changed again; its shard is held.
     fn thaw(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) {
         if matches!(self.state, State::Frozen(_)) {
@@ -130,6 +136,9 @@ pub(super) struct Transfer {
     name_bytes: usize,
     /// The number of keys, from the first on, that are frozen or are not there.
     frozen: usize,
+    /// Another command has frozen one of the keys: those before it are let go, and it begins with the first again, so that nobody waits
+    /// meanwhile for keys that do not move.
+    backs_off: bool,
     /// The link's greeting was sent.
     greeted: bool,
     /// The greeting was refused: no key can have arrived where it should.
@@ -165,6 +174,7 @@ impl Transfer {
             options,
             keys,
             frozen: 0,
+            backs_off: false,
             greeted: false,
             misled: false,
             next: 0,
@@ -186,14 +196,38 @@ impl Transfer {
         self.rdb_version = version;
     }
 
+    /// Lets go of the last of the keys that are frozen so far. One a part: who waits for it is served with its shard held.
+    fn back_off(&mut self, tx: &mut Tx<'_>) -> Progress {
+        let Some(last) = self.frozen.checked_sub(1) else {
+            self.backs_off = false;
+            return Progress::Busy;
+        };
+        let moved = &mut self.keys[last];
+        let name = moved.name.clone();
+        let key = tx.key(&name);
+        if !tx.try_hold_one(tx.shard_of(key.hash)) {
+            return Progress::Busy;
+        }
+        moved.back_off(tx, &key);
+        self.frozen = last;
+        Progress::More
+    }
+
     /// Freezes the keys; `Done` when all are.
     fn freeze_some(&mut self, tx: &mut Tx<'_>) -> Progress {
+        if self.backs_off {
+            return self.back_off(tx);
+        }
         for _ in 0..FREEZES_PER_PART {
             let Some(moved) = self.keys.get_mut(self.frozen) else { return Progress::Done };
             let name = moved.name.clone();
             let key = tx.key(&name);
-            if !tx.try_hold_one(tx.shard_of(key.hash)) || !moved.freeze(tx, &key) {
+            if !tx.try_hold_one(tx.shard_of(key.hash)) {
                 return Progress::Busy;
+            }
+            if !moved.freeze(tx, &key) {
+                self.backs_off = true;
+                return Progress::More;
             }
             self.frozen += 1;
             if tx.has_effects() {
@@ -307,6 +341,10 @@ impl Transfer {
                     return Progress::More;
                 }
             };
+            if tx.has_effects() {
+                // Fields whose time was over: their end is told with the shard held.
+                tx.hand_on();
+            }
             tx.release();
             self.send_key(payload, ttl_ms);
             self.send_payload();

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use varve_base::number::parse_i64;
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key};
 use varve_exec::notify::Class;
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Sources};
 use varve_protocol::Reply;
 use varve_store::{Key, ReadOn, SetOp, SetsInParts, StoreWorker, Tx, Type};
 
@@ -208,7 +208,7 @@ fn store(ctx: &mut Ctx<'_, '_>, op: SetOp) -> CmdResult {
     }
     // The request's own bytes do not bound the result. The shards may be let go for it.
     let bytes = ctx.tx.set_op_bytes(op, &keys)?;
-    ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+    ctx.admit_more(bytes)?;
     let taken = ctx.tx.exists(&to);
     let stored = ctx.tx.set_store(op, &to, &keys)?;
     ctx.did_store(Class::Set, event_of(op), &to, u64::from(stored > 0), taken);
@@ -236,8 +236,8 @@ fn store_in_parts(ctx: &mut Ctx<'_, '_>, op: SetOp, keys: &[Key<'_>]) -> CmdResu
         ctx.tx.note_read(key, found);
     }
     let sources = (2..ctx.args.len()).collect();
-    ctx.go_on_building(|tx, args| {
-        let mut building = Building::begin(tx, args, (1, Type::Set), sources);
+    ctx.go_on_building(|tx, args, keeps| {
+        let mut building = Building::begin(tx, args, (1, Type::Set), sources, keeps);
         building.set_hashed(hashed);
         Box::new(StoredOperation { sets: Some(sets), op, building })
     });
@@ -272,6 +272,10 @@ impl Ongoing for StoredOperation {
             ReadOn::All => *sets = None,
         }
         Progress::More
+    }
+
+    fn sources(&self) -> Option<&Sources> {
+        Some(self.building.sources())
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

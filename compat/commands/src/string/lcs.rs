@@ -1,13 +1,16 @@
-//! LCS: the longest common subsequence of two strings, by the table of all prefixes.
+//! LCS: the longest common subsequence of two strings, by the table of all prefixes (`table`).
 //!
 //! Redis keeps the whole table, four bytes a cell, and refuses what would pass `proto-max-bulk-len`; the same strings
-//! are refused here. But of each cell only one bit is needed on the way back (is the cell above longer than the one to
-//! the left), so the table is 1/32 of that and one row of lengths.
+//! are refused here. Strings that take more than some hundred microseconds are read once, and worked on without their shards.
+
+mod table;
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, key, word};
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
 use varve_protocol::{Args, Reply};
+use varve_store::Tx;
 
+use self::table::{Match, Table, Text};
 use crate::errors;
 use crate::grammar::{integer, is};
 
@@ -16,35 +19,75 @@ pub(super) const ROWS: FileRows = &[LCS];
 /// LCS key1 key2 [LEN] [IDX] [MINMATCHLEN len] [WITHMATCHLEN]
 fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (first, second) = (ctx.key(1), ctx.key(2));
-    let Ok(a_len) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().len()) else {
+    let Ok(first_len) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().len()) else {
         // Both keys are looked up, whatever the first one holds.
         ctx.tx.touch(&second);
         return Err(errors::LCS_TYPES);
     };
-    let b_len = ctx.tx.get(&second).map_err(|_| errors::LCS_TYPES)?.unwrap_or_default().len();
+    let second_len = ctx.tx.get(&second).map_err(|_| errors::LCS_TYPES)?.unwrap_or_default().len();
     let options = Options::parse(&ctx.args)?;
-    if a_len.max(b_len) >= u32::MAX as usize - 1 {
+    if first_len.max(second_len) >= u32::MAX as usize - 1 {
         return Err(errors::LCS_LENGTH);
     }
-    let cells = (a_len as u64 + 1) * (b_len as u64 + 1);
+    let cells = (first_len as u64 + 1) * (second_len as u64 + 1);
     if cells.checked_mul(4).is_none_or(|bytes| bytes > ctx.session.string_bytes_max() as u64) {
         return Err(errors::LCS_MEMORY);
     }
-    // Two values of one keyspace cannot be borrowed at once. The first one is small beside the table, but where one of them is empty,
-    // however long the other is.
-    let (a, b) = match a_len.min(b_len) {
-        0 => (Vec::new(), &[][..]),
-        _ => (ctx.tx.peek(&first)?.unwrap_or_default().to_vec(), ctx.tx.peek(&second)?.unwrap_or_default()),
+    let first_is_rows = first_len >= second_len;
+    let (longer, shorter) = if first_is_rows { (first, second) } else { (second, first) };
+    let columns = ctx.tx.peek(&shorter)?.unwrap_or_default().to_vec();
+    let rows = match (columns.is_empty(), ctx.tx.pin(&longer)) {
+        // There is nothing in common, however long the other is.
+        (true, _) => Text::Copied(Vec::new()),
+        (false, Some(pin)) => Text::Pinned(pin),
+        (false, None) => Text::Copied(ctx.tx.peek(&longer)?.unwrap_or_default().to_vec()),
     };
-    let table = Table::new(&a, b);
-    if options.ranges {
-        reply_ranges(ctx.out, &table.ranges(&a, b), table.length, &options);
-    } else if options.length {
-        ctx.out.integer(table.length as i64);
-    } else {
-        ctx.out.bulk(&table.text(&a, b));
+    let mut search = Search { table: Table::new(rows, columns, first_is_rows, options.length)?, options };
+    while !search.table.work() {
+        if ctx.session.takes_parts() {
+            ctx.go_on(Box::new(search));
+            return Ok(());
+        }
     }
+    search.reply(ctx.out);
     Ok(())
+}
+
+/// The rest of LCS of long strings: its shards are not held.
+struct Search {
+    table: Table,
+    options: Options,
+}
+
+impl Search {
+    fn reply(&self, out: &mut Reply) {
+        let (table, options) = (&self.table, &self.options);
+        if options.ranges {
+            reply_ranges(out, table.matches(), table.length(), options);
+        } else if options.length {
+            out.integer(table.length() as i64);
+        } else {
+            out.bulk(&table.text());
+        }
+    }
+}
+
+impl Ongoing for Search {
+    fn go_on(&mut self, _: &mut Tx<'_>, out: &mut Reply) -> Progress {
+        if !self.table.work() {
+            return Progress::More;
+        }
+        self.reply(out);
+        Progress::Done
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        0
+    }
 }
 
 const LCS: Command = Command::new(
@@ -96,81 +139,6 @@ impl Options {
     }
 }
 
-/// For each pair of prefixes, whether the way back goes up.
-struct Table {
-    up: Vec<u64>,
-    width: usize,
-    length: usize,
-}
-
-/// A stretch that both strings have, as positions of its first byte, and its length.
-#[derive(Clone, Copy)]
-struct Match {
-    a: usize,
-    b: usize,
-    length: usize,
-}
-
-impl Table {
-    fn new(a: &[u8], b: &[u8]) -> Table {
-        let width = b.len();
-        let mut up = vec![0u64; (a.len() * width).div_ceil(64)];
-        let mut row = vec![0u32; width + 1];
-        for (i, &left) in a.iter().enumerate() {
-            let mut diagonal = 0;
-            for (j, &right) in b.iter().enumerate() {
-                let above = row[j + 1];
-                let before = row[j];
-                let cell = i * width + j;
-                if left == right {
-                    row[j + 1] = diagonal + 1;
-                } else if above > before {
-                    up[cell / 64] |= 1 << (cell % 64);
-                } else {
-                    row[j + 1] = before;
-                }
-                diagonal = above;
-            }
-        }
-        Table { up, width, length: row[width] as usize }
-    }
-
-    /// Walks back from the ends and calls with the positions of each common byte, last first.
-    fn walk(&self, a: &[u8], b: &[u8], mut each: impl FnMut(usize, usize)) {
-        let (mut i, mut j) = (a.len(), b.len());
-        while i > 0 && j > 0 {
-            let cell = (i - 1) * self.width + j - 1;
-            if a[i - 1] == b[j - 1] {
-                (i, j) = (i - 1, j - 1);
-                each(i, j);
-            } else if self.up[cell / 64] >> (cell % 64) & 1 == 1 {
-                i -= 1;
-            } else {
-                j -= 1;
-            }
-        }
-    }
-
-    fn text(&self, a: &[u8], b: &[u8]) -> Vec<u8> {
-        let mut text = Vec::with_capacity(self.length);
-        self.walk(a, b, |i, _| text.push(a[i]));
-        text.reverse();
-        text
-    }
-
-    /// The stretches, last first.
-    fn ranges(&self, a: &[u8], b: &[u8]) -> Vec<Match> {
-        let mut matches: Vec<Match> = Vec::new();
-        self.walk(a, b, |i, j| match matches.last_mut() {
-            Some(last) if last.a == i + 1 && last.b == j + 1 => {
-                *last = Match { a: i, b: j, length: last.length + 1 };
-            }
-            _ => matches.push(Match { a: i, b: j, length: 1 }),
-        });
-        matches
-    }
-}
-
 fn reply_ranges(out: &mut Reply, matches: &[Match], length: usize, options: &Options) {
     let wanted = || matches.iter().filter(|m| m.length >= options.shortest);
     out.map(2);
@@ -178,7 +146,7 @@ fn reply_ranges(out: &mut Reply, matches: &[Match], length: usize, options: &Opt
     out.array(wanted().count());
     for m in wanted() {
         out.array(if options.with_length { 3 } else { 2 });
-        for start in [m.a, m.b] {
+        for start in [m.first, m.second] {
             out.array(2);
             out.integer(start as i64);
             out.integer((start + m.length - 1) as i64);

@@ -495,12 +495,13 @@ fn go_on_in_parts(ctx: &mut Ctx<'_, '_>, plan: &Plan<'_>, wish: Wish) -> bool {
     let mut rest = LongCombination::new((plan.op, plan.aggregate), (parts, asked), plan.sources[0].key.hash, wish);
     if let Wish::Stored { .. } = wish {
         let sources = (3..3 + plan.sources.len()).collect();
-        ctx.go_on_building(|tx, args| {
-            rest.store_in(Building::begin(tx, args, (1, Type::Zset), sources));
+        ctx.go_on_building(|tx, args, keeps| {
+            rest.store_in(Building::begin(tx, args, (1, Type::Zset), sources, keeps));
             Box::new(rest)
         });
     } else {
-        rest.watch(&mut ctx.tx);
+        let keeps = ctx.keeps_sources();
+        rest.watch(&mut ctx.tx, keeps);
         ctx.go_on(Box::new(rest));
     }
     true

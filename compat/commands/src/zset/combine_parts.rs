@@ -15,9 +15,9 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 use varve_exec::notify::Class;
-use varve_exec::{CmdResult, Ongoing, Progress, Watching};
+use varve_exec::{CmdResult, Ongoing, Progress, Sources};
 use varve_protocol::Reply;
-use varve_store::{Key, ReadOn, StoreWorker, Tx, Type, ValuePart, WholeReader};
+use varve_store::{Key, ReadOn, ShardSet, StoreWorker, Tx, Type, ValuePart, WholeReader};
 
 use super::aggregate::{Aggregate, Op, or_zero};
 use super::scratch::Scratch;
@@ -135,7 +135,7 @@ pub(super) struct LongCombination {
     parts: Vec<Part>,
     asked: Vec<Asked>,
     /// The sets that are asked; none where the result is stored, whose sources are watched all.
-    watching: Option<Watching>,
+    sources: Sources,
     members: Scratch,
     order: OrderInSteps,
     /// Where the members go: to the client, or to a set that is stored.
@@ -164,15 +164,14 @@ impl LongCombination {
         wish: Wish,
     ) -> LongCombination {
         let (members, order, result) = (Scratch::of_many(seed), OrderInSteps::default(), MaybeStored::default());
-        let (watching, stage) = (None, Stage::Read(0));
-        LongCombination { op, aggregate, wish, parts, asked, watching, members, order, result, stage }
+        let (sources, stage) = (Sources::default(), Stage::Read(0));
+        LongCombination { op, aggregate, wish, parts, asked, sources, members, order, result, stage }
     }
 
-    /// Watches the sets that are asked, whose shards are held.
-    pub(super) fn watch(&mut self, tx: &mut Tx<'_>) {
+    /// Watches the sets that are asked, whose shards are held, or keeps writers from them.
+    pub(super) fn watch(&mut self, tx: &mut Tx<'_>, keeps: bool) {
         if !self.asked.is_empty() {
-            let watching = self.watching.insert(Watching::default());
-            watching.add(tx, self.asked.iter().map(|asked| &*asked.name));
+            self.sources = Sources::begin(tx, self.asked.iter().map(|asked| &*asked.name), None, keeps);
         }
     }
 
@@ -244,13 +243,13 @@ impl LongCombination {
 
     /// Asks the set of this number for some members.
     fn ask(&mut self, tx: &mut Tx<'_>, number: usize, from: usize) -> Progress {
-        let LongCombination { op, aggregate, wish, parts, asked, members, watching, .. } = self;
+        let LongCombination { op, aggregate, wish, parts, asked, members, sources, .. } = self;
         let Some(set) = asked.get(number) else { return self.end_asking(tx) };
         let key = tx.key(&set.name);
         if !tx.try_hold_one(tx.shard_of(key.hash)) {
             return Progress::Busy;
         }
-        if watching.as_ref().is_some_and(Watching::is_touched) {
+        if sources.is_touched() {
             return self.end_asking(tx);
         }
         let round = (parts.len() + number) as u32;
@@ -279,11 +278,11 @@ impl LongCombination {
 
     /// Ends the watching: all sets were asked, or one has changed.
     fn end_asking(&mut self, tx: &mut Tx<'_>) -> Progress {
-        let shards = self.asked.iter().map(|set| tx.shard_of_bytes(&set.name)).collect::<Vec<_>>();
-        if !tx.try_hold_all(shards.into_iter(), None) {
+        let shards: ShardSet = self.asked.iter().map(|set| tx.shard_of_bytes(&set.name)).collect();
+        if !self.sources.try_hold(tx, &shards) {
             return Progress::Busy;
         }
-        if self.watching.take().is_some_and(|watching| watching.end(tx)) {
+        if self.sources.end(tx) {
             return Progress::Anew;
         }
         self.stage = Stage::Pick(0);
@@ -370,10 +369,12 @@ impl Ongoing for LongCombination {
         Progress::More
     }
 
+    fn sources(&self) -> Option<&Sources> {
+        self.result.sources().or(Some(&self.sources))
+    }
+
     fn abandon(&mut self, worker: &mut StoreWorker) {
-        if let Some(watching) = self.watching.take() {
-            watching.abandon(worker);
-        }
+        self.sources.abandon(worker);
         self.result.abandon(worker);
     }
 

@@ -10,7 +10,7 @@
 
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::Class;
-use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress};
+use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows, Ongoing, Progress, Sources};
 use varve_protocol::{Args, Reply};
 use varve_store::{Key, StoreWorker, Tx, Type, ZShown, ZsetReader};
 
@@ -371,8 +371,8 @@ fn store_in_parts(ctx: &mut Ctx<'_, '_>, query: &Query<'_>, from: &Key<'_>) -> b
     // A range of ranks is longer than a packed set, which the peer knows before it begins.
     let zeros = if matches!(query.bounds, Bounds::Rank(..)) { 0 } else { shape.entries() as usize };
     let value_bytes = shape.value_bytes() as usize;
-    ctx.go_on_building(|tx, args| {
-        let building = Building::begin(tx, args, (1, Type::Zset), vec![2]);
+    ctx.go_on_building(|tx, args, keeps| {
+        let building = Building::begin(tx, args, (1, Type::Zset), vec![2], keeps);
         Box::new(StoredRange { reader: Some(reader), zeros, value_bytes, building })
     });
     true
@@ -404,6 +404,10 @@ impl Ongoing for StoredRange {
         });
         tx.release();
         after_read(reader, read)
+    }
+
+    fn sources(&self) -> Option<&Sources> {
+        Some(self.building.sources())
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

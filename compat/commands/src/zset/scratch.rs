@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 
 use hashbrown::HashTable;
 use varve_base::hash::hash64;
-use varve_exec::{CmdResult, CommandError, Ctx};
+use varve_exec::{CmdResult, Ctx};
 
 use crate::errors;
 use crate::generic::texts::{Place, Texts};
@@ -81,7 +81,7 @@ impl Scratch {
             if bytes <= room || ctx.tx.store().has_room(bytes) {
                 return Ok(members);
             }
-            ctx.tx.admit_more(bytes).map_err(|_| CommandError::OUT_OF_MEMORY)?;
+            ctx.admit_more(bytes)?;
             room = bytes;
         }
     }

@@ -166,6 +166,10 @@ impl Router {
         self.gathered.resize_with(applier.lanes(), Gathered::default);
         let mut at = 0;
         let fault = loop {
+            // A lane parses it again, and one without lengths would be another request then: parsing rewrites its quotes.
+            if bytes.get(at).is_some_and(|first| !matches!(first, b'*' | b'\r' | b'\n')) {
+                break Some("Protocol error: expected '*' at the begin of a command".to_owned());
+            }
             match self.next(&mut bytes[at..]) {
                 Parsed::Request { consumed } => {
                     let routed = self.route(&bytes[at..at + consumed], (store, table));

@@ -155,10 +155,16 @@ impl ApplyWorker {
         let errors = batch.stats().error_replies.get();
         let turn = batch.turn(worker, table, parser, session, now_ms, input, &mut LargeArguments::default(), out);
         let refused = |reason: String| Refused { offset: offsets[turn.commands.min(offsets.len() - 1)], reason };
-        if batch.stats().error_replies.get() != errors {
+        let errors_now = batch.stats().error_replies.get();
+        if errors_now != errors {
             let replies = out.to_vec();
             out.clear(REPLY_KEEP_BYTES);
-            judge(applier, table, &replies, &input[..turn.consumed], offsets)?;
+            let has_failed = judge(applier, table, &replies, &input[..turn.consumed], offsets)?;
+            // A count that is lower was set back meanwhile by CONFIG RESETSTAT, without an error.
+            if !has_failed && errors_now > errors {
+                let offset = offsets[0];
+                return Err(Refused { offset, reason: format!("A command behind offset {offset} was refused") });
+            }
         }
         out.clear(REPLY_KEEP_BYTES);
         match turn.state {
@@ -186,7 +192,7 @@ fn parser() -> Parser {
     Parser::new(RequestLimits { bulk_max: usize::MAX, ..RequestLimits::default() })
 }
 
-/// Looks at replies of which some are errors; the commands stand at `offsets` of the stream.
+/// Looks at replies; the commands stand at `offsets` of the stream. True if some are errors, all of them forgiven.
 ///
 /// # Errors
 /// The first command whose error is not forgiven.
@@ -197,7 +203,7 @@ fn judge(
     replies: &[u8],
     commands: &[u8],
     offsets: &[u64],
-) -> Result<(), Refused> {
+) -> Result<bool, Refused> {
     let (mut forgiven, mut last) = (Forgiven::default(), None);
     for Failed { nth, error, is_part } in errors(replies) {
         let (offset, name) = (offsets[nth], name_of(commands, nth));
@@ -216,12 +222,10 @@ fn judge(
             forgiven.add(offset, format!("the command '{name}' at offset {offset} ({error})"));
         }
     }
-    if last.is_none() {
-        let offset = offsets[0];
-        return Err(Refused { offset, reason: format!("A command behind offset {offset} was refused") });
+    if last.is_some() {
+        applier.forgive(forgiven);
     }
-    applier.forgive(forgiven);
-    Ok(())
+    Ok(last.is_some())
 }
 
 /// The name of the command that has this number, from 0, among whole ones.
@@ -307,7 +311,7 @@ mod tests {
         let judge = |applier: &Applier| judge(applier, &table, replies, commands, &[7, 30]);
         assert_eq!(judge(&Applier::new(1)).expect_err("it is refused").offset, 7);
         let applier = Applier::forgiving(1);
-        assert_eq!(judge(&applier), Ok(()));
+        assert_eq!(judge(&applier), Ok(true));
         let Forgiven { commands, first } = applier.take_forgiven();
         assert_eq!((commands, first), (2, Some((7, "the command 'EXEC' at offset 7 (ERR a)".to_owned()))));
         assert_eq!(applier.take_forgiven(), Forgiven::default());

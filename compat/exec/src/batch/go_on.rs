@@ -12,13 +12,26 @@ use super::{Batch, TRIES_MAX, Turn, TurnState, hold};
 use crate::command::{Command, CommandTable, Exec};
 use crate::ctx::{Ctx, KeyArg};
 use crate::errors::{CmdResult, CommandError};
-use crate::ongoing::{LeftCommand, LeftTurn, OngoingCommand, Progress};
+use crate::ongoing::{LeftCommand, LeftTurn, Ongoing, OngoingCommand, Progress};
 use crate::pause::Pause;
 use crate::session::Session;
 use crate::{blocking, checks, last_command, tracking};
 
-/// How often a command begins anew until it runs whole.
-const ANEW_MAX: u32 = 2;
+/// How often a command begins anew until it runs whole: keys that it keeps from writers change seldom.
+const ANEW_MAX: u32 = 3;
+
+/// The rest of a command that has let its keys go, and begins anew once writes are held back no longer.
+struct LetGo;
+
+impl Ongoing for LetGo {
+    fn go_on(&mut self, _: &mut Tx<'_>, _: &mut Reply) -> Progress {
+        Progress::Anew
+    }
+
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+}
 
 impl Batch {
     /// Whether waiters are to be served that an earlier command has put off, since they were many, or whose key the store
@@ -55,7 +68,11 @@ impl Batch {
         }
         let writes = ongoing.writes();
         let may_wait = writes && !ongoing.is_bound_to_end();
-        debug_assert!(!may_wait || !ongoing.rest.keeps_key(), "a write that keeps a key from others comes to its end");
+        debug_assert!(!may_wait || ongoing.rest.occupied().is_none(), "a write that occupies its key comes to its end");
+        if may_wait && self.holds_writes_back() && ongoing.rest.keeps_key() {
+            ongoing.rest.abandon(worker);
+            (ongoing.rest, ongoing.begins_anew) = (Box::new(LetGo), true);
+        }
         if may_wait && self.pause != Pause::None {
             session.go_on(ongoing);
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
@@ -101,6 +118,11 @@ impl Batch {
         Turn { consumed: 0, commands: 0, state }
     }
 
+    /// True while commands that write wait: for the end of a pause, or of a change of this server's role.
+    fn holds_writes_back(&self) -> bool {
+        self.pause != Pause::None || self.denied.writes_wait
+    }
+
     /// Runs parts until one is not followed by another at once, or the turn's time or its room for replies is spent.
     fn parts(
         &mut self,
@@ -126,7 +148,7 @@ impl Batch {
                 self.observers.stats.holds.record_many_ns(held_ns, 1);
             }
             *spent_ns = begin.elapsed().as_nanos() as u64;
-            if !matches!(progress, Progress::More) || out.len() > out_max || *spent_ns > self.parts_ns {
+            if !matches!(progress, Progress::More) || out.len() > out_max || *spent_ns > self.times.parts_ns {
                 return progress;
             }
         }
@@ -166,7 +188,7 @@ impl Batch {
         out: &mut Reply,
     ) -> Turn {
         let turn = |state| Turn { consumed: 0, commands: 0, state };
-        let waits = self.pause != Pause::None || self.denied.writes_wait;
+        let waits = self.pause == Pause::All || self.holds_writes_back() && ongoing.row.writes();
         // It is checked like any command that begins: its user may have lost the right since, and the server refuse it now.
         let (args, denials) = (ongoing.args.args(), &mut self.observers.denials);
         if let Err(refusal) = checks::admitted(ongoing.row, args, session, self.denied, denials) {
@@ -296,7 +318,6 @@ mod tests {
     use varve_store::{LogGeometry, Options, Store};
 
     use super::*;
-    use crate::ongoing::Ongoing;
     use crate::stats::CommandStats;
     use crate::{CommandSet, LargeArguments};
 

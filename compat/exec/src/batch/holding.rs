@@ -42,15 +42,17 @@ pub(super) fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, in
 /// Whether another command works on one of the keys, whose shards are held.
 #[cold]
 fn is_occupied(ctx: &Ctx<'_, '_>) -> bool {
-    ctx.tx.any_occupied(ctx.keys.iter().map(|key| ctx.args.get(key.arg as usize)))
+    ctx.tx.any_occupied(ctx.names())
 }
 
-/// Whether another command works on a key that a command names whose shards are not held.
+/// Whether another command works on a key that a command names whose shards are not held, or keeps writers from it and this one
+/// `writes`.
 #[cold]
-pub(super) fn names_occupied(d: &Command, args: Args<'_>, store: &Store) -> bool {
+pub(super) fn names_frozen(d: &Command, args: Args<'_>, store: &Store, writes: bool) -> bool {
     let mut keys = Vec::new();
     let named = d.for_each_key(args, |at| keys.push(args.get(at)));
-    named.is_ok() && store.any_occupied(keys.into_iter())
+    let keys = keys.into_iter();
+    named.is_ok() && if writes { store.any_frozen(keys) } else { store.any_occupied(keys) }
 }
 
 pub(super) fn list_shards(ctx: &Ctx<'_, '_>, shards: &mut ShardSet) {
@@ -66,7 +68,6 @@ pub(super) fn take(tx: &mut Tx<'_>, shards: &[u16], insists: bool) -> bool {
 #[cold]
 fn hold_for_waiters(ctx: &mut Ctx<'_, '_>, shards: &mut ShardSet, insists: bool) -> bool {
     list_shards(ctx, shards);
-    let (args, keys) = (ctx.args, ctx.keys);
-    let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
-    blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| take(tx, shards, insists))
+    let names = ctx.names();
+    blocking::widen(&mut ctx.tx, shards, || names.clone(), |tx, shards| take(tx, shards, insists))
 }

@@ -68,6 +68,12 @@ const LISTED_BYTES: usize = 320;
 /// Bytes that another command keeps for an argument, at most: a watched key, a channel, a client that waits for a key, a value of
 /// Lua. None of them can be refused where it is made.
 const KEPT_BYTES: usize = 1024;
+/// Bytes of a request of whose arguments copies may be made before the memory for these is asked for: what the process holds in
+/// reserve has room for them.
+const COPIED_BYTES: usize = 1 << 20;
+/// How many copies a command makes of its arguments, at most: its request as long as it goes on, and the name and an element
+/// for the work that it goes on with. None of them can be refused where it is made.
+const COPIES: usize = 2;
 
 impl Batch {
     /// Finds the complete requests of the input, their commands and their keys' hashes, behind those that were parsed
@@ -216,7 +222,7 @@ impl Work {
             match parser.parse(&mut input[at..], &mut self.spans) {
                 Parsed::Request { consumed } => {
                     let bytes = &input[at..at + consumed];
-                    if !is_listed(table, Args::with_large(bytes, &self.spans[first..], outside)) {
+                    if !has_memory(table, session, Args::with_large(bytes, &self.spans[first..], outside), consumed) {
                         break Tail::Error(ProtocolError::NoMemory);
                     }
                     self.alone = once || !outside.0.is_empty();
@@ -381,22 +387,31 @@ impl Recent {
     }
 }
 
-/// False if the system refuses the memory that a command needs beside its arguments.
+/// False if the system refuses the memory that a command needs beside its arguments, of which `bytes` are in the input.
 #[inline]
-fn is_listed(table: &CommandTable, args: Args<'_>) -> bool {
-    args.len() <= LISTED_ARGS || is_given(table, args)
+fn has_memory(table: &CommandTable, session: &Session, args: Args<'_>, bytes: usize) -> bool {
+    (args.len() <= LISTED_ARGS && bytes <= COPIED_BYTES && args.is_in_one()) || is_given(table, session, args)
 }
 
 #[cold]
-fn is_given(table: &CommandTable, args: Args<'_>) -> bool {
+fn is_given(table: &CommandTable, session: &Session, args: Args<'_>) -> bool {
+    let command = table.resolve(args);
     let keeps = |command: &Command| {
         use Group::{Cluster, Connection, Hyperloglog, Pubsub, Scripting, Server, Transactions};
         let group = command.group;
         command.flags.has(Flags::BLOCKING)
             || matches!(group, Cluster | Connection | Hyperloglog | Pubsub | Scripting | Server | Transactions)
     };
-    let bytes = if table.resolve(args).is_ok_and(keeps) { KEPT_BYTES } else { LISTED_BYTES };
-    refusable::is_given(args.len() * bytes)
+    // Strings are written from where they lie, and the memory for that may be refused. What is replayed runs whole.
+    let copies = |command: &Command| command.group != Group::String && !session.replays();
+    let listed = match &command {
+        _ if args.len() <= LISTED_ARGS => 0,
+        Ok(command) if keeps(command) => args.len() * KEPT_BYTES,
+        _ => args.len() * LISTED_BYTES,
+    };
+    let bytes = args.bytes();
+    let copied = if bytes > COPIED_BYTES && command.is_ok_and(copies) { COPIES * bytes } else { 0 };
+    refusable::is_given(listed + copied)
 }
 
 /// The name of a request as one word, and its length, if it has 1 to 8 bytes and the request is not shorter than that

@@ -7,6 +7,7 @@
 //! ```
 //! Its buffers stay from one command to the next. Not here: how a request runs (script.rs).
 
+use varve_base::refusable;
 use varve_protocol::{Args, Span};
 use varve_store::ShardSet;
 
@@ -31,6 +32,24 @@ const KEPT_BYTES: usize = 64 << 10;
 const KEPT_WORDS: usize = 1024;
 
 impl Request {
+    /// Takes these words if the system gives the memory for them.
+    #[must_use]
+    pub(super) fn try_set<'w>(&mut self, words: impl Iterator<Item = &'w [u8]> + Clone) -> bool {
+        let (mut count, mut bytes) = (0, 0);
+        for word in words.clone() {
+            (count, bytes) = (count + 1, bytes + word.len());
+        }
+        self.bytes.clear();
+        self.spans.clear();
+        let given =
+            refusable::reserve_exact(&mut self.bytes, bytes).and_then(|()| refusable::reserve(&mut self.spans, count));
+        if given.is_ok() {
+            self.set(words);
+        }
+        given.is_ok()
+    }
+
+    /// Takes these words.
     pub(super) fn set<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) {
         self.bytes.clear();
         self.spans.clear();

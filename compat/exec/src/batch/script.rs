@@ -32,6 +32,7 @@ use varve_store::gate::{ExclusiveGate, InsideGate, Newcomer};
 use varve_store::{NotAdmitted, ReadyKey, ScriptToken, Store, StoreWorker, Tx, Words};
 
 use super::Batch;
+use super::holding::names_frozen;
 use super::request::Request;
 use super::slices::Slices;
 use crate::blocking;
@@ -301,9 +302,12 @@ impl ScriptCalls for Calls<'_> {
         out.set_resp(self.session().resp());
         out.set_ceiling(REPLY_BYTES_MAX);
         let mut request = mem::take(&mut self.request);
-        request.set(words.iter().copied());
         let mark = out.mark();
-        match self.runnable(request.args()) {
+        let runnable = match request.try_set(words.iter().copied()) {
+            true => self.runnable(request.args()),
+            false => Err(CommandError::NO_MEMORY),
+        };
+        match runnable {
             Ok(d) => match leave(d.flags.has(Flags::WRITE)) {
                 Ok(()) => self.run(d, &mut request, mark, out),
                 // The error that ends the script is counted.
@@ -441,8 +445,13 @@ impl<'c> Calls<'c> {
         if !self.read_only && self.store.has_moving() {
             return false;
         }
+        // It waits for the keys that it declares, if others work on them or keep them from writers.
+        let (d, args) = self.command;
+        let is_free = matches!(self.place, Place::Free { .. });
+        if is_free && self.store.has_frozen() && names_frozen(d, args, self.store, !self.read_only) {
+            return false;
+        }
         let At::Before(worker) = mem::replace(&mut self.at, At::Nowhere) else { unreachable!("a script begins once") };
-        let (_, args) = self.command;
         let bytes = bytes_to_admit(args.bytes(), args.len(), 0);
         let alone = match self.place {
             Place::InExec(_) => {
@@ -732,13 +741,18 @@ impl<'c> Calls<'c> {
         let from = Instant::now();
         self.hold(&mut ctx.tx, shards, held_bytes);
         if d.flags.has(Flags::WRITE) && ctx.tx.any_waiters() {
-            let bytes = || keys.iter().map(|key| args.get(key.arg as usize));
-            ctx.tx.pass_occupied(bytes());
+            let names = ctx.names();
+            ctx.tx.pass_occupied(names.clone());
             // A key that has been frozen since the script began: its move ends with an error.
-            let _ = blocking::widen(&mut ctx.tx, shards, bytes, |tx, shards| {
-                self.hold(tx, shards, held_bytes);
-                true
-            });
+            let _ = blocking::widen(
+                &mut ctx.tx,
+                shards,
+                || names.clone(),
+                |tx, shards| {
+                    self.hold(tx, shards, held_bytes);
+                    true
+                },
+            );
         }
         if self.held_from.is_none() && ctx.tx.gathers() && ctx.tx.holds_shards() {
             self.held_from = Some(from);

@@ -19,9 +19,6 @@ use crate::errors::CmdResult;
 use crate::monitor::Seen;
 use crate::multi::Queued;
 
-/// Time of a script after which it rests.
-const SLICE: Duration = Duration::from_millis(1);
-
 /// A script that rests.
 pub(super) struct Rested {
     pub(super) why: Rest,
@@ -80,6 +77,8 @@ pub(super) struct Slices<'y> {
     yielder: Option<&'y Yielder<Resumed, Rested>>,
     /// When the first one began.
     begun: Instant,
+    /// The length of a slice.
+    slice: Duration,
     /// When the slice ends.
     until: Cell<Instant>,
     /// The store knows that it rests.
@@ -96,14 +95,14 @@ impl<'y> Slices<'y> {
         Slices::new(None, Instant::now(), Duration::ZERO)
     }
 
-    /// The slices of a script that begins now.
-    pub(super) fn begin(yielder: &'y Yielder<Resumed, Rested>, now: Instant) -> Slices<'y> {
-        Slices::new(Some(yielder), now, SLICE)
+    /// The slices of a script that begins now, of this length.
+    pub(super) fn begin(yielder: &'y Yielder<Resumed, Rested>, now: Instant, slice: Duration) -> Slices<'y> {
+        Slices::new(Some(yielder), now, slice)
     }
 
     fn new(yielder: Option<&'y Yielder<Resumed, Rested>>, begun: Instant, slice: Duration) -> Slices<'y> {
         let (is_told, rests) = (Cell::new(false), Cell::new(Duration::ZERO));
-        Slices { yielder, begun, until: Cell::new(begun + slice), is_told, rests, reply_bytes: Cell::new(0) }
+        Slices { yielder, begun, slice, until: Cell::new(begun + slice), is_told, rests, reply_bytes: Cell::new(0) }
     }
 
     /// A script of a transaction begins, whose replies before it take `bytes` bytes.
@@ -189,7 +188,7 @@ impl<'y> Slices<'y> {
         *monitored = is_monitored.then(Vec::new);
         let now = Instant::now();
         self.rests.set(self.rests.get() + (now - begun));
-        self.until.set(now + SLICE);
+        self.until.set(now + self.slice);
         answer
     }
 }

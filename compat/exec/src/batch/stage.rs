@@ -212,6 +212,7 @@ struct Part {
     session: Session,
     denied: Denied,
     still: bool,
+    slice: Duration,
     begun: Instant,
     /// Time for which it has run.
     ran: Duration,
@@ -297,7 +298,18 @@ impl Running<'_> {
         let args = batch.work.args(&batch.work.requests[*next], input, outside);
         let (worker_now, observers) = (&**worker, &batch.observers);
         let (denied, still) = (batch.denied, batch.pause != Pause::None);
-        stage.set(Cue { row, job, args, session, denied, still, worker: worker_now, observers, out });
+        stage.set(Cue {
+            row,
+            job,
+            args,
+            session,
+            denied,
+            still,
+            slice: batch.times.slice,
+            worker: worker_now,
+            observers,
+            out,
+        });
         let request_bytes = stage.request_bytes();
         let perform = move |yielder: &Yielder<Resumed, Rested>, _: Resumed| stage.perform(yielder);
         let begun = Resumed { answer: None, is_monitored: batch.observers.monitored.is_some() };
@@ -438,6 +450,8 @@ pub(super) struct Cue<'c> {
     pub(super) session: Session,
     pub(super) denied: Denied,
     pub(super) still: bool,
+    /// The length of its slices.
+    pub(super) slice: Duration,
     /// The worker's other part.
     pub(super) worker: &'c StoreWorker,
     /// Of the worker's other part.
@@ -448,7 +462,7 @@ pub(super) struct Cue<'c> {
 impl Stage {
     /// Sets a script up.
     pub(super) fn set(&mut self, cue: Cue<'_>) {
-        let Cue { row, job, args, session, denied, still, worker, observers, out } = cue;
+        let Cue { row, job, args, session, denied, still, slice, worker, observers, out } = cue;
         self.request.set(args.iter());
         self.worker.set_now(worker.now_ms());
         self.worker.set_client(session.id());
@@ -457,7 +471,7 @@ impl Stage {
         self.out.set_resp(out.resp());
         self.out.set_ceiling(out.ceiling());
         let (begun, ran) = (Instant::now(), Duration::ZERO);
-        self.part = Some(Part { row, job, session, denied, still, begun, ran, result: None });
+        self.part = Some(Part { row, job, session, denied, still, slice, begun, ran, result: None });
     }
 
     /// Bytes of the request, or of the transaction.
@@ -468,8 +482,9 @@ impl Stage {
     /// Runs the script, from its first slice to its last.
     fn perform(mut self: Box<Stage>, yielder: &Yielder<Resumed, Rested>) -> Box<Stage> {
         let Stage { worker, table, observers, keeper, request, called, scratch, out, part } = &mut *self;
-        let Part { row, job, session, denied, still, begun, ran, result } = part.as_mut().expect("a script was set up");
-        let slices = Slices::begin(yielder, *begun);
+        let Part { row, job, session, denied, still, slice, begun, ran, result } =
+            part.as_mut().expect("a script was set up");
+        let slices = Slices::begin(yielder, *begun, *slice);
         let keeper = Some(&mut **keeper);
         let (slices, denied, still) = (&slices, *denied, *still);
         let mut parts = Scripting { table, observers, keeper, denied, still, slices, abandoned: false };

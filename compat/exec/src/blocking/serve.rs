@@ -46,8 +46,10 @@ enum Serving {
     Done,
     /// A shard is missing.
     Far,
-    /// The waiters that one hold may serve have been served, or the next one's target is worked on: more wait.
+    /// The waiters that one hold may serve have been served: more wait.
     Spent,
+    /// The next one's target is worked on: it is served behind that, and others are now.
+    Later,
 }
 
 /// Serves everybody who waits for a key that is ready; beyond some they are put off to [`serve_rest`], since thousands may
@@ -71,6 +73,7 @@ pub(crate) fn serve_ready(tx: &mut Tx<'_>, observers: &mut Observers) {
                 observers.put_off.push_back(ready);
                 observers.put_off.append(&mut tx.take_ready());
             }
+            Serving::Later => observers.put_off.push_back(ready),
         }
     }
     tx.hand_on();
@@ -103,7 +106,7 @@ fn serve_key(
         match tx.next_waiter(key) {
             NextWaiter::Nobody => return Serving::Done,
             NextWaiter::Far => return Serving::Far,
-            NextWaiter::Later => return Serving::Spent,
+            NextWaiter::Later => return Serving::Later,
             NextWaiter::Take(waiter) => {
                 if waiter.claim() {
                     let served = serve(tx, &waiter, key, observers, out);

@@ -659,6 +659,8 @@ function globals.collectgarbage(...)
     if kept then
         return kept
     end
+    -- To collect takes no instructions.
+    tick()
     return collectgarbage(...)
 end
 

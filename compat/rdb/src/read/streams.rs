@@ -219,6 +219,11 @@ fn message_names<R: Read>(source: &mut Source<R>, to: &mut Vec<u8>, small: &mut 
         let count = source.length()?;
         for _ in 0..count {
             source.string(&mut name, small)?;
+            // The producer stands here with each of its names, and once in what is read.
+            let more = producer.len() + name.len() + NAME_BYTES;
+            if to.len() + more > NAMES_BYTES_MAX || to.try_reserve(more).is_err() {
+                return Err(ReadFault::TooLong((to.len() + more) as u64));
+            }
             for text in [&producer, &name] {
                 let length = u32::try_from(text.len()).map_err(|_| ReadFault::TooLong(text.len() as u64))?;
                 to.extend_from_slice(&length.to_le_bytes());
@@ -236,6 +241,9 @@ fn message_names<R: Read>(source: &mut Source<R>, to: &mut Vec<u8>, small: &mut 
     Ok(producers > 0 || added > 0 || duplicates > 0 || (duration_s, names_max) != USUAL_LIMITS)
 }
 
+/// Bytes that the names of one stream's messages may take, and those of a name beside its texts.
+const NAMES_BYTES_MAX: usize = 1 << 30;
+const NAME_BYTES: usize = 32;
 /// Seconds for which a name is known and names that a producer may have, where nobody has set them.
 const USUAL_LIMITS: (u64, u64) = (100, 100);
 

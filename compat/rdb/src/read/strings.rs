@@ -9,6 +9,9 @@ use crate::lzf;
 use crate::read::fault::ReadFault;
 use crate::read::source::Source;
 
+/// Bytes of a compressed string when it is whole, at most: no value is longer.
+const EXPANDED_BYTES_MAX: usize = 1 << 30;
+
 /// A length prefix.
 pub(crate) enum Prefix {
     Length(u64),
@@ -57,7 +60,8 @@ impl<R: Read> Source<R> {
             Prefix::Compressed(bytes, length) => {
                 small.clear();
                 self.append(bytes, small)?;
-                let length = usize::try_from(length).map_err(|_| ReadFault::TooLong(length))?;
+                let whole = usize::try_from(length).ok().filter(|whole| *whole <= EXPANDED_BYTES_MAX);
+                let length = whole.ok_or(ReadFault::TooLong(length))?;
                 if lzf::expand(small, length, to) { Ok(()) } else { Err(ReadFault::Compressed) }
             }
         }

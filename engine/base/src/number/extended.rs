@@ -15,9 +15,6 @@ use std::ops::{Add, Neg};
 
 const EXTENDED: Format = Format { bits: 64, least: -16445, most: 16320 };
 
-/// Longest text that [`Extended::parse`] takes, in bytes: Redis's limit.
-const TEXT_MAX: usize = 5 * 1024 - 1;
-
 /// Digits behind the point of the human form.
 const HUMAN_DIGITS: usize = 17;
 
@@ -54,9 +51,6 @@ impl Extended {
     /// Reads a number as `strtold` would, the whole text, at most 5119 bytes. Infinity passes; NaN, a text that is not
     /// zero but too small, and one that is too large do not.
     pub fn parse(text: &[u8]) -> Option<Extended> {
-        if text.len() > TEXT_MAX {
-            return None;
-        }
         let (negative, value) = scan(text)?;
         let (rounded, zero) = match value {
             Text::Infinite => return Some(Extended { negative, magnitude: Magnitude::Infinite }),

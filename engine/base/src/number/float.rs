@@ -3,9 +3,6 @@
 use super::scan::{Format, Rounded, Text, scan};
 use std::io::Write;
 
-/// Bytes of a text that is read as a double, at most: the same number as for [`super::Extended`]. redis-server reads longer ones, for
-/// as long as they are.
-const TEXT_MAX: usize = 5 * 1024 - 1;
 const DOUBLE: Format = Format { bits: 53, least: -1074, most: 971 };
 
 /// Reads a double as `strtod` would, the whole text: signs, exponents, hexadecimal, infinity; no spaces and no NaN.
@@ -27,9 +24,6 @@ fn read(text: &[u8]) -> Option<(f64, bool)> {
     }
     if let Some(value) = read_short(text) {
         return Some((value, true));
-    }
-    if text.len() > TEXT_MAX {
-        return None;
     }
     let (negative, value) = scan(text)?;
     let (magnitude, in_range) = match value {

@@ -10,6 +10,9 @@ mod scan;
 pub use extended::Extended;
 pub use float::{parse_f64, parse_f64_clamped, push_f64, push_f64_rounded, whole_f64};
 
+/// The hexadecimal digits, in the small letters that Redis writes them in.
+pub const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// Longest text of a 64-bit integer: a sign and 19 digits, or 20 digits without sign.
 pub const INT_TEXT_MAX: usize = 20;
 

@@ -18,8 +18,15 @@ pub(super) enum Text {
 /// Bounds that no exponent in a text has to pass: far outside every format, far inside `i64`.
 const EXPONENT_BOUND: i64 = 1 << 40;
 
+/// Bytes of a text that is read as a number, at most: as many as redis-server reads for a long double. Its doubles may be longer, and
+/// take as long to read.
+pub(super) const TEXT_MAX: usize = 5 * 1024 - 1;
+
 /// Reads a number; the sign comes first in the result.
 pub(super) fn scan(text: &[u8]) -> Option<(bool, Text)> {
+    if text.len() > TEXT_MAX {
+        return None;
+    }
     let (negative, rest) = match text {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),

@@ -235,7 +235,7 @@ pub(super) fn begin<'f>(
     let names = peer_integer(fields.len() as i64) + fields.clone().map(|(name, _)| peer_text(name)).sum::<u64>();
     let mut entry = Encoded::new();
     let peer = encode(StreamNode(out), id, fields, &mut entry);
-    out.extend_from_slice(&entry);
+    put_behind(out, entry);
     set_word(out, LIVE, 1);
     set_word(out, PEER, (PEER_EMPTY_BYTES + names + peer) as u32);
 }
@@ -271,7 +271,7 @@ pub(super) fn encode<'f>(
     }
     out.clear();
     put_number(out, (body.len() as u64) << 1 | u64::from(is_same));
-    out.extend_from_slice(&body);
+    put_behind(out, body);
     peer + peer_integer(if is_same { count + 3 } else { 2 * count + 4 } as i64)
 }
 
@@ -320,6 +320,18 @@ pub(super) fn put_number(out: &mut Encoded, mut number: u64) {
         number >>= 7;
     }
     out.push(number as u8);
+}
+
+/// Puts `body` behind the little that `out` has. A long body stays in the memory that it has: to move it is a tenth of the work of
+/// touching as much memory anew. Its length could be found first, so that it is written where it belongs; that costs
+/// each short entry a pass over its texts, 3% of an XADD.
+fn put_behind(out: &mut Encoded, mut body: Encoded) {
+    if body.spilled() {
+        body.insert_from_slice(0, out);
+        *out = body;
+    } else {
+        out.extend_from_slice(&body);
+    }
 }
 
 fn put_text(out: &mut Encoded, text: &[u8]) {

@@ -403,11 +403,10 @@ impl SortedSet {
     pub fn scan(&self, reader: ReadCtx<'_>, cursor: u64, count: usize, emit: &mut dyn FnMut(&[u8], f64)) -> u64 {
         self.index.scan(cursor, count, |cell| {
             let leaf = self.tree.counted.leaf(cell.leaf).expect("a cell names a leaf");
-            let mut bytes = 0;
             if self.tree.counted.is_detached(leaf) {
-                return bytes;
+                return 0;
             }
-            let opened = self.tree.open(reader, leaf);
+            let (opened, mut bytes) = (self.tree.open(reader, leaf), 0);
             for index in opened.tagged(cell.leaf_tag()) {
                 let member = reader.member(opened.element(index));
                 // Others in the leaf may have the tag.

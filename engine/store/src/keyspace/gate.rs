@@ -41,6 +41,8 @@
 //!   own read-modify-write returned.
 //! - **No writer starves**: C stops newcomers, and a batch is bounded. **No reader starves**: who takes the turn next lets
 //!   the workers in first that slept through the turn before (`Bed::sleepers`), so the two kinds alternate.
+//!   A worker that tries, and sleeps between its tries ([`Gate::await_open`]), is not let in by name: behind an exclusive worker
+//!   that has had such sleepers no try closes the gate for as long as they take to wake up.
 //! - **No deadlock**: `turn`, then seats in ascending order; the asker is not inside itself (asserted).
 //!
 //! A batch pays two uncontended read-modify-writes on a line of its own. The second one, where a plain store would let the
@@ -89,6 +91,9 @@ const WISH_MS: u64 = 200;
 /// a few commands, shorter than going to sleep and back (about 40 us). None under loom: there a pause hands over to the others,
 /// and sleeping would hardly be explored.
 const SPINS_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
+/// For how long no try closes the gate that somebody has slept before, at most: waking up takes some 50 microseconds. Behind a
+/// short turn it is open for as long as it was shut. None under loom, where no time passes.
+const OPEN_MAX: Duration = if cfg!(loom) { Duration::ZERO } else { Duration::from_micros(200) };
 
 /// The read-write lock over the whole keyspace. See the module.
 #[derive(Debug)]
@@ -159,7 +164,8 @@ pub struct InsideGate<'g> {
 #[derive(Debug)]
 pub struct ExclusiveGate<'g> {
     gate: &'g Gate,
-    _turn: MutexGuard<'g, Turn>,
+    turn: MutexGuard<'g, Turn>,
+    begun: Instant,
     _token: RankToken,
 }
 
@@ -220,6 +226,20 @@ impl Gate {
         self.seats[worker].0.load(Ordering::Relaxed) & CLOSED == 0
     }
 
+    /// Sleeps until the gate is open for a worker that is not inside and has other things to do now and then: for no longer than
+    /// `limit`. It may be shut again by the time this returns.
+    pub fn await_open(&self, worker: usize, limit: Duration) {
+        rank::assert_may_wait(Rank::Gate);
+        debug_assert!(self.seats[worker].0.load(Ordering::Relaxed) & IN == 0, "worker {worker} is inside");
+        let until = Instant::now() + limit;
+        let mut bed = lock(&self.bed);
+        while !self.is_open(worker) && Instant::now() < until {
+            bed.asleep += 1;
+            bed = wait_until(&self.wake, bed, until);
+            bed.asleep -= 1;
+        }
+    }
+
     /// Waits until no worker is inside and keeps them all out. `worker` is the asker and must not be inside.
     ///
     /// # Panics
@@ -235,7 +255,7 @@ impl Gate {
         for seat in &self.seats {
             self.wait_until_left(seat);
         }
-        ExclusiveGate { gate: self, _turn: turn, _token: token }
+        ExclusiveGate { gate: self, turn, begun: Instant::now(), _token: token }
     }
 
     /// Like [`Gate::exclusive`], but gives up, for a caller that has other things to do and tries again; `tries` is how often it
@@ -281,7 +301,7 @@ impl Gate {
         // One that was inside may have occupied a key meanwhile.
         if self.seats.iter().all(|seat| self.has_left_by(seat, until)) && !self.has_occupied() {
             self.wish.end();
-            return Some(ExclusiveGate { gate: self, _turn: turn, _token: token });
+            return Some(ExclusiveGate { gate: self, turn, begun, _token: token });
         }
         self.open();
         self.wish.make(false);
@@ -351,12 +371,15 @@ impl Gate {
         }
     }
 
-    /// Lets all in again. The turn is given up behind this: the seats are open before anybody else has it.
-    fn open(&self) {
+    /// Lets all in again; true if somebody sleeps. The turn is given up behind this: the seats are open before anybody else has
+    /// it.
+    fn open(&self) -> bool {
         for seat in &self.seats {
             seat.0.fetch_and(!CLOSED, Ordering::Release);
         }
-        self.wake_all(&lock(&self.bed));
+        let bed = lock(&self.bed);
+        self.wake_all(&bed);
+        bed.asleep > 0
     }
 
     /// True if it got in; false if the seat is closed.
@@ -497,7 +520,10 @@ impl Drop for ExclusiveGate<'_> {
     fn drop(&mut self) {
         let inside = self.gate.seats.iter().any(|seat| !is_left(seat));
         debug_assert!(!inside, "a worker was inside while another was exclusive");
-        self.gate.open();
+        if self.gate.open() {
+            let now = Instant::now();
+            self.turn.open_until = now + OPEN_MAX.min(now - self.begun);
+        }
     }
 }
 
@@ -550,6 +576,32 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
     use std::thread;
+
+    #[test]
+    fn a_worker_that_sleeps_before_the_gate_is_woken_and_has_time_to_get_in() {
+        let gate = Gate::new(3);
+        gate.await_open(1, Duration::from_secs(600));
+        let begun = Instant::now();
+        let alone = gate.exclusive(0);
+        gate.await_open(1, Duration::from_millis(20));
+        assert!(begun.elapsed() >= Duration::from_millis(20) && !gate.is_open(1), "it is shut still");
+        thread::scope(|s| {
+            let sleeper = s.spawn(|| gate.await_open(1, Duration::from_secs(600)));
+            while gate.bed.lock().asleep == 0 {
+                thread::yield_now();
+            }
+            drop(alone);
+            let until = gate.turn.lock().open_until;
+            sleeper.join().expect("it is woken long before its time is over");
+            assert!(until > begun, "no try closes the gate meanwhile");
+            assert!(gate.try_exclusive(2, 0).is_none() || Instant::now() >= until);
+            drop(gate.try_enter(1).expect("it is open"));
+        });
+        // Nobody slept before it: a try follows at once.
+        let before = gate.turn.lock().open_until;
+        drop(gate.exclusive(0));
+        assert_eq!(gate.turn.lock().open_until, before);
+    }
 
     #[test]
     fn readers_pass_each_other_and_a_closed_gate_says_so() {

@@ -299,6 +299,7 @@ impl<'s> Tx<'s> {
     /// Lets go of all shards.
     #[inline]
     pub fn release(&mut self) {
+        debug_assert!(!self.has_effects(), "what was done is handed on with the shards held");
         self.held.release();
     }
 

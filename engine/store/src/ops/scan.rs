@@ -6,6 +6,8 @@
 //! ```
 //! They never wait for a shard beside others: a transaction of another worker may hold it for seconds.
 
+use varve_collection::SCAN_BYTES;
+
 use super::Tx;
 use crate::keyspace::walk::{EmitKey, ScanBudget};
 use crate::state::key::Place;
@@ -16,9 +18,6 @@ const SCAN_LOOKS_PER_KEY: usize = 4;
 /// Entries that one SCAN call looks at in any case, about 0.2 ms of work: a small database beside a large one is scanned
 /// in few calls.
 const SCAN_LOOKS_MIN: usize = 4096;
-/// Bytes of keys that one SCAN call looks at; the bucket that has the last of them is looked at whole. A pattern takes up to some ten
-/// nanoseconds a byte.
-const SCAN_BYTES: usize = 128 << 10;
 /// Entries that RANDOMKEY draws before it looks for one.
 const SAMPLES: usize = 64;
 

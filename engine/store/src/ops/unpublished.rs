@@ -121,13 +121,13 @@ impl Tx<'_> {
     /// Tries to hold the shards of a key and of the collection that it is going to lead to: two databases may have been
     /// exchanged since the collection was begun. False also if the key is frozen.
     pub fn try_hold_to_publish(&mut self, k: &Key<'_>, built: &Unpublished) -> bool {
-        self.try_hold_all([self.shard_of(k.hash)].into_iter(), Some(built)) && !self.is_frozen(k)
+        let shards = self.with_shard_of([self.shard_of(k.hash)].into_iter(), Some(built));
+        self.try_hold(&shards) && !self.is_frozen(k)
     }
 
-    /// Tries to hold these shards and that of a collection which is going to be published.
-    pub fn try_hold_all(&mut self, shards: impl Iterator<Item = u16>, built: Option<&Unpublished>) -> bool {
-        let all: ShardSet = shards.chain(built.map(|built| self.shard_of_root(built) as u16)).collect();
-        self.try_hold(&all)
+    /// These shards, and that of a collection which is going to be published.
+    pub fn with_shard_of(&self, shards: impl Iterator<Item = u16>, built: Option<&Unpublished>) -> ShardSet {
+        shards.chain(built.map(|built| self.shard_of_root(built) as u16)).collect()
     }
 
     /// Has a key lead to the collection, whatever the key held, without an expiry. The shards of both are held

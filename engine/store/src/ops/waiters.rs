@@ -265,7 +265,12 @@ impl Tx<'_> {
     /// The first waiter for what a key in the selected database has. The key's shard is held.
     pub fn next_waiter(&mut self, k: &Key<'_>) -> NextWaiter {
         let (store, db) = (self.store, self.db());
-        let at = self.held.position(store.shard_of(k.hash));
+        let shard = store.shard_of(k.hash);
+        if !self.held.ids().any(|id| usize::from(id) == shard) {
+            // A part that works on several keys, one shard at a time, has made it ready and gone on (MIGRATE).
+            return NextWaiter::Far;
+        }
+        let at = self.held.position(shard);
         if self.is_occupied(k, at) {
             return NextWaiter::Nobody;
         }

@@ -1,4 +1,8 @@
-//! State of the drain under way.
+//! State of the drains under way.
+//!
+//! ```text
+//!   group of workers --> its drain, one at a time      all groups --> what they know of segments: the next victim is chosen there
+//! ```
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,9 +14,14 @@ use varve_segment::{Drain, Log};
 use super::meter::DefragMeter;
 use super::victims::{CostCounters, Seen, Settings};
 
-/// The drain under way.
+/// The drains under way.
 pub(crate) struct Reclaimer {
-    pub(crate) drain: RankedMutex<Draining>,
+    /// One for each group of workers, worker `w` in group `w % groups`; none while its group drains nothing.
+    drains: Box<[RankedMutex<Option<Drain>>]>,
+    /// Segments that are being drained.
+    under_way: SharedU32,
+    /// Held also while objects of a segment are looked at that nobody drains: it is not chosen meanwhile.
+    pub(crate) victims: RankedMutex<Victims>,
     /// How victims are chosen, and what they have cost.
     pub(crate) settings: Settings,
     pub(crate) cost: CostCounters,
@@ -28,10 +37,9 @@ pub(crate) struct Reclaimer {
     looked_ms: SharedI64,
 }
 
-/// The drain under way, and what is known of the segments that it chooses from.
+/// The knowledge of the segments from which victims are chosen.
 #[derive(Default)]
-pub(crate) struct Draining {
-    pub(crate) drain: Option<Drain>,
+pub(crate) struct Victims {
     pub(crate) seen: Seen,
     pub(crate) left: LeftVictims,
 }
@@ -154,9 +162,10 @@ impl PurgeState {
     pub(crate) fn count_victim(&self, kept: i64, segments: u32, least: i64) {
         match self.victims.fetch_add(1, Relaxed) {
             0 => self.kept.store(kept, Relaxed),
+            // Of groups whose victims end at once, one looks at what they have freed.
             before if before >= segments => {
-                self.victims.store(1, Relaxed);
-                if kept > self.kept.swap(kept, Relaxed) - least {
+                let judges = self.victims.compare_exchange(before + 1, 1, Relaxed, Relaxed).is_ok();
+                if judges && kept > self.kept.swap(kept, Relaxed) - least {
                     self.end();
                 }
             }
@@ -171,9 +180,13 @@ impl PurgeState {
 }
 
 impl Reclaimer {
-    pub(crate) fn new() -> Reclaimer {
+    /// For this number of groups of workers.
+    pub(crate) fn new(groups: usize) -> Reclaimer {
+        assert!(groups > 0, "there is a worker");
         Reclaimer {
-            drain: RankedMutex::new(Rank::Drain, Draining::default()),
+            drains: (0..groups).map(|_| RankedMutex::new(Rank::Drain, None)).collect(),
+            under_way: SharedU32::new(0),
+            victims: RankedMutex::new(Rank::Victims, Victims::default()),
             settings: Settings::new(),
             cost: CostCounters::default(),
             meter: DefragMeter::default(),
@@ -192,14 +205,43 @@ impl Reclaimer {
             && self.looked_ms.compare_exchange(last, now_ms, Relaxed, Relaxed).is_ok()
     }
 
-    /// Gives the drain up; under the gate alone, before the log is cleared.
+    /// The drain of a worker's group.
+    pub(crate) fn drain_of(&self, worker: usize) -> &RankedMutex<Option<Drain>> {
+        &self.drains[worker % self.drains.len()]
+    }
+
+    /// Those of all groups.
+    pub(crate) fn drains(&self) -> impl Iterator<Item = &RankedMutex<Option<Drain>>> {
+        self.drains.iter()
+    }
+
+    /// True while a segment is being drained, by whichever group.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.under_way.load(Relaxed) > 0
+    }
+
+    /// Counts a segment that is being drained from now on; the lock of its drain is held.
+    pub(crate) fn begun(&self) {
+        self.under_way.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a segment whose drain has ended; the lock of its drain is held.
+    pub(crate) fn ended(&self) {
+        let before = self.under_way.fetch_sub(1, Relaxed);
+        debug_assert!(before > 0, "a drain that ends has begun");
+    }
+
+    /// Gives the drains up; under the gate alone, before the log is cleared.
     pub(crate) fn reset(&self, log: &Log) {
-        let mut draining = self.drain.lock();
-        draining.seen.clear();
-        draining.left.clear();
-        if let Some(drain) = draining.drain.take() {
-            log.abandon(drain);
+        for drain in &self.drains {
+            if let Some(drain) = drain.lock().take() {
+                log.abandon(drain);
+                self.ended();
+            }
         }
+        let mut victims = self.victims.lock();
+        victims.seen.clear();
+        victims.left.clear();
     }
 }
 

@@ -232,8 +232,10 @@ pub enum NextWaiter {
 /// How a key is frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freeze {
-    /// It moves to another server: commands that would change it wait.
+    /// It moves to another server: commands that would change it wait, and so do those that may change any key.
     Moving,
+    /// A command makes something of it over several holds of its shard: commands that name it and would change it wait.
+    Source,
     /// A command works on it over several holds of its shard: all other commands wait.
     Occupied,
 }

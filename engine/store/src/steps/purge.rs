@@ -13,7 +13,8 @@ impl Store {
     /// Gives back what died: large values, and by draining all else that is worth it. Called inside the gate; what a busy
     /// lock or too much of it leaves is the background's, which goes on until it is done.
     pub fn purge(&self, w: &mut StoreWorker) {
-        while self.log().release_step(1 << 20) || self.log().release_cached_step() {}
+        while self.log().release_step(1 << 20) {}
+        self.log().release_cached();
         self.reclaimer().purge.ask();
         for _ in 0..PURGE_SLICES_MAX {
             let used = self.log().used_bytes();

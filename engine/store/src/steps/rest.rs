@@ -31,10 +31,15 @@ pub(crate) fn look(store: &Store, now_ms: i64) {
             // The writer's own garbage comes first: the rest is over.
             store.reclaimer().purge.end_rest();
         }
-    } else if now_ms.abs_diff(rest.since_ms.load(Relaxed)) >= REST_MS && !rest.purged.swap(true, Relaxed) {
+    } else if is_quiet_for(store, now_ms, REST_MS) && !rest.purged.swap(true, Relaxed) {
         let used = store.log().used_bytes();
         if used.saturating_sub(live) > debt::purge_floor(used) {
             store.reclaimer().purge.begin_rest();
         }
     }
+}
+
+/// True if nothing has been written and nothing has died for `ms` ms, as of the last look.
+pub(super) fn is_quiet_for(store: &Store, now_ms: i64, ms: u64) -> bool {
+    now_ms.abs_diff(store.reclaimer().rest.since_ms.load(Relaxed)) >= ms
 }

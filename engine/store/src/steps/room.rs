@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::drain::SLICE_OBJECTS;
-use super::{Slice, Step, debt, drain, evict, free};
+use super::{Slice, Step, debt, drain, evict, free, sweep};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
 use crate::state::policy::Policy;
@@ -323,6 +323,15 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
         return true;
     }
     p.slices += 1;
+    // So do the keys of a database that was emptied, which no policy finds.
+    match sweep::step(store) {
+        Step::More => return true,
+        Step::Busy => {
+            p.count_busy(Slice::Busy);
+            return true;
+        }
+        Step::Done => {}
+    }
     let policy = store.limit().policy();
     let full = is_full(store, bytes, limit) || p.drains_in_vain();
     let evicting = full && policy != Policy::NoEviction && !store.stands_still(worker.now_ms());

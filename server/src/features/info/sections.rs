@@ -407,6 +407,8 @@ pub(super) fn background(facts: &Facts, out: &mut Lines) {
     ];
     states.iter().for_each(|(name, count)| out.put(name, count));
     out.put("segments_utilisation", utilisation(log));
+    let (in_time, late) = log.made_ahead;
+    out.put("memory_ahead", format!("in_time={in_time},late={late}"));
     out.put("index_keys", background.index.keys);
     out.put("index_cells", background.index.cells);
     out.put("index_load_percent", background.index.percent());

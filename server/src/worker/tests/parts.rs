@@ -1,5 +1,7 @@
 //! Replies in parts for clients that are told of things meanwhile, and for those that want no replies.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::reading::set_fields;
 use super::tracking::{speak_resp3, stale};
 use super::*;
@@ -61,4 +63,45 @@ fn issue_11_a_reply_that_nobody_wants_is_made_in_parts_too() {
         assert!(parts > 10, "{parts} holds");
     }
     client.ask(&["HLEN", "h"], &format!(":{FIELDS}\r\n"));
+}
+
+/// Copies begin anew once a script has changed their source, and the scripts and transactions behind it wait until they end; none
+/// waits for ever.
+#[test]
+fn issue_11_scripts_and_transactions_go_on_beside_copies_of_their_key() {
+    const COPIES: usize = 10;
+    // Of each, should the copies not end.
+    const MOST: usize = 200_000;
+    let server = Server::start(2, "");
+    let (mut copier, mut script, mut transaction) = (server.connect(), server.connect(), server.connect());
+    set_fields(&mut copier, FIELDS, "v", 100);
+    let ended = AtomicBool::new(false);
+    let [scripts, transactions] = std::thread::scope(|scope| {
+        let script = scope.spawn(|| {
+            let code = "return redis.call('HSET', KEYS[1], 'field000000', ARGV[1])";
+            let mut ran = 0;
+            while !ended.load(Ordering::Relaxed) && ran < MOST {
+                script.ask(&["EVAL", code, "1", "h", "script"], ":0\r\n");
+                ran += 1;
+            }
+            ran
+        });
+        let transaction = scope.spawn(|| {
+            let mut ran = 0;
+            while !ended.load(Ordering::Relaxed) && ran < MOST {
+                transaction.ask(&["MULTI"], "+OK\r\n");
+                transaction.ask(&["HSET", "h", "field000000", "transaction"], "+QUEUED\r\n");
+                transaction.ask(&["EXEC"], "*1\r\n:0\r\n");
+                ran += 1;
+            }
+            ran
+        });
+        for _ in 0..COPIES {
+            copier.ask(&["COPY", "h", "to", "REPLACE"], ":1\r\n");
+        }
+        ended.store(true, Ordering::Relaxed);
+        [script, transaction].map(|thread| thread.join().expect("it ends well"))
+    });
+    assert!(scripts > 0 && transactions > 0, "{scripts} scripts, {transactions} transactions");
+    copier.ask(&["HLEN", "to"], &format!(":{FIELDS}\r\n"));
 }

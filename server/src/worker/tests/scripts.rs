@@ -269,7 +269,8 @@ fn a_write_at_the_limit_waits_for_the_script_of_its_own_worker() {
     let part = "x".repeat(20_000);
     (1..=100).for_each(|n| other.ask(&["APPEND", "held", &part], &format!(":{}\r\n", n * part.len())));
     other.ask(&["EXPIRE", "held", "1000"], ":1\r\n");
-    let mut runner = start_endless(&server, &format!("redis.call('GET', KEYS[1]) {ENDLESS}"), &["held"]);
+    // The value itself would count among the script's memory, from some time on.
+    let mut runner = start_endless(&server, &format!("redis.call('STRLEN', KEYS[1]) {ENDLESS}"), &["held"]);
     let limit = server.state().store().used_memory() + 50_000;
     other.ask(&["CONFIG", "SET", "maxmemory", &limit.to_string()], "+OK\r\n");
     writer.send(&request(&["SET", "new", &"y".repeat(100_000)]));
@@ -641,4 +642,23 @@ fn scripts_that_declare_that_they_write_nothing_run_while_writes_are_paused() {
     wait_until("a script that may write waits", || server.state().total(|stats| &stats.held) == 1);
     client.ask(&["CLIENT", "UNPAUSE"], "+OK\r\n");
     held.expect(b":1\r\n");
+}
+
+/// Issue 11: a text of hundreds of megabytes was named and compiled in seconds in which nobody was served.
+#[test]
+fn issue_11_texts_of_scripts_and_libraries_have_a_length() {
+    const MOST: usize = 4 << 20;
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let script = |bytes: usize| format!("return 1{}", " ".repeat(bytes - 8));
+    let front = "#!lua name=lib\nredis.register_function('f', function() return 1 end)";
+    let library = |bytes: usize| format!("{front}{}", " ".repeat(bytes - front.len()));
+    let refused = "-ERR The text of a script or library is longer than 4194304 bytes\r\n";
+    client.ask(&["EVAL", &script(MOST), "0"], ":1\r\n");
+    client.ask(&["EVAL", &script(MOST + 1), "0"], refused);
+    client.ask(&["EVAL_RO", &script(MOST + 1), "0"], refused);
+    client.ask(&["SCRIPT", "LOAD", &script(MOST + 1)], refused);
+    client.ask(&["FUNCTION", "LOAD", &library(MOST)], "$3\r\nlib\r\n");
+    client.ask(&["FUNCTION", "LOAD", "REPLACE", &library(MOST + 1)], refused);
+    client.ask(&["FCALL", "f", "0"], ":1\r\n");
 }

@@ -7,7 +7,7 @@
 //! ```
 
 use super::verdict::{self, Standing, verdict};
-use super::{Figure, Findings, Role, Value, chart, short};
+use super::{Figure, Findings, chart, short};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -63,19 +63,15 @@ fn heading(about: &About, all: &[Findings]) -> String {
         [Standing::Ahead, Standing::Level, Standing::Behind, Standing::Alone].map(count);
     let cases = figures.iter().map(|figure| verdict::cases(figure));
     let [cases_ahead, cases_level, cases_behind] = cases.fold([0; 3], |sum, one| [0, 1, 2].map(|at| sum[at] + one[at]));
-    let measured = figures.iter().flat_map(|figure| &figure.series).filter(|series| series.role != Role::Published);
-    let values: Vec<Value> = measured.flat_map(|series| &series.points).map(|point| point.value).collect();
-    let (pale, single) =
-        (values.iter().filter(|value| value.is_wide()).count(), values.iter().filter(|value| value.runs < 2).count());
+    let [values, pale, single] = verdict::values(figures.iter().copied());
     format!(
         "<dl>{facts}</dl>\n{warnings}<p>Beside redis-server in the same run, Varve is <b class=\"ahead\">ahead</b> in most \
          cases of {ahead} figures, <b class=\"behind\">behind</b> in most cases of {behind}, <b class=\"level\">level</b> or \
          divided in {level}; {alone} have nothing to be compared with. Of the cases of all these figures it is ahead in \
          {cases_ahead}, level in {cases_level}, behind in {cases_behind}. A figure of what is above the floor counts with the one \
          that it is made of. A value is the median of its runs, with their range as a bar. A value whose runs differ by more \
-         than 15% is pale: {pale} of {} are. {single} are of one run: beside them a difference counts from 15% on. Published \
-         values are from other machines and other years: their shapes compare, their heights do not.</p>\n",
-        values.len()
+         than 15% is pale: {pale} of {values} are. {single} are of one run: beside them a difference counts from 15% on. Published \
+         values are from other machines and other years: their shapes compare, their heights do not.</p>\n"
     )
 }
 

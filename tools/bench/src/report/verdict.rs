@@ -41,7 +41,10 @@ struct Case {
 
 /// Numbers of the cases in which Varve is ahead, level and behind.
 pub(crate) fn cases(figure: &Figure) -> [usize; 3] {
-    let cases = compared(figure).map_or(Vec::new(), |(cases, _)| cases);
+    compared(figure).map_or([0; 3], |(cases, _)| counts(&cases))
+}
+
+fn counts(cases: &[Case]) -> [usize; 3] {
     [Standing::Ahead, Standing::Level, Standing::Behind]
         .map(|wanted| cases.iter().filter(|case| case.standing == wanted).count())
 }
@@ -51,7 +54,7 @@ pub(crate) fn verdict(figure: &Figure) -> (Standing, String) {
     let Some((mut cases, peer)) = compared(figure) else {
         return (Standing::Alone, alone(figure));
     };
-    let [ahead, level, behind] = self::cases(figure);
+    let [ahead, level, behind] = counts(&cases);
     let standing = match cases.len() {
         all if ahead * 2 > all => Standing::Ahead,
         all if behind * 2 > all => Standing::Behind,
@@ -149,12 +152,19 @@ fn targets(figure: &Figure) -> String {
     }
 }
 
-/// How many values have runs that differ too much, and how many are of one run. Published values are neither.
+/// The number of measured values of some figures; of those whose runs differ too much; of those of one run.
+pub(crate) fn values<'f>(figures: impl IntoIterator<Item = &'f Figure>) -> [usize; 3] {
+    let series = figures.into_iter().flat_map(|figure| &figure.series);
+    let points = series.filter(|series| series.role != Role::Published).flat_map(|series| &series.points);
+    points.fold([0; 3], |[all, wide, single], point| {
+        let value = point.value;
+        [all + 1, wide + usize::from(value.is_wide()), single + usize::from(value.runs < 2)]
+    })
+}
+
+/// How many values have runs that differ too much, and how many are of one run.
 fn trust(figure: &Figure) -> String {
-    let measured = figure.series.iter().filter(|series| series.role != Role::Published);
-    let values: Vec<Value> = measured.flat_map(|series| &series.points).map(|point| point.value).collect();
-    let count = |is: &dyn Fn(&Value) -> bool| values.iter().filter(|value| is(value)).count();
-    let (all, wide, single) = (values.len(), count(&Value::is_wide), count(&|value| value.runs < 2));
+    let [all, wide, single] = values([figure]);
     let mut text = String::new();
     if wide > 0 {
         text += &format!(" {wide} of {all} values are pale: their runs differ by more than 15%.");

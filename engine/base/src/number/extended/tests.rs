@@ -2,6 +2,7 @@
 //! `*` where it is too long to list), and its `%.17Lg` form.
 
 use super::*;
+use crate::number::scan::TEXT_MAX;
 
 const TABLE: &str = include_str!("table.txt");
 

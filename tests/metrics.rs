@@ -140,6 +140,27 @@ fn issue_19_silent_connections_keep_nobody_from_an_answer() {
     drop(server);
 }
 
+/// Connections with wrong passwords wait for their answers, and give up their places meanwhile for those who ask.
+#[test]
+fn issue_11_wrong_passwords_keep_nobody_from_an_answer() {
+    let (server, port) = server();
+    // x:y
+    let wrong = format!("GET /metrics HTTP/1.0\r\nHost: localhost:{port}\r\nAuthorization: Basic eDp5\r\n\r\n");
+    for _ in 0..5 {
+        let waiting: Vec<TcpStream> = (0..50)
+            .map(|_| {
+                let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("a socket");
+                stream.write_all(wrong.as_bytes()).expect("it takes the request");
+                stream
+            })
+            .collect();
+        assert_eq!(get(port, "/healthz").1, "ok\n");
+        drop(waiting);
+    }
+    assert!(send(port, wrong.as_bytes()).starts_with("HTTP/1.1 401 "));
+    drop(server);
+}
+
 #[test]
 fn issue_19_a_server_that_loads_is_alive_and_not_ready() {
     let (server, _) = server();
@@ -596,6 +617,32 @@ fn issue_16_names_are_shown_to_those_who_may_see_them() {
     // A default user that is switched off lets nobody in, whatever password it would need.
     assert_eq!(boss.cmd("ACL SETUSER default off").text(), "OK");
     assert_eq!(page(""), ok(false));
+}
+
+/// A name that looks like the number which stands for a hidden one is hidden like any other.
+#[test]
+fn issue_11_a_name_that_begins_like_a_number_is_hidden() {
+    let (server, port) = server();
+    let mut client = server.client();
+    let value = "v".repeat(5000);
+    assert_eq!(client.call(&["SET", "#session:alice", &value]).expect("a reply").text(), "OK");
+    assert_eq!(client.cmd("ACL SETUSER figures on >p resetkeys +info").text(), "OK");
+    let page = |login: &str| {
+        let words = format!("GET /keys.json HTTP/1.0\r\nHost: localhost:{port}\r\n{login}\r\n");
+        let answer = send(port, words.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        answer
+    };
+    // figures:p
+    let of_user = || page("Authorization: Basic ZmlndXJlczpw\r\n");
+    let shows = |answer: String| answer.matches("#session:").count();
+    until("it is among those that are used most, and among the large ones", || {
+        (0..2000).for_each(|_| assert_eq!(client.cmd("STRLEN #session:alice").integer(), Some(5000)));
+        shows(page("")) >= 2
+    });
+    assert_eq!(shows(of_user()), 0, "it may not read all keys");
+    assert_eq!(client.cmd("CONFIG SET figures-with-key-names no").text(), "OK");
+    assert_eq!((shows(page("")), shows(of_user())), (0, 0), "the server hides names");
 }
 
 /// Calls two hundred commands that come back at once, with as many words as they want; most answer by an error.

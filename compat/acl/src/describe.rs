@@ -8,6 +8,7 @@
 //! Redis 7.0 describes users so: the words that were given are not kept.
 
 use crate::commands::{Bits, Category};
+use crate::pattern::KeyPattern;
 use crate::rule::RuleContext;
 use crate::selector::Selector;
 
@@ -17,13 +18,13 @@ impl Selector {
         let mut words: Vec<Vec<u8>> = Vec::new();
         match self.all_keys {
             true => words.push(b"~*".to_vec()),
-            false => words.extend(self.keys.iter().map(|key| key.rule())),
+            false => words.extend(self.keys.values().map(KeyPattern::rule)),
         }
         match self.all_channels {
             true => words.push(b"&*".to_vec()),
             false => {
                 words.push(b"resetchannels".to_vec());
-                words.extend(self.channels.iter().map(|channel| [b"&", channel.bytes()].concat()));
+                words.extend(self.channels.keys().map(|channel| [b"&", &**channel].concat()));
             }
         }
         words.push(self.describe_commands(context));
@@ -35,7 +36,7 @@ impl Selector {
         if self.all_keys {
             return b"~*".to_vec();
         }
-        self.keys.iter().map(|key| key.rule()).collect::<Vec<_>>().join(&b' ')
+        self.keys.values().map(KeyPattern::rule).collect::<Vec<_>>().join(&b' ')
     }
 
     /// The channels' rules.
@@ -43,7 +44,7 @@ impl Selector {
         if self.all_channels {
             return b"&*".to_vec();
         }
-        self.channels.iter().map(|channel| [b"&", channel.bytes()].concat()).collect::<Vec<_>>().join(&b' ')
+        self.channels.keys().map(|channel| [b"&", &**channel].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
     /// The commands' rules.
@@ -66,7 +67,7 @@ impl Selector {
                 words.push(format!("{}{}", if on { '+' } else { '-' }, row.full_name).into_bytes());
                 said.set_row(row, on, context);
             }
-            for first in self.first_args.get(&row.id).filter(|_| !on).into_iter().flatten() {
+            for first in self.first_args.get(&row.id).filter(|_| !on).into_iter().flat_map(|texts| texts.values()) {
                 words.push([b"+", row.full_name.as_bytes(), b"|", first].concat());
             }
         }

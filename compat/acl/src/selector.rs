@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexMap;
 use varve_catalog::{Channels, Flags, KeyFlags, Row};
 use varve_protocol::Args;
 
@@ -37,12 +38,18 @@ pub(crate) struct Selector {
     /// Every command is allowed.
     pub(crate) all_commands: bool,
     /// First arguments with which commands that are off are allowed, by [`Row::id`].
-    pub(crate) first_args: BTreeMap<u16, Vec<Box<[u8]>>>,
+    pub(crate) first_args: BTreeMap<u16, Texts<Box<[u8]>>>,
     pub(crate) all_keys: bool,
-    pub(crate) keys: Vec<KeyPattern>,
+    pub(crate) keys: Texts<KeyPattern>,
     pub(crate) all_channels: bool,
-    pub(crate) channels: Vec<Pattern>,
+    pub(crate) channels: Texts<Pattern>,
 }
+
+/// Things by their texts, in the order in which they came. Of first arguments, the text is in lower case.
+pub(crate) type Texts<T> = IndexMap<Box<[u8]>, T>;
+
+/// Bytes that an entry takes beside its text and what belongs to it: the text's place, its hash, and its number in the table.
+const TEXT_BYTES: usize = size_of::<Box<[u8]>>() + 2 * size_of::<usize>();
 
 /// Rules.
 impl Selector {
@@ -54,9 +61,9 @@ impl Selector {
             all_commands: false,
             first_args: BTreeMap::new(),
             all_keys: false,
-            keys: Vec::new(),
+            keys: IndexMap::new(),
             all_channels: context.all_channels,
-            channels: Vec::new(),
+            channels: IndexMap::new(),
         }
     }
 
@@ -128,12 +135,15 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        match self.keys.iter_mut().find(|known| known.pattern.bytes() == pattern) {
+        match self.keys.get_mut(pattern) {
             Some(known) => {
                 known.allowed.reads |= allowed.reads;
                 known.allowed.writes |= allowed.writes;
             }
-            None => self.keys.push(KeyPattern { pattern: Pattern::new(pattern.into()), allowed }),
+            None => {
+                let new = KeyPattern { pattern: Pattern::new(pattern.into()), allowed };
+                self.keys.insert(pattern.into(), new);
+            }
         }
         Ok(())
     }
@@ -145,8 +155,8 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !self.channels.iter().any(|known| known.bytes() == pattern) {
-            self.channels.push(Pattern::new(pattern.into()));
+        if !self.channels.contains_key(pattern) {
+            self.channels.insert(pattern.into(), Pattern::new(pattern.into()));
         }
         Ok(())
     }
@@ -175,9 +185,7 @@ impl Selector {
             return self.set_command(name, true, context);
         }
         let known = self.first_args.entry(command.id).or_default();
-        if !known.iter().any(|known| known.eq_ignore_ascii_case(first)) {
-            known.push(first.into());
-        }
+        known.entry(first.to_ascii_lowercase().into()).or_insert_with(|| first.into());
         Ok(())
     }
 
@@ -198,9 +206,11 @@ impl Selector {
 impl Selector {
     /// Bytes that it takes, about.
     pub(crate) fn memory(&self) -> usize {
-        let keys = self.keys.iter().map(|key| size_of::<KeyPattern>() + key.pattern.bytes().len());
-        let channels = self.channels.iter().map(|channel| size_of::<Pattern>() + channel.bytes().len());
-        let first_args = self.first_args.values().flatten().map(|text| size_of::<Box<[u8]>>() + text.len());
+        let entry = |text: &[u8], own: usize| TEXT_BYTES + own + 2 * text.len();
+        let keys = self.keys.keys().map(|text| entry(text, size_of::<KeyPattern>()));
+        let channels = self.channels.keys().map(|text| entry(text, size_of::<Pattern>()));
+        let first_args = self.first_args.values().flat_map(|texts| texts.keys());
+        let first_args = first_args.map(|text| entry(text, size_of::<Box<[u8]>>()));
         size_of::<Selector>() + self.commands.memory() + keys.chain(channels).chain(first_args).sum::<usize>()
     }
 
@@ -227,7 +237,7 @@ impl Selector {
     #[cold]
     fn allows_first_arg(&self, row: &Row, args: Args<'_>) -> bool {
         let (Some(known), Some(first)) = (self.first_args.get(&row.id), args.opt(1)) else { return false };
-        known.iter().any(|known| known.eq_ignore_ascii_case(first))
+        known.contains_key(&first.to_ascii_lowercase()[..])
     }
 
     /// A request whose keys cannot be told passes: its handler refuses it before it would touch one.
@@ -258,19 +268,22 @@ impl Selector {
     #[inline]
     pub(crate) fn may_use(&self, key: &[u8], wanted: KeyUse) -> bool {
         let fits = |known: &KeyPattern| known.allowed.covers(wanted) && known.pattern.matches(key);
-        self.all_keys || self.keys.iter().any(fits)
+        self.all_keys || self.keys.values().any(fits)
     }
 
     /// True if every key there may be may be read.
     pub(crate) fn reads_all_keys(&self) -> bool {
         let all = |known: &KeyPattern| known.allowed.reads && known.pattern.bytes() == b"*";
-        self.all_keys || self.keys.iter().any(all)
+        self.all_keys || self.keys.values().any(all)
     }
 
     /// True if a channel may be listened and published to. A pattern of channels must be one of the selector's, byte by byte.
     pub(crate) fn may_listen(&self, name: &[u8], is_pattern: bool) -> bool {
-        let fits = |known: &Pattern| if is_pattern { known.bytes() == name } else { known.matches(name) };
-        self.all_channels || self.channels.iter().any(fits)
+        let is_among = |channels: &Texts<Pattern>| match is_pattern {
+            true => channels.contains_key(name),
+            false => channels.values().any(|known| known.matches(name)),
+        };
+        self.all_channels || is_among(&self.channels)
     }
 }
 

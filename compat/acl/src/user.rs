@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use indexmap::IndexSet;
 use varve_catalog::Row;
 use varve_protocol::{Args, words};
 
@@ -31,7 +32,7 @@ pub struct User {
     on: bool,
     no_password: bool,
     sanitizes: Sanitizes,
-    passwords: Vec<Digest>,
+    passwords: IndexSet<Digest>,
     /// The first is its own; the others stand in parentheses.
     selectors: Vec<Selector>,
     /// Nothing is refused to it.
@@ -52,7 +53,7 @@ impl User {
             on: false,
             no_password: false,
             sanitizes: Sanitizes::Unsaid,
-            passwords: Vec::new(),
+            passwords: IndexSet::new(),
             selectors: vec![Selector::new(context)],
             full: false,
             line: Box::default(),
@@ -122,14 +123,12 @@ impl User {
             b'>' | b'<' => Digest::of(text),
             _ => Digest::from_hex(text).ok_or(RuleError::NoDigest)?,
         };
-        let known = self.passwords.iter().position(|known| *known == digest);
-        match (known, matches!(sign, b'>' | b'#')) {
-            (None, true) => self.passwords.push(digest),
-            (Some(_), true) => {}
-            (Some(at), false) => _ = self.passwords.remove(at),
-            (None, false) => return Err(RuleError::NoPassword),
+        if matches!(sign, b'>' | b'#') {
+            self.passwords.insert(digest);
+            self.no_password = false;
+        } else if !self.passwords.shift_remove(&digest) {
+            return Err(RuleError::NoPassword);
         }
-        self.no_password &= !matches!(sign, b'>' | b'#');
         Ok(())
     }
 
@@ -158,7 +157,9 @@ impl User {
 
     /// Bytes that it takes in a set of users, about.
     pub(crate) fn memory(&self) -> usize {
-        let texts = 2 * self.name.len() + self.line.len() + size_of_val(&*self.passwords);
+        let texts = 2 * self.name.len()
+            + self.line.len()
+            + self.passwords.len() * (size_of::<Digest>() + 2 * size_of::<usize>());
         size_of::<User>() + texts + self.selectors.iter().map(Selector::memory).sum::<usize>()
     }
 
@@ -186,7 +187,7 @@ impl User {
     /// True if it logs in with this password. The time depends on the password's length and on the number of the user's
     /// passwords alone.
     pub fn admits(&self, password: &[u8]) -> bool {
-        let known = Digest::of(password).is_among(&self.passwords);
+        let known = Digest::of(password).is_among(self.passwords.iter());
         self.on & (self.no_password | known)
     }
 
@@ -218,6 +219,11 @@ impl User {
     /// True if it may read this key by some command.
     pub fn may_read(&self, key: &[u8]) -> bool {
         self.full || self.selectors.iter().any(|selector| selector.may_use(key, KeyUse::READ))
+    }
+
+    /// True if it may listen to every channel and pattern.
+    pub fn may_listen_to_all(&self) -> bool {
+        self.full || self.selectors.iter().any(|selector| selector.all_channels)
     }
 
     /// True if it may listen to this channel, or to this pattern of channels.

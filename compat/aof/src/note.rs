@@ -84,8 +84,9 @@ impl StreamTrack {
         match note {
             Some(Note::Sent { bytes, more: true }) => self.sent_bytes = sent_bytes + bytes.len() as u64,
             Some(Note::Sent { bytes, more: false }) => self.count(sent_bytes + bytes.len() as u64),
-            Some(Note::Stream(place)) => self.place = Some(place),
-            Some(Note::NoStream) => self.place = None,
+            // Bytes that were announced before it and are not there were not written.
+            Some(Note::Stream(place)) => (self.place, self.own_bytes) = (Some(place), 0),
+            Some(Note::NoStream) => (self.place, self.own_bytes) = (None, 0),
             Some(Note::Said(words)) => {
                 let mut request = Vec::new();
                 put_request(&mut request, words.iter().map(Vec::as_slice));
@@ -283,6 +284,10 @@ mod tests {
         track.read_note(b"#SENT+*1\\r\\n|");
         track.read_note(b"#SENT:$4\\r\\nPING\\r\\n|");
         assert_eq!(track.place.as_ref().map(|place| place.offset), Some(16 + 14));
+        track.read_note(b"#OWN:23");
+        track.read_note(&Note::Stream(place(70)).line());
+        track.read_commands(24);
+        assert_eq!(track.place.as_ref().map(|place| place.offset), Some(70 + 24), "a place ends what was announced");
         track.read_note(b"#SENT+*1\\r\\n|");
         track.read_note(b"#REPL:-");
         track.read_commands(1);

@@ -5,9 +5,10 @@
 //!   |<------------- Piece::Commands ----------------------------->|   |Piece::Note  |    |FileFault::Truncated: valid
 //! ```
 //! A file ends torn if its writer died: in the middle of a command, inside MULTI, or with zeros that a file system has put
-//! in place of pages which were not written. That is [`FileFault::Truncated`], and all before it is good. Everything else
-//! that is no command is [`FileFault::Damaged`]. Memory is bounded by the longest command that is really there, whatever a
-//! length says.
+//! in place of pages which were not written. That is [`FileFault::Truncated`], and all before it is good. A note of the
+//! file's own bytes (`#OWN:23`) is good if all of these are there: what is written behind it would be taken for them.
+//! Everything else that is no command is [`FileFault::Damaged`]. Memory is bounded by the longest command that is
+//! really there, whatever a length says.
 //!
 //! Not here: an RDB file at the front, and what commands do.
 
@@ -15,6 +16,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 use varve_base::number::parse_i64;
+
+use super::note::Note;
 
 /// Bytes that are read at once, and after which a piece ends.
 const PIECE_BYTES: usize = 64 << 10;
@@ -69,9 +72,19 @@ pub struct CommandReader<R> {
     /// Place in the file of the buffer's first byte.
     place: u64,
     ended: bool,
-    /// Where the MULTI stands whose EXEC has not come.
+    /// Where the MULTI stands whose EXEC has not come; or what was open before it.
     transaction: Option<u64>,
+    own: Option<Own>,
     frame: Frame,
+}
+
+/// Commands of the file's own that are not all read.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    /// Where the note stands that announces them; or what was open before it.
+    at: u64,
+    /// Bytes of them that are still to come.
+    left: u64,
 }
 
 /// How far the command at the front is known.
@@ -98,7 +111,7 @@ impl<R: Read> CommandReader<R> {
     /// Reads a file whose first byte here is at `place` of it.
     pub fn new(source: R, place: u64) -> CommandReader<R> {
         let frame = Frame::default();
-        CommandReader { source, buffer: Vec::new(), done: 0, place, ended: false, transaction: None, frame }
+        CommandReader { source, buffer: Vec::new(), done: 0, place, ended: false, transaction: None, own: None, frame }
     }
 
     /// Place in the file up to which it was read, bytes.
@@ -142,11 +155,25 @@ impl<R: Read> CommandReader<R> {
         let frame = std::mem::take(&mut self.frame);
         let name = &self.buffer[start..][frame.name.expect("a whole command has a name")];
         if name.eq_ignore_ascii_case(b"MULTI") {
-            self.transaction = Some(self.place + start as u64);
+            self.transaction = Some(self.open_at().unwrap_or(self.place + start as u64));
         } else if name.eq_ignore_ascii_case(b"EXEC") {
             self.transaction = None;
         }
+        if let Some(own) = &mut self.own {
+            own.left = own.left.saturating_sub(frame.seen as u64);
+        }
+        self.own = self.own.filter(|own| own.left > 0);
         frame.seen
+    }
+
+    /// Where that stands which is open at the end of what was read: a transaction, or bytes of the file's own.
+    fn open_at(&self) -> Option<u64> {
+        self.transaction.into_iter().chain(self.own.map(|own| own.at)).min()
+    }
+
+    /// Bytes of the file that are good, where it cannot be read on.
+    fn valid(&self) -> u64 {
+        self.open_at().unwrap_or(self.place)
     }
 
     fn forget_done(&mut self) {
@@ -165,7 +192,7 @@ impl<R: Read> CommandReader<R> {
 
     /// Nothing whole is left.
     fn end(&mut self) -> Result<Option<Piece<'_>>, FileFault> {
-        match self.transaction {
+        match self.open_at() {
             Some(valid) => Err(FileFault::Truncated { valid }),
             None if self.buffer.is_empty() => Ok(None),
             None => Err(FileFault::Truncated { valid: self.place }),
@@ -178,6 +205,14 @@ impl<R: Read> CommandReader<R> {
             let line = self.buffer.iter().take(NOTE_BYTES_MAX).position(|byte| *byte == b'\n');
             if let Some(end) = line {
                 self.done = end + 1;
+                // A place of the stream ends what was announced before: an earlier writer has died there.
+                match Note::parse(&self.buffer[..end]) {
+                    Some(Note::Own(left)) if left > 0 => {
+                        self.own = Some(Own { at: self.valid(), left });
+                    }
+                    Some(Note::Own(_) | Note::Stream(_) | Note::NoStream) => self.own = None,
+                    _ => {}
+                }
                 return Ok(Piece::Note(self.buffer[..end].trim_ascii_end()));
             }
             if self.buffer.len() >= NOTE_BYTES_MAX {
@@ -185,7 +220,7 @@ impl<R: Read> CommandReader<R> {
                 return Err(self.torn_or_damaged(zeros, "a note without an end"));
             }
             if self.ended {
-                return Err(FileFault::Truncated { valid: self.transaction.unwrap_or(self.place) });
+                return Err(FileFault::Truncated { valid: self.valid() });
             }
             self.fill()?;
         }
@@ -211,7 +246,7 @@ impl<R: Read> CommandReader<R> {
             }
         }
         let torn = left > 0 && all_zeros || zeros >= block_left && left <= UNSYNCED_BYTES_MAX;
-        let valid = self.transaction.unwrap_or(self.place);
+        let valid = self.valid();
         match torn {
             true => FileFault::Truncated { valid },
             false => FileFault::Damaged { offset, reason, valid },
@@ -381,6 +416,25 @@ mod tests {
         assert_eq!(valid(&[&set[..], b"#TS:1"].concat()), set.len() as u64);
     }
 
+    /// A note of the file's own bytes goes with them: what is written behind it would be taken for them.
+    #[test]
+    fn a_note_of_own_bytes_goes_with_what_was_not_written() {
+        let (set, own) = (request(&[b"SET", b"k", b"v"]), [request(&[b"DEL", b"k"]), request(&[b"PING"])].concat());
+        let note = format!("#OWN:{}\r\n", own.len()).into_bytes();
+        for cut in 0..own.len() {
+            assert_eq!(valid(&[&set[..], &note, &own[..cut]].concat()), set.len() as u64, "cut {cut}");
+            assert_eq!(valid(&[&set[..], &note, &own[..cut], &[0; 700]].concat()), set.len() as u64, "zeros at {cut}");
+        }
+        let whole = [&set[..], &note, &own].concat();
+        assert!(read(&whole, 7).2.is_ok());
+        assert_eq!(valid(&[&whole[..], &set[..5]].concat()), whole.len() as u64);
+        let multi = request(&[b"MULTI"]);
+        assert_eq!(valid(&[&set[..], &multi, &note, &own[..3]].concat()), set.len() as u64, "the transaction is open");
+        // An earlier writer has left such a note, and another one has gone on behind it.
+        let left = [&set[..], &note, b"#REPL:-\r\n", &set].concat();
+        assert!(read(&left, 7).2.is_ok());
+    }
+
     #[test]
     fn zeros_at_the_end_are_a_torn_end() {
         let set = request(&[b"SET", b"k", &[b'x'; 300]]);
@@ -460,6 +514,25 @@ mod tests {
     }
 
     proptest! {
+        /// A torn file that is cut where its good bytes end is whole.
+        #[test]
+        fn what_is_good_is_whole(parts in proptest::collection::vec(0usize..7, 0..12), cut in 0usize..40) {
+            let parts = parts.into_iter().map(|part| match part {
+                0 => b"#OWN:15\r\n".to_vec(),
+                1 => b"#OWN:60\r\n".to_vec(),
+                2 => b"#REPL:-\r\n".to_vec(),
+                3 => request(&[b"MULTI"]),
+                4 => request(&[b"EXEC"]),
+                5 => b"#TS:1\r\n".to_vec(),
+                _ => request(&[b"SET", b"k", b"v"]),
+            });
+            let mut file = parts.collect::<Vec<_>>().concat();
+            file.truncate(file.len().saturating_sub(cut));
+            if let Err(FileFault::Truncated { valid }) = read(&file, 7).2 {
+                prop_assert!(read(&file[..valid as usize], 7).2.is_ok(), "{}", file.escape_ascii());
+            }
+        }
+
         #[test]
         fn whatever_the_bytes_it_ends(bytes in proptest::collection::vec(any::<u8>(), 0..300), step in 1usize..50) {
             drop(read(&bytes, step));

@@ -59,21 +59,13 @@ impl Sieve {
     /// The stream does not go on: `out` has all before that.
     pub fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), SieveFault> {
         while !bytes.is_empty() {
-            let passed = match (self.own_bytes, self.argument_bytes) {
-                (0, 0) => {
-                    bytes = self.line_part(bytes, out)?;
-                    continue;
-                }
-                (0, left) => left,
-                (left, _) => left,
-            };
-            let passed = passed.min(bytes.len() as u64) as usize;
-            if self.own_bytes > 0 {
-                self.own_bytes -= passed as u64;
-            } else {
-                self.argument_bytes -= passed as u64;
-                self.keep(&bytes[..passed], out);
+            if self.argument_bytes == 0 {
+                bytes = self.line_part(bytes, out)?;
+                continue;
             }
+            let passed = self.argument_bytes.min(bytes.len() as u64) as usize;
+            self.argument_bytes -= passed as u64;
+            self.keep_read(&bytes[..passed], out);
             bytes = &bytes[passed..];
         }
         Ok(())
@@ -112,7 +104,7 @@ impl Sieve {
             }
             _ => return Err(SieveFault::Damaged),
         }
-        self.keep(line, out);
+        self.keep_read(line, out);
         Ok(())
     }
 
@@ -131,7 +123,8 @@ impl Sieve {
                 if self.offset.is_some_and(|before| before != offset) {
                     return Err(SieveFault::Gap);
                 }
-                self.offset = Some(offset);
+                // Bytes that were announced before it and are not there were not written.
+                (self.offset, self.own_bytes) = (Some(offset), 0);
             }
             Some(Note::NoStream) if self.offset.is_some() => return Err(SieveFault::Gap),
             Some(Note::Said(words)) => {
@@ -140,9 +133,17 @@ impl Sieve {
                 self.keep(&request, out);
             }
             Some(Note::Own(bytes)) => self.own_bytes = bytes,
-            Some(Note::Time(_) | Note::NoStream) | None => {}
+            Some(Note::NoStream) => self.own_bytes = 0,
+            Some(Note::Time(_)) | None => {}
         }
         Ok(())
+    }
+
+    /// Keeps bytes of commands, but for the file's own.
+    fn keep_read(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let own = self.own_bytes.min(bytes.len() as u64);
+        self.own_bytes -= own;
+        self.keep(&bytes[own as usize..], out);
     }
 
     fn keep(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
@@ -191,6 +192,17 @@ mod tests {
             assert_eq!(sift(&file, part), (Ok(()), stream.clone(), Some(7 + stream.len() as u64)), "parts of {part}");
         }
         assert_eq!(sift(SET, 10).2, None, "what stands before the first place is in no stream");
+    }
+
+    /// A writer has died behind a note of the file's own bytes, and another one has gone on behind it.
+    #[test]
+    fn own_bytes_that_were_not_written_swallow_nothing() {
+        const DEL: &str = "*2\r\n$3\r\nDEL\r\n$1\r\nk\r\n";
+        let file = format!("{}{DEL}#OWN:23\r\n{}{DEL}#OWN:{}\r\n{DEL}{DEL}", place(5), place(25), DEL.len());
+        for part in 1..=file.len() {
+            let (result, stream, offset) = sift(&file, part);
+            assert_eq!((result, &stream, offset), (Ok(()), &DEL.repeat(3), Some(65)), "parts of {part}");
+        }
     }
 
     #[test]

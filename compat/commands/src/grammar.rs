@@ -7,11 +7,23 @@
 
 use varve_base::number::parse_i64;
 use varve_exec::{CmdResult, CommandError};
-use varve_protocol::Reply;
+use varve_protocol::{Args, Reply};
 
 use varve_store::Pick;
 
 use crate::errors;
+
+/// Names of commands that a request asks for at most.
+pub const NAMES_MAX: usize = 1024;
+
+/// The names that a request asks for, behind its first two words.
+///
+/// # Errors
+/// They are more than [`NAMES_MAX`].
+pub fn asked_names(args: Args<'_>) -> CmdResult<Args<'_>> {
+    let names = args.skip(2);
+    if names.len() > NAMES_MAX { Err(CommandError::too_many_names(NAMES_MAX)) } else { Ok(names) }
+}
 
 /// Reads a 64-bit integer.
 #[inline]

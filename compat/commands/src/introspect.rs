@@ -4,6 +4,7 @@
 //! but an empty set where there are none. The order in which commands are listed means nothing.
 
 use crate::errors;
+use crate::grammar::asked_names;
 use varve_base::glob::Glob;
 use varve_catalog::{
     Acl, ArgKind, Argument, Begin, Behaviour, Find, Flags, Group, KeyFlags, KeySpec, Row, Secret, arg, one_of,
@@ -50,7 +51,7 @@ const COMMAND_COUNT: Command = Command::new(
 
 /// `COMMAND INFO [name ...]`
 fn info(ctx: &mut SessionCtx<'_>) -> CmdResult {
-    let names = ctx.args.skip(2);
+    let names = asked_names(ctx.args)?;
     if names.is_empty() {
         return command(ctx);
     }
@@ -77,7 +78,7 @@ const COMMAND_INFO: Command = Command::new(
 
 /// `COMMAND DOCS [name ...]`: names that are not known are left out.
 fn docs(ctx: &mut SessionCtx<'_>) -> CmdResult {
-    let names = ctx.args.skip(2);
+    let names = asked_names(ctx.args)?;
     let found: Vec<&Command> = if names.is_empty() {
         ctx.commands.iter().collect()
     } else {

@@ -182,8 +182,8 @@ impl Watching {
     }
 
     /// Ends the watching without a look at the keys. The worker holds nothing and is outside the gate.
-    pub fn abandon(&self, worker: &mut StoreWorker) {
-        worker.unwatch(&self.watcher, self.keys());
+    pub fn abandon(self, worker: &mut StoreWorker) {
+        worker.unwatch(&self.watcher, self.keys.into_iter());
     }
 
     /// The logical databases of the keys, and these.

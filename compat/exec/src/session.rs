@@ -780,7 +780,7 @@ impl Session {
         self.multi = None;
         self.queued_bytes = 0;
         if let Some(watching) = self.watching.take() {
-            worker.unwatch(&watching.watcher, watching.keys());
+            watching.abandon(worker);
         }
     }
 }

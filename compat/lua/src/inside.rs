@@ -11,6 +11,7 @@ use crate::shared::{Settings, Shared};
 use crate::tick::tick;
 use crate::{api, bits, cjson, cmsgpack, structs};
 use mlua::{Function, HookTriggers, Lua, LuaOptions, Result, StdLib, Value, VmState};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use varve_protocol::{Reply, Resp};
@@ -37,6 +38,8 @@ pub(crate) struct Inside {
     next: u32,
     /// The globals that each chunk's text names.
     named: Vec<NamedGlobals>,
+    /// Bytes that the last full collection has left in use.
+    left_bytes: Cell<usize>,
 }
 
 impl Inside {
@@ -62,13 +65,25 @@ impl Inside {
         lua.set_memory_limit(settings.memory_bytes_max)?;
         watch(&lua, &shared)?;
         let entry = Entry::new(&lua, &shared, &doors)?;
-        Ok(Inside { lua, entry, doors, shared, free: Vec::new(), next: 0, named: Vec::new() })
+        Ok(Inside {
+            lua,
+            entry,
+            doors,
+            shared,
+            free: Vec::new(),
+            next: 0,
+            named: Vec::new(),
+            left_bytes: Cell::default(),
+        })
     }
 
     /// Collects what earlier scripts have left, if it is much: Lua does not collect when it meets its limit, and would
-    /// else refuse memory to this script that nobody uses.
+    /// else refuse memory to this script that nobody uses. Where more than half stays in use, it is done again once half of the
+    /// rest is used: each script would else pay for a walk over all that is compiled, some hundred milliseconds.
     fn tidy_up(&self) -> Result<()> {
-        if self.lua.used_memory() <= self.shared.settings.memory_bytes_max / 2 {
+        let (limit, left) = (self.shared.settings.memory_bytes_max, self.left_bytes.get());
+        let most = if left <= limit / 2 { limit / 2 } else { left + limit.saturating_sub(left) / 2 };
+        if self.lua.used_memory() <= most {
             return Ok(());
         }
         // Those of the last script are still there: each script puts its own in their place, and to take them away each time
@@ -76,7 +91,9 @@ impl Inside {
         for name in self.shared.set_globals.take().names() {
             self.doors.globals.raw_set(name, Value::Nil)?;
         }
-        self.lua.gc_collect()
+        self.lua.gc_collect()?;
+        self.left_bytes.set(self.lua.used_memory());
+        Ok(())
     }
 
     /// Compiles a script and keeps it.
@@ -222,4 +239,34 @@ fn script_error(fault: Fault, place: Option<Place>, name: ScriptName<'_>) -> Scr
     }
     let counted = matches!(fault, Fault::Reply { counted: true, .. });
     ScriptError { counted, ..ScriptError::new(full) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_collection_is_not_done_for_each_script() {
+        const LIMIT: usize = 8 << 20;
+        let settings = Settings { memory_bytes_max: LIMIT, ..Settings::default() };
+        let mut inside = Inside::new(settings, Arc::default()).unwrap();
+        inside.lua.gc_stop();
+        let body = format!("return '{}'", "x".repeat(50_000));
+        let mut nth = 0;
+        while inside.lua.used_memory() <= LIMIT * 5 / 8 {
+            nth += 1;
+            inside.compile(format!("{body} .. {nth}").as_bytes()).unwrap();
+        }
+        inside.lua.gc_collect().unwrap();
+        let lasting = inside.lua.used_memory();
+        assert!(lasting > LIMIT / 2, "what is compiled stays: {lasting} bytes");
+        inside.tidy_up().unwrap();
+        let litter = |bytes: usize| drop(inside.lua.create_string(vec![b'x'; bytes]).unwrap());
+        litter(100_000);
+        inside.tidy_up().unwrap();
+        assert!(inside.lua.used_memory() >= lasting + 100_000, "nothing is collected for so little");
+        litter((LIMIT - lasting) / 2);
+        inside.tidy_up().unwrap();
+        assert!(inside.lua.used_memory() < lasting + 50_000, "half of the rest was used");
+    }
 }

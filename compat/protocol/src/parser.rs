@@ -138,6 +138,11 @@ impl Parser {
         self.state != State::Start || self.searched != 0
     }
 
+    /// Bytes at the front of a partial line in which its end is not.
+    pub fn searched(&self) -> usize {
+        self.searched
+    }
+
     /// The body that is missing, if that is what the partial request waits for.
     pub fn body(&self) -> Option<LargeArgument> {
         let State::Body { len, .. } = self.state else { return None };

@@ -6,6 +6,7 @@
 //!                                        | or by EVAL, oldest first    |
 //!                                        +-----------------------------+
 //!   changes: counts what was taken out; a worker that finds it changed forgets its chunks of scripts that are gone
+//!   gone: the last names that were taken out, so that the worker need not ask for each of its chunks
 //! ```
 //! Scripts that only EVAL has brought leave, oldest first, once there are more than 500: clients that put values into the
 //! text would fill the memory else. SCRIPT LOAD's stay until SCRIPT FLUSH, since EVALSHA relies on them.
@@ -24,6 +25,8 @@ use varve_base::shared::SharedU64;
 
 /// Scripts that only EVAL has brought and that are kept.
 const BY_EVAL_MAX: usize = 500;
+/// Names of scripts that have left which are kept for the workers.
+const GONE_MAX: usize = 1024;
 /// Bytes that a script takes beside its text.
 const ENTRY_BYTES: usize = 120;
 
@@ -143,7 +146,18 @@ struct Known {
     scripts: HashMap<Name, Script>,
     /// Those that only EVAL has brought, oldest first.
     by_eval: VecDeque<Name>,
+    /// The last that have left one by one, oldest first: each is one of the changes.
+    gone: VecDeque<Name>,
     bytes: usize,
+}
+
+/// Scripts that have left, as a worker's chunks are to follow.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// These scripts have left, and are not known again.
+    These(Vec<Name>),
+    /// Many have, or all: each chunk is asked for.
+    Many,
 }
 
 impl HeapBytes for Known {
@@ -181,6 +195,10 @@ impl Cache {
             && let Some(script) = known.scripts.remove(&oldest)
         {
             known.bytes -= script.body.len() + ENTRY_BYTES;
+            if known.gone.len() == GONE_MAX {
+                known.gone.pop_front();
+            }
+            known.gone.push_back(oldest);
             self.changes.fetch_add(1, Ordering::Release);
         }
     }
@@ -197,8 +215,25 @@ impl Cache {
 
     /// Forgets all scripts (SCRIPT FLUSH).
     pub(crate) fn flush(&self) {
-        *self.scripts.lock() = Known::default();
+        let mut known = self.scripts.lock();
+        let all = std::mem::take(&mut *known);
         self.changes.fetch_add(1, Ordering::Release);
+        drop(known);
+        // Nobody waits for the lock while many texts are freed.
+        drop(all);
+    }
+
+    /// The scripts that have left since the count of changes was `seen`, and the count of now.
+    pub(crate) fn gone_since(&self, seen: u64) -> (Gone, u64) {
+        let known = self.scripts.lock();
+        // Changes are counted with the lock held.
+        let changes = self.changes();
+        debug_assert!(seen <= changes, "a worker has seen what has happened");
+        let number = usize::try_from(changes - seen).unwrap_or(usize::MAX);
+        // A flush is one change without a name.
+        let Some(from) = known.gone.len().checked_sub(number) else { return (Gone::Many, changes) };
+        let left = known.gone.range(from..).filter(|name| !known.scripts.contains_key(*name));
+        (Gone::These(left.copied().collect()), changes)
     }
 
     /// Counts what was taken out: while it is the same, what a worker has found is still there.
@@ -249,6 +284,31 @@ mod tests {
             hashes(&one).iter().for_each(|hash| counts[(hash >> shift & 127) as usize] += 1);
             assert!(counts.iter().all(|count| *count < 40), "bits from {shift}: {counts:?}");
         }
+    }
+
+    #[test]
+    fn a_worker_is_told_what_has_left() {
+        let cache = Cache::default();
+        let body = |n: usize| format!("return {n}").into_bytes();
+        let name = |n: usize| Name::of(&body(n));
+        let add = |n: usize| cache.add(name(n), &body(n), true);
+        (0..BY_EVAL_MAX).for_each(add);
+        assert_eq!(cache.gone_since(0), (Gone::These(vec![]), 0));
+        (BY_EVAL_MAX..BY_EVAL_MAX + 3).for_each(add);
+        assert_eq!(cache.gone_since(0), (Gone::These(vec![name(0), name(1), name(2)]), 3));
+        assert_eq!(cache.gone_since(2), (Gone::These(vec![name(2)]), 3));
+        // It has come back, and another one has left for it.
+        add(1);
+        assert_eq!(cache.gone_since(0), (Gone::These(vec![name(0), name(2), name(3)]), 4));
+        // More than are kept.
+        (2000..2000 + GONE_MAX).for_each(add);
+        assert_eq!(cache.gone_since(3), (Gone::Many, 4 + GONE_MAX as u64));
+        assert!(matches!(cache.gone_since(4), (Gone::These(names), _) if names.len() == GONE_MAX));
+        let before = cache.changes();
+        cache.flush();
+        (0..=BY_EVAL_MAX).for_each(add);
+        assert_eq!(cache.gone_since(before), (Gone::Many, before + 2), "all have left");
+        assert_eq!(cache.gone_since(before + 1), (Gone::These(vec![name(0)]), before + 2));
     }
 
     #[test]

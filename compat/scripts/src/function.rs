@@ -17,7 +17,7 @@ use varve_rdb::functions::{self, LibrariesFault};
 use crate::errors;
 use crate::functions::{Library, NotLoaded, Policy};
 use crate::host::ScriptHost;
-use crate::keeper::{Keeper, check_text};
+use crate::keeper::{Keeper, TEXT_MAX, check_text};
 use crate::rows::reply_help;
 
 pub(crate) const ROWS: FileRows = &[FUNCTION];
@@ -149,13 +149,16 @@ fn restore(ctx: &mut ScriptCtx<'_>) -> CmdResult {
         4 => policy(ctx.args.get(3))?,
         _ => return Err(errors::function_words(ctx.args.get(1))),
     };
-    let texts = functions::open(ctx.args.get(2)).map_err(|fault| match fault {
+    // A stream that is applied brings what its primary has, however long. Texts longer than the state could never be loaded.
+    let state_bytes = Keeper::of(ctx.keeper).shared().state_bytes_max();
+    let (text_max, all_max) = if ctx.replays { (usize::MAX, usize::MAX) } else { (TEXT_MAX, state_bytes) };
+    let texts = functions::open(ctx.args.get(2), text_max, all_max).map_err(|fault| match fault {
         LibrariesFault::Frame => errors::PAYLOAD,
         LibrariesFault::Type => errors::PAYLOAD_TYPE,
         LibrariesFault::FirstForm => errors::PAYLOAD_FIRST_FORM,
         LibrariesFault::Text(_) => errors::PAYLOAD_TEXT,
+        LibrariesFault::TooLong => errors::TEXT_LENGTH,
     })?;
-    texts.iter().try_for_each(|text| check_text(text, ctx.replays))?;
     begin(ctx)?;
     let shared = Keeper::of(ctx.keeper).shared();
     let until = (!ctx.replays).then(|| ctx.calls.clock() + LOAD_TIME);

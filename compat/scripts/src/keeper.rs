@@ -16,7 +16,7 @@ use varve_exec::{Beginning, CmdResult, ScriptCalls, ScriptKeeper, ScriptKind, Sc
 use varve_lua::{LuaChunk, RandomNumbers, ScriptInput, ScriptName, State};
 use varve_protocol::Reply;
 
-use crate::cache::{Cache, Name, NameHashes};
+use crate::cache::{Cache, Gone, Name, NameHashes};
 use crate::errors;
 use crate::functions::Functions;
 use crate::given::Given;
@@ -81,6 +81,11 @@ impl Scripts {
     /// The script that runs.
     pub fn running(&self) -> &Running {
         &self.running
+    }
+
+    /// Bytes that a state of the language may take.
+    pub(crate) fn state_bytes_max(&self) -> usize {
+        usize::try_from(self.settings.state_bytes_max).unwrap_or(usize::MAX)
     }
 
     /// The libraries of functions.
@@ -230,17 +235,19 @@ impl Keeper {
 
     /// Forgets what is no longer known. Once nothing is, the state begins anew.
     fn follow(&mut self) {
-        let changes = self.shared.cache.changes();
-        if self.seen == changes {
+        let cache = &self.shared.cache;
+        if self.seen == cache.changes() {
             return;
         }
+        let (gone, changes) = cache.gone_since(self.seen);
         self.seen = changes;
-        let cache = &self.shared.cache;
-        let gone = self.chunks.extract_if(|name, _| !cache.has(*name));
-        for (_, Compiled { chunk, .. }) in gone {
-            if let Some(state) = &mut self.state {
-                state.forget(chunk);
-            }
+        let chunks = &mut self.chunks;
+        let gone: Vec<Compiled> = match gone {
+            Gone::These(names) => names.iter().filter_map(|name| chunks.remove(name)).collect(),
+            Gone::Many => chunks.extract_if(|name, _| !cache.has(*name)).map(|(_, compiled)| compiled).collect(),
+        };
+        if let Some(state) = self.state.as_mut().filter(|_| !chunks.is_empty()) {
+            gone.iter().for_each(|compiled| state.forget(compiled.chunk));
         }
         if self.chunks.is_empty() {
             self.state = None;

@@ -1,11 +1,13 @@
-//! The system refuses memory: writes are refused with the error of the limit, reads and deletions go on, and writes again
-//! when there is room or memory. One test, alone in its process, which it limits with prlimit.
+//! The system refuses memory, or mappings: writes are refused with the error of the limit, reads and deletions go on, and writes
+//! again when there is room or memory. One test, alone in its process, which it limits with prlimit, and whose mappings it uses up.
 
+use std::io::{self, Write};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use varve_store::{LogGeometry, Options, Store, StoreWorker, StringForm, Ttl, Tx};
+use varve_base::mem::{Mapping, PAGE_BYTES};
+use varve_store::{ListEnd, LogGeometry, Options, Store, StoreWorker, StringForm, Ttl, Tx};
 
 /// Limits this process to `bytes` of memory of its own, or lifts the limit.
 fn limit(bytes: Option<u64>) {
@@ -56,7 +58,12 @@ fn settle(worker: &mut StoreWorker, now_ms: &mut i64) {
 }
 
 #[test]
-fn refused_memory_is_an_error_and_passes() {
+fn what_the_system_refuses_is_an_error_and_passes() {
+    memory_is_refused();
+    mappings_are_refused();
+}
+
+fn memory_is_refused() {
     let geometry = LogGeometry { reserve_bytes: 64 << 30, ..LogGeometry::default() };
     // Refused before its first segment, the process ended at its first write.
     limit(Some(data_bytes() + (40 << 20)));
@@ -94,6 +101,71 @@ fn refused_memory_is_an_error_and_passes() {
     assert!(!store.log().is_refused());
     assert!((0..2000).all(|n| write(&mut worker, 30_000 + n, &value)));
     assert!(write(&mut worker, 40_000, &vec![b'v'; 20 << 20]));
+    worker.park();
+    store.verify();
+}
+
+/// Mappings of this process.
+fn mappings() -> usize {
+    std::fs::read("/proc/self/maps").expect("Linux").iter().filter(|&&byte| byte == b'\n').count()
+}
+
+/// Says so past the harness's capture; the test command counts such lines.
+fn skipped(why: &str) {
+    let _ = writeln!(io::stdout(), "skipped: {why}");
+}
+
+/// Values of all lengths and collections that grow, each of which is written or refused: the number of those that were written.
+fn write_all_kinds(worker: &mut StoreWorker, from: usize) -> usize {
+    let mut written = 0;
+    for n in from..from + 3000 {
+        let len = [10, 1000, 70_000, 300_000, 3 << 20, 9 << 20][n % 6];
+        written += usize::from(write(worker, n, &vec![b'v'; if n % 60 < 6 { len } else { len.min(70_000) }]));
+        if worker.admit(100_000).is_ok() {
+            let members: Vec<String> = (0..400).map(|member| format!("member:{n}:{member}")).collect();
+            with_key(worker, n % 50 + 1_000_000, |tx, key| {
+                tx.set_add(key, members.iter().map(String::as_bytes)).expect("a set");
+            });
+            with_key(worker, n % 50 + 2_000_000, |tx, key| {
+                tx.list_push(key, ListEnd::Back, members.iter().map(String::as_bytes), false).expect("a list");
+            });
+        }
+    }
+    written
+}
+
+/// The process has as many mappings as the kernel allows. Whatever is refused then is an error: the store lives, holds what it
+/// held, and goes on when there are mappings again.
+fn mappings_are_refused() {
+    if std::env::var_os("VARVE_SANITIZER").is_some() {
+        return skipped("a sanitizer needs mappings of its own, and ends the process that has none left");
+    }
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").expect("Linux");
+    let limit: usize = limit.trim().parse().expect("a number");
+    if limit > 1 << 20 {
+        return skipped(&format!("{limit} mappings are more than a test can use up"));
+    }
+    let geometry = LogGeometry { reserve_bytes: 64 << 30, ..LogGeometry::default() };
+    let store: Arc<Store> = Store::new(&Options { seed: 3, geometry, ..Options::default() }).expect("addresses");
+    let mut worker = store.worker(0);
+    let mut now_ms = 1_795_000_000_000;
+    let before = write_all_kinds(&mut worker, 0);
+    assert_eq!(before, 3000, "nothing is refused");
+    // Every other page of a range is open: each is a mapping.
+    let range = Mapping::reserve(2 * (limit + 100) * PAGE_BYTES).expect("addresses");
+    let used_up = (0..limit + 100).any(|n| range.open(2 * n * PAGE_BYTES..(2 * n + 1) * PAGE_BYTES).is_err());
+    assert!(used_up && mappings() >= limit - 2, "{} mappings of {limit}", mappings());
+    let written = write_all_kinds(&mut worker, 10_000);
+    assert!((0..3000).all(|n| with_key(&mut worker, n, |tx, key| tx.exists(key))), "what was written is there");
+    (0..3000).step_by(2).for_each(|n| assert!(with_key(&mut worker, n, |tx, key| tx.remove(key))));
+    (0..50).step_by(2).for_each(|n| assert!(with_key(&mut worker, n + 1_000_000, |tx, key| tx.remove(key))));
+    settle(&mut worker, &mut now_ms);
+    let later = write_all_kinds(&mut worker, 20_000);
+    assert!(mappings() >= limit - 100, "{} mappings: the limit still holds", mappings());
+    println!("without mappings: {written} values of 3000, and {later} when half of those before were gone");
+    drop(range);
+    settle(&mut worker, &mut now_ms);
+    assert_eq!(write_all_kinds(&mut worker, 30_000), 3000, "there are mappings again");
     worker.park();
     store.verify();
 }

@@ -49,24 +49,22 @@ pub(crate) struct Ineffective {
 /// The configuration of a running server.
 #[derive(Debug)]
 pub(crate) struct Live {
-    /// Changed under the lock of `state` only, and never held while anything else is done.
+    /// Changed under the lock of `values` only, and never held while anything else is done.
     current: SharedRwLock<Arc<Config>>,
     /// Counts the changes, so that a worker sees with one load whether its snapshot is the current one.
     changes: SharedU64,
-    state: SharedMutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    values: Values,
+    values: SharedMutex<Values>,
     /// Absolute path of the file that the server was started with.
     file: Option<PathBuf>,
+    /// Held while that file is written.
+    rewrites: SharedMutex<()>,
 }
 
 impl Live {
     pub(crate) fn new(values: Values, file: Option<PathBuf>) -> Live {
         let current = SharedRwLock::new(Arc::new(Config::new(&values)));
-        Live { current, changes: SharedU64::new(0), state: SharedMutex::new(State { values, file }) }
+        let (values, rewrites) = (SharedMutex::new(values), SharedMutex::default());
+        Live { current, changes: SharedU64::new(0), values, file, rewrites }
     }
 
     /// The settings as they are now.
@@ -81,26 +79,27 @@ impl Live {
 
     #[cfg(test)]
     pub(super) fn values(&self) -> Values {
-        self.state.lock().values.clone()
+        self.values.lock().clone()
     }
 
     /// The users that the configuration declared at the start.
     pub(crate) fn declared_users(&self) -> Vec<UserLine> {
-        self.state.lock().values.users().to_vec()
+        self.values.lock().users().to_vec()
     }
 
     /// The file that CONFIG REWRITE writes.
     pub(crate) fn file(&self) -> Option<PathBuf> {
-        self.state.lock().file.clone()
+        self.file.clone()
     }
 
     /// Names and values of all directives that match one of the patterns, each once.
     pub(crate) fn get<'p>(&self, patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let state = self.state.lock();
+        // A thousand patterns take a while, for which nobody is to wait.
+        let values = self.values.lock().clone();
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], row: usize| {
             if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                found.push((name.to_vec(), state.values.at(row).to_vec()));
+                found.push((name.to_vec(), values.at(row).to_vec()));
             }
         };
         let mut asked = HashSet::new();
@@ -123,10 +122,10 @@ impl Live {
 
     /// Makes all the changes, or none. `local` says that the client is on this machine.
     pub(crate) fn set(&self, pairs: &[(&[u8], &[u8])], local: bool, effects: &dyn Effects) -> CmdResult {
-        let mut state = self.state.lock();
+        let mut current = self.values.lock();
         let old = self.snapshot();
         let rows = rows(pairs, &old, local, effects.is_loading())?;
-        let mut values = state.values.clone();
+        let mut values = current.clone();
         for (&row, &(name, value)) in rows.iter().zip(pairs) {
             let canonical = parse(row, value, &values).map_err(|reason| errors::config_set(name, &reason))?;
             values.put(row, canonical);
@@ -134,7 +133,7 @@ impl Live {
         let mut new = Config::new(&values);
         new.tls.files_named = old.tls.files_named + rows.iter().any(|&row| names_file(DIRECTIVES[row].name)) as u64;
         effects.apply(&old, &new).map_err(|no| errors::config_set(spelled(pairs, no.directive), &no.reason))?;
-        state.values = values;
+        *current = values;
         *self.current.write() = Arc::new(new);
         self.changes.fetch_add(1, Ordering::Release);
         effects.publish();
@@ -143,10 +142,10 @@ impl Live {
 
     /// The server follows another one from now on, at this host and port, or nobody: no client sets that by CONFIG SET.
     pub(crate) fn note_primary(&self, primary: Option<(&str, u16)>) {
-        let mut state = self.state.lock();
+        let mut values = self.values.lock();
         let text = primary.map(|(host, port)| format!("{host} {port}").into_bytes());
-        state.values.set("replicaof", text.unwrap_or_default());
-        let mut new = Config::new(&state.values);
+        values.set("replicaof", text.unwrap_or_default());
+        let mut new = Config::new(&values);
         new.tls.files_named = self.snapshot().tls.files_named;
         *self.current.write() = Arc::new(new);
         self.changes.fetch_add(1, Ordering::Release);
@@ -155,11 +154,13 @@ impl Live {
     /// Writes the file that the server was started with anew, with these lines of users. `all` writes every
     /// directive, whatever its value (DEBUG CONFIG-REWRITE-FORCE-ALL).
     pub(crate) fn rewrite(&self, all: bool, users: &UserLines) -> CmdResult {
-        let state = self.state.lock();
-        let Some(path) = &state.file else {
+        let Some(path) = &self.file else {
             return Err(errors::NO_CONFIG_FILE);
         };
-        rewrite::rewrite(path, &state.values, all, users).map_err(|error| {
+        let _alone = self.rewrites.lock();
+        // The disk may take its time: who asks for settings meanwhile has them.
+        let values = self.values.lock().clone();
+        rewrite::rewrite(path, &values, all, users).map_err(|error| {
             let reason = error_text(&error);
             tracing::warn!("CONFIG REWRITE failed: {reason}");
             errors::config_rewrite(&reason)

@@ -154,6 +154,7 @@ impl Effects for Running<'_> {
         if self.0.replication().replica().follows() {
             self.0.store().set_following(true, config.replica.ignores_limit);
         }
+        self.0.tracking().set_keys_max(config.tracked_keys_max);
         aof::follow_config(self.0, &config);
         self.0.replication().set_sizes(config.replication.backlog_bytes, config.replication.spool_bytes);
         // Writes may depend on it from now on.

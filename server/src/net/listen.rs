@@ -89,16 +89,25 @@ pub(crate) struct Wanted {
     pub(crate) optional: bool,
 }
 
-/// Binds TCP sockets of one door for all of `bind` (empty: none). Fails with a message that names the address; an optional
-/// address (`-` before it) that this machine lacks is passed over, but at least one socket must come of a non-empty list.
-pub(crate) fn tcp(config: &Config, door: Door) -> Result<Vec<Listener>, String> {
-    let (bind, port) = (&config.bind, door.port(config));
+/// The addresses of `bind`, each with its text; none where there is no port. A host name is asked for here, which may take
+/// seconds: no lock may be held.
+///
+/// # Errors
+/// A name that leads to no address.
+pub(crate) fn addresses(config: &Config) -> Result<Vec<(&str, Wanted)>, String> {
+    let bind = if Door::ALL.iter().any(|door| door.port(config) != 0) { &config.bind[..] } else { &[] };
+    bind.iter().map(|text| Ok((text.as_str(), parse_bind(text)?))).collect()
+}
+
+/// Binds TCP sockets of one door for all of these addresses (none: no sockets). Fails with a message that names the address; an
+/// optional address (`-` before it) that this machine lacks is passed over, but at least one socket must come of a list.
+pub(crate) fn tcp(config: &Config, door: Door, addresses: &[(&str, Wanted)]) -> Result<Vec<Listener>, String> {
+    let port = door.port(config);
     let mut listeners = Vec::new();
     if port == 0 {
         return Ok(listeners);
     }
-    for text in bind {
-        let wanted = parse_bind(text)?;
+    for (text, wanted) in addresses {
         match bind_tcp(SocketAddr::new(wanted.address, port), config) {
             Ok(listener) => listeners.push(Listener::Tcp(listener, door)),
             Err(error) if wanted.optional && is_absent(&error) => {}
@@ -110,7 +119,7 @@ pub(crate) fn tcp(config: &Config, door: Door) -> Result<Vec<Listener>, String> 
             }
         }
     }
-    if listeners.is_empty() && !bind.is_empty() {
+    if listeners.is_empty() && !addresses.is_empty() {
         return Err(format!("no address of the bind list is available for port {port}"));
     }
     Ok(listeners)
@@ -215,11 +224,15 @@ mod tests {
             port,
             ..Config::default()
         };
-        let error = tcp(&config(&["192.0.2.77"], port), Door::Plain).unwrap_err();
+        let opened = |bind: &[&str], port, door| {
+            let config = config(bind, port);
+            tcp(&config, door, &addresses(&config).unwrap())
+        };
+        let error = opened(&["192.0.2.77"], port, Door::Plain).unwrap_err();
         assert!(error.contains("192.0.2.77"), "{error}");
-        assert_eq!(tcp(&config(&["-192.0.2.77", "127.0.0.1"], port), Door::Plain).unwrap().len(), 1);
-        assert!(tcp(&config(&["127.0.0.1"], 0), Door::Plain).unwrap().is_empty());
-        assert!(tcp(&config(&["127.0.0.1"], port), Door::Tls).unwrap().is_empty(), "no port of its own");
+        assert_eq!(opened(&["-192.0.2.77", "127.0.0.1"], port, Door::Plain).unwrap().len(), 1);
+        assert!(opened(&["127.0.0.1"], 0, Door::Plain).unwrap().is_empty());
+        assert!(opened(&["127.0.0.1"], port, Door::Tls).unwrap().is_empty(), "no port of its own");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use parking_lot::MutexGuard;
 use varve_base::shared::SharedMutex;
 
 use crate::config::Config;
-use crate::net::listen::{self, Door, Listener};
+use crate::net::listen::{self, Door, Listener, Wanted};
 use crate::system::error_text;
 
 /// See the module's picture. The lock is a leaf: who holds it takes nothing more.
@@ -49,15 +49,18 @@ impl Sockets {
     /// Goes from the TCP sockets of one configuration to those of another, or leaves them; the error says why, and of which
     /// door.
     pub(crate) fn change(&self, old: &Config, new: &Config) -> Result<(), (Door, String)> {
-        let mut open = self.open.lock();
         let close_first = old.bind != new.bind;
+        // Before the lock, for which the acceptor would wait, and before any socket is closed: names may take seconds.
+        let addresses = listen::addresses(new).map_err(|error| (Door::Plain, error))?;
+        let back = if close_first { listen::addresses(old) } else { Ok(Vec::new()) };
+        let mut open = self.open.lock();
         let changes = |door: &Door| close_first || door.port(old) != door.port(new);
         let doors: Vec<Door> = Door::ALL.into_iter().filter(changes).collect();
         let close = |open: &mut Vec<Listener>| open.retain(|listener| !is_of(listener, &doors));
         if close_first {
             close(&mut open);
         }
-        match of_doors(&doors, new) {
+        match of_doors(&doors, new, &addresses) {
             Ok(listeners) => {
                 // Closing a socket takes it out of the poll.
                 close(&mut open);
@@ -65,9 +68,9 @@ impl Sockets {
             }
             Err(error) => {
                 if close_first {
-                    let back = of_doors(&doors, old).map_err(|(_, error)| error);
-                    let back =
-                        back.and_then(|sockets| self.add(&mut open, sockets).map_err(|error| error_text(&error)));
+                    let back = back
+                        .and_then(|addresses| of_doors(&doors, old, &addresses).map_err(|(_, error)| error))
+                        .and_then(|sockets| self.add(&mut open, sockets).map_err(|error| error_text(&error)));
                     back.unwrap_or_else(|error| tracing::warn!("Listening again as before: {error}"));
                 }
                 Err(error)
@@ -99,10 +102,10 @@ impl Sockets {
 }
 
 /// The sockets of these doors.
-fn of_doors(doors: &[Door], config: &Config) -> Result<Vec<Listener>, (Door, String)> {
+fn of_doors(doors: &[Door], config: &Config, addresses: &[(&str, Wanted)]) -> Result<Vec<Listener>, (Door, String)> {
     let mut all = Vec::new();
     for &door in doors {
-        all.extend(listen::tcp(config, door).map_err(|error| (door, error))?);
+        all.extend(listen::tcp(config, door, addresses).map_err(|error| (door, error))?);
     }
     Ok(all)
 }

@@ -200,12 +200,14 @@ fn listen(config: &Config) -> Result<Vec<Listener>, Failed> {
         tracing::warn!("{text}");
         Failed
     };
+    let failed = |door: Door, error: String| {
+        tracing::warn!("{error}");
+        refuse(format!("Failed listening on port {} ({}), aborting.", door.port(config), door.protocol()))
+    };
+    let addresses = listen::addresses(config).map_err(|error| failed(Door::Plain, error))?;
     let mut listeners = Vec::new();
     for door in Door::ALL {
-        listeners.extend(listen::tcp(config, door).map_err(|error| {
-            tracing::warn!("{error}");
-            refuse(format!("Failed listening on port {} ({}), aborting.", door.port(config), door.protocol()))
-        })?);
+        listeners.extend(listen::tcp(config, door, &addresses).map_err(|error| failed(door, error))?);
     }
     if let Some(path) = &config.unix_socket {
         let unix = listen::unix(path, config.unix_socket_mode, config.tcp_backlog).map_err(|error| {

@@ -164,6 +164,7 @@ impl ServerState {
         let sizes = &config.snapshot().replication;
         replication.set_sizes(sizes.backlog_bytes, sizes.spool_bytes);
         let tracking = Arc::new(TrackingTable::new(Arc::clone(&pubsub)));
+        tracking.set_keys_max(config.snapshot().tracked_keys_max);
         store.set_observer(tracking.clone());
         let scripts = config.snapshot().scripts;
         ServerState {

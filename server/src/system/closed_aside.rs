@@ -1,4 +1,4 @@
-//! Files that are closed by a thread of their own.
+//! Files that are closed by a thread of their own, and other things that it takes long to let go of.
 //!
 //! The last close of a file without a name frees its pages: 0.2 s for 200 MB. A worker that did it would keep its clients waiting.
 
@@ -25,12 +25,16 @@ impl Deref for ClosedAside {
 
 impl Drop for ClosedAside {
     fn drop(&mut self) {
-        let file = self.0.take();
-        let close = std::thread::Builder::new().name("closer".to_owned()).spawn(move || drop(file));
-        if let Err(error) = close {
-            // The file went with the thread's work: it is closed.
-            tracing::debug!("a file was closed without a thread: {error}");
-        }
+        drop_aside(self.0.take());
+    }
+}
+
+/// Has a thread of its own let go of something.
+pub(crate) fn drop_aside(what: impl Send + 'static) {
+    let close = std::thread::Builder::new().name("closer".to_owned()).spawn(move || drop(what));
+    if let Err(error) = close {
+        // It went with the thread's work.
+        tracing::debug!("something was let go of without a thread: {error}");
     }
 }
 
@@ -40,6 +44,19 @@ mod tests {
     use std::os::fd::OwnedFd;
 
     use super::*;
+
+    #[test]
+    fn another_thread_lets_go() {
+        struct Tells(std::sync::mpsc::Sender<std::thread::ThreadId>);
+        impl Drop for Tells {
+            fn drop(&mut self) {
+                let _ = self.0.send(std::thread::current().id());
+            }
+        }
+        let (sender, told) = std::sync::mpsc::channel();
+        drop_aside(vec![Tells(sender)]);
+        assert_ne!(told.recv().expect("it was dropped"), std::thread::current().id());
+    }
 
     #[test]
     fn it_is_closed_when_it_is_dropped() {

@@ -24,7 +24,7 @@ use crate::errors;
 use crate::features::clients;
 use crate::features::clients::state::{Filter, Kill, Question, UsersChanged};
 use crate::features::pubsub::state::{ConnId, ConnRef};
-use crate::net::conn::WaitReasons;
+use crate::net::conn::{DeferredQuestion, WaitReasons};
 use crate::state::ask_all_workers::{Answers, Asker, Gather, Lines};
 use crate::state::mail::Message;
 
@@ -257,13 +257,10 @@ impl Core {
         let stats = self.batch.stats();
         match conn.take_deferred() {
             Some(mut deferred) => {
-                let answered = deferred.questions.pop_front().expect("a question was asked");
-                answer.write(stats, answered.asked, answered.wanted, &mut deferred.reply);
-                deferred.reply.append(answered.replies);
-                if deferred.questions.is_empty() {
-                    conn.write_output(|out| out.append(deferred.reply));
-                } else {
-                    conn.defer(deferred);
+                let write = |one: &DeferredQuestion, out: &mut Reply| answer.write(stats, one.asked, one.wanted, out);
+                match deferred.answer(write) {
+                    Some(reply) => conn.write_output(|out| out.append(reply)),
+                    None => conn.defer(deferred),
                 }
             }
             None => {

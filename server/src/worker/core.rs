@@ -5,7 +5,7 @@
 
 use std::iter;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use varve_exec::apply::ApplyWorker;
 use varve_exec::batch::Batch;
@@ -44,6 +44,10 @@ use crate::net::conns::Conns;
 use crate::net::links::Links;
 use crate::state::mail::{AloneWork, Message};
 use crate::state::{Now, ServerState, WaitsOn, WorkerHandle, WorkerStats};
+
+/// How soon clients are tried again whose service was put off, if nothing could be done for them: as soon as connections that
+/// have met a busy shard.
+const SERVICE_REST: Duration = Duration::from_millis(1);
 
 /// See the module's text.
 pub(super) struct Core {
@@ -94,6 +98,8 @@ pub(super) struct Core {
     pub(super) is_shut_out: bool,
     /// The script that rests.
     pub(super) script: Option<ScriptAtRest>,
+    /// Until when clients whose service was put off are not tried again.
+    service_rests: Option<Instant>,
     /// The commands that clients have left behind.
     pub(super) left: LeftCommands,
 }
@@ -137,6 +143,7 @@ impl Core {
             busy_since: Instant::now(),
             is_shut_out: false,
             script: None,
+            service_rests: None,
             left: LeftCommands::default(),
             state,
         };
@@ -180,6 +187,9 @@ impl Core {
         conn.session_mut().leave_transaction(&mut self.store);
         let left = conn.session_mut().leave_ongoing(&mut self.store);
         left.into_iter().for_each(|command| self.left.add(command));
+        if let Some(subscriptions) = conn.take_subscriptions() {
+            self.hub.leave(self.state.pubsub(), who.client, *subscriptions);
+        }
         listening::stop_all(conn, &mut self.hub, &self.state);
         self.state.pubsub().leave(who.client);
         // Closing the socket takes it out of the poll.
@@ -231,15 +241,30 @@ impl Core {
     }
 
     /// Forgets tracked keys while there are more than the configuration admits. The first worker also forgets clients that
-    /// track no more: one is enough, and the others write nothing that it reads.
+    /// track no more, and gives back the memory of what was forgotten: one is enough, and the others write nothing that it reads.
     #[inline]
     pub(super) fn limit_tracked_keys(&mut self) {
+        if self.owes_tracked_memory() {
+            self.state.tracking().free_some();
+        }
         if self.index == 0 && self.state.tracking().is_dirty() {
             self.state.tracking().sweep(self.now.steady_ms);
         }
-        if self.state.tracking().is_over(self.config.tracked_keys_max) {
-            self.state.tracking().limit(self.config.tracked_keys_max, self.index);
+        if self.state.tracking().is_over() {
+            self.state.tracking().limit(self.index);
         }
+    }
+
+    /// Whether memory of tracked keys is to be given back here.
+    #[inline]
+    pub(super) fn owes_tracked_memory(&self) -> bool {
+        self.index == 0 && self.state.tracking().owes_memory()
+    }
+
+    /// Whether more keys are tracked than the configuration admits: the first worker does not sleep then.
+    #[inline]
+    pub(super) fn tracks_too_much(&self) -> bool {
+        self.index == 0 && self.state.tracking().is_over()
     }
 
     /// Sends what background steps have changed. Nobody waits for that.
@@ -283,13 +308,23 @@ impl Core {
         }
     }
 
-    /// Serves some of the clients that wait for keys which earlier commands have made ready, and of which there were many.
+    /// Serves some of the clients that wait for keys which earlier commands have made ready, and of which there were many. Where
+    /// nobody could be served, since others hold what it needs, they are tried again a little later.
     #[inline]
     pub(super) fn serve_rest(&mut self) {
-        if self.batch.owes_service(&self.store) {
-            self.batch.serve_rest(&mut self.store);
+        if self.service_due_in() == Some(Duration::ZERO) {
+            self.restrain(false);
+            let went_on = self.batch.serve_rest(&mut self.store);
+            self.service_rests = (!went_on).then(|| self.now.instant + SERVICE_REST);
             self.deliver_served();
         }
+    }
+
+    /// Time until clients are served whose service was put off; None if there are none.
+    #[inline]
+    pub(super) fn service_due_in(&self) -> Option<Duration> {
+        let rest = |until: Instant| until.saturating_duration_since(self.now.instant);
+        self.batch.owes_service(&self.store).then(|| self.service_rests.map_or(Duration::ZERO, rest))
     }
 
     /// Goes on with commands whose clients have left.
@@ -299,6 +334,14 @@ impl Core {
             let stats = self.state.workers()[self.index].stats();
             self.left.go_on(&mut self.batch, &mut self.store, stats);
             self.deliver_served();
+        }
+    }
+
+    /// Ends subscriptions of connections that have gone.
+    #[inline]
+    pub(super) fn go_on_leaving(&mut self) {
+        if self.hub.is_leaving() {
+            self.hub.go_on_leaving(self.state.pubsub());
         }
     }
 

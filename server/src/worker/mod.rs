@@ -60,6 +60,7 @@ use crate::features::info;
 use crate::features::latency::state as latency;
 use crate::features::persist;
 use crate::features::persist::state::aof::Aof;
+use crate::features::pubsub::publishers::ROOM_CHECK;
 use crate::features::pubsub::state::{ConnId, ConnRef, Home};
 use crate::features::pubsub::state::{Inbox, Registry};
 use crate::net::conn::{Conn, Newcomer, Pool};
@@ -314,6 +315,7 @@ impl Worker {
             self.serve_ready();
             self.core.go_on_left();
             self.core.serve_rest();
+            self.core.go_on_leaving();
             self.go_on_with_script();
             self.core.fan_out();
             self.limit_clients();
@@ -386,11 +388,14 @@ impl Worker {
     /// How long the poll may wait: not at all with work at hand, else until the tick or the store's next step.
     fn timeout(&mut self, background_due_ms: Option<i64>) -> Option<Duration> {
         let core = &mut self.core;
+        let script_waits = core.script_waits();
         let owes = core.conns.any_ready()
             || core.owes_delivery()
             || core.questions.any()
-            || core.script.is_some()
-            || core.batch.owes_service(&core.store);
+            || core.script.is_some() && !script_waits
+            || core.hub.is_leaving()
+            || core.owes_tracked_memory()
+            || core.tracks_too_much();
         if owes || !core.may_rest() || !core.may_wait_for_file() {
             return Some(Duration::ZERO);
         }
@@ -403,6 +408,8 @@ impl Worker {
             core.links.due_in(core.now.instant),
             core.publishers.due_in(),
             core.left.due_in(),
+            core.service_due_in(),
+            script_waits.then_some(ROOM_CHECK),
             core.resting.due_in(core.now.instant),
             core.paused.due_in(core.state.pauses().until_ms(), core.now.steady_ms),
             background,

@@ -145,19 +145,24 @@ impl Core {
         }
     }
 
-    /// One turn, and its counts.
-    fn turn(&mut self, id: ConnId, data: &mut [u8], out: &mut Reply) -> Turn {
-        let conn = &mut self.conns[id];
-        self.batch.set_monitoring(self.state.monitors().any());
+    /// Tells the executor what is held back and refused at present; a link to a replica is not paused.
+    pub(super) fn restrain(&mut self, is_replica: bool) {
         let pause = match () {
             () if self.state.is_stopping() => Pause::All,
-            // A replica says how far it is.
-            () if conn.following().is_some() => Pause::None,
+            () if is_replica => Pause::None,
             () => self.state.pauses().now(self.now.steady_ms),
         };
         self.batch.set_pause(pause);
         let busy = self.state.scripts().running().busy_for(self.config.script_busy_ms);
         self.batch.set_denied(Denied { busy, ..persist::denied(&self.state, &self.config) });
+    }
+
+    /// One turn, and its counts.
+    fn turn(&mut self, id: ConnId, data: &mut [u8], out: &mut Reply) -> Turn {
+        self.batch.set_monitoring(self.state.monitors().any());
+        // A replica says how far it is.
+        self.restrain(self.conns[id].following().is_some());
+        let conn = &mut self.conns[id];
         let was_ongoing = conn.session().is_ongoing();
         let (parser, large, session) = conn.turn_parts();
         let (store, table, now_ms) = (&mut self.store, &self.table, self.now.unix_ms);

@@ -52,7 +52,10 @@ impl Worker {
     /// Goes on with the script that rests, if one does.
     #[inline]
     pub(super) fn go_on_with_script(&mut self) {
-        if let Some(rests) = self.core.script.take() {
+        if self.core.script.is_some()
+            && !self.core.script_waits()
+            && let Some(rests) = self.core.script.take()
+        {
             self.run_slice(rests);
         }
     }
@@ -136,6 +139,20 @@ impl Core {
         conn.wait(WaitReasons::SCRIPT);
         debug_assert!(self.script.is_none(), "a worker has one script under way");
         self.script = Some(ScriptAtRest { script, who: conn.who(), until: 0, since: Instant::now() });
+    }
+
+    /// True if the script that rests has published more than others have delivered so far: it goes on when they have room, as
+    /// connections do that publish. Where messages wait for the append-only file, they do so until the script's end, and it goes on.
+    pub(super) fn script_waits(&self) -> bool {
+        let (registry, author) = (self.state.pubsub(), self.state.pubsub().scripts_of(self.index));
+        if self.script.is_none() || !registry.is_crowded(author) {
+            return false;
+        }
+        let waits = !registry.has_room() && !registry.visits().await_files();
+        if !waits {
+            registry.take_crowded(author);
+        }
+        waits
     }
 
     /// True while a script of another connection rests: what the worker's scripts have pushed is not this one's.

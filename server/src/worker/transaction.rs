@@ -6,7 +6,8 @@
 //!   gate open:   questions to all workers, one after the other:  reply | answer | the replies behind it | answer | ...
 //! ```
 //! A question to all workers (CLIENT LIST, KILL) cannot be answered while they stand before the gate. Its place in the
-//! reply is kept, and it is asked when the transaction is over: it sees the connections as they are then, and no data.
+//! reply is kept, and it is asked when the transaction is over: it sees the connections as they are then, and no data. All parts of
+//! the reply have one ceiling together.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ impl Core {
         let mut deferred: VecDeque<DeferredQuestion> = VecDeque::new();
         // Messages to the client itself: they cannot stand inside the reply.
         let mut messages = out.like();
+        let mut made_bytes = 0;
         loop {
             let current = deferred.back_mut().map_or(&mut *out, |last| &mut last.replies);
             let session = self.conns[id].session_mut();
@@ -64,8 +66,12 @@ impl Core {
                     unreachable!("a command whose reply comes later is refused inside MULTI")
                 }
                 After::Ask(question) => {
-                    let mut replies = Reply::new();
-                    replies.set_resp(current.resp());
+                    let (mut replies, made_here) = (current.like(), current.len());
+                    made_bytes += if deferred.is_empty() { out.len_since(mark) } else { made_here };
+                    made_bytes += size_of::<DeferredQuestion>();
+                    replies.set_ceiling(out.ceiling().saturating_sub(made_bytes));
+                    // Of questions alone there may be too many, too.
+                    replies.admits(1);
                     let wanted = transaction.wants(self.conns[id].session());
                     deferred.push_back(DeferredQuestion { question: Some(question), asked: command, wanted, replies });
                 }
@@ -81,9 +87,12 @@ impl Core {
             mark = out.mark();
             out.append(reply);
         }
-        if !deferred.is_empty() {
+        if let Some(lost) = deferred.iter().position(|one| one.replies.is_overflown()) {
+            // The client gets nothing of it: its connection ends.
+            out.append(deferred.swap_remove_back(lost).expect("it was found").replies);
+        } else if !deferred.is_empty() {
             let reply = out.split_off(mark);
-            self.conns[id].defer(Box::new(Deferred { reply, questions: deferred }));
+            self.conns[id].defer(Box::new(Deferred::new(reply, deferred)));
         }
         Some(self.conns[id].next_question())
     }

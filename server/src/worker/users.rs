@@ -98,6 +98,9 @@ impl Core {
 fn may_listen(conn: &Conn) -> bool {
     let Some(subscriptions) = conn.subscriptions() else { return true };
     let user = conn.session().user();
+    if user.may_listen_to_all() {
+        return true;
+    }
     let kinds = [(Kind::Channel, false), (Kind::Pattern, true), (Kind::Shard, false)];
     kinds.iter().all(|(kind, is_pattern)| subscriptions.of(*kind).iter().all(|name| user.may_listen(name, *is_pattern)))
 }

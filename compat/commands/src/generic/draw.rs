@@ -108,7 +108,8 @@ pub(crate) fn draw_in_parts(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, ty: Type, draw
     {
         return Ok(true);
     }
-    if is_few {
+    // A collection that has changed while elements were picked by number is gathered whole, which no change disturbs.
+    if is_few && !ctx.session.begins_anew() {
         if ctx.gives_way() {
             return ctx.put_back().map(|()| true);
         }

@@ -515,7 +515,7 @@ impl Ongoing for Transfer {
     fn abandon(&mut self, worker: &mut StoreWorker) {
         for moved in self.keys.iter_mut().filter(|moved| matches!(moved.state, State::Frozen(_))) {
             moved.state = State::Done;
-            worker.unwatch(&moved.watcher, std::iter::once((self.db, &*moved.name)));
+            worker.unwatch(&moved.watcher, std::iter::once((self.db, moved.name.clone())));
             worker.thaw(std::iter::once(&*moved.name));
         }
     }

@@ -112,7 +112,8 @@ fn xsetid(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         Ok(())
     })?;
     done.ok_or(CommandError::NO_KEY)??;
-    ctx.did(&key, Effect::sent(Class::Stream, "xsetid", 1));
+    // Those who watch the stream are told nothing, as in redis-server: its entries are the same.
+    ctx.did(&key, Effect { modified: false, ..Effect::sent(Class::Stream, "xsetid", 1) });
     ctx.out.ok();
     Ok(())
 }

@@ -242,6 +242,24 @@ fn issue_11_a_key_is_left_whatever_comes_between() {
     }
 }
 
+/// Fields go again and again because their time is over, while some are picked by number: the command begins anew once, and
+/// nothing disturbs it then.
+#[test]
+fn issue_11_a_draw_begins_anew_once() {
+    let mut server = filled();
+    for n in 1..=9 {
+        run(&mut server, &format!("HPEXPIRE h {} FIELDS 1 field:{n}", n * 10));
+    }
+    let (mut ended, mut waits) = (server.turn_as(1, &words("HRANDFIELD h 150")).1, Vec::new());
+    while !ended {
+        waits.push(server.is_put_back(2, &words("HGET h field:100")));
+        server.advance(10);
+        ended = server.turn_as(1, &[]).1;
+    }
+    waits.dedup();
+    assert_eq!(waits, [true, false], "others wait for the key while fields are picked, and not again");
+}
+
 /// The key, or a field of it, is removed because its time is over, by whoever meets it, while a command works on it: what the
 /// command had done until then comes before the removal.
 #[test]

@@ -57,6 +57,48 @@ fn issue_11_a_consumer_is_given_all_that_there_is() {
     run(&mut server, "DEBUG VERIFY");
 }
 
+/// XSETID may go back behind an entry that was removed: what is added then has lesser IDs than some node once had.
+#[test]
+fn a_range_has_what_was_added_behind_an_id_that_went_back() {
+    for before in [1, 300] {
+        let mut server = Server::new(Resp::V2);
+        for n in 1..=before {
+            run(&mut server, &format!("XADD k 5-{n} f v"));
+        }
+        for line in
+            ["XADD k 10-0 f v", "XDEL k 10-0", &format!("XSETID k 5-{before}"), "XADD k 6-0 f v", "XADD k 7-0 f v"]
+        {
+            let reply = run(&mut server, line);
+            assert_ne!(reply[0], b'-', "{line}: {}", reply.escape_ascii());
+        }
+        let count = |reply: Vec<u8>| String::from_utf8(reply).expect("text").matches("$1\r\nf\r\n").count();
+        for (range, expected) in [("- 6", before + 1), ("5-1 9", before + 2), ("6 6", 1), ("- +", before + 2)] {
+            assert_eq!(count(run(&mut server, &format!("XRANGE k {range}"))), expected, "{range} of {before}");
+            let (from, to) = range.split_once(' ').expect("two IDs");
+            assert_eq!(count(run(&mut server, &format!("XREVRANGE k {to} {from}"))), expected, "{range} of {before}");
+        }
+        run(&mut server, "DEBUG VERIFY");
+    }
+}
+
+/// The number of entries that a group was given may be the greatest that there is; what is sent to replicas is a number that they
+/// take.
+#[test]
+fn a_group_that_was_given_the_most_entries_is_given_one_more() {
+    let mut server = Server::new(Resp::V2);
+    let journal = server.keep_effects();
+    for line in [
+        "XGROUP CREATE k g 0 MKSTREAM ENTRIESREAD 9223372036854775807",
+        "XADD k 1-1 f v",
+        "XREADGROUP GROUP g c NOACK STREAMS k >",
+    ] {
+        let reply = run(&mut server, line);
+        assert_ne!(reply[0], b'-', "{line}: {}", reply.escape_ascii());
+    }
+    let sent = journal.take().concat().join("\n");
+    assert!(sent.contains("9223372036854775807") && !sent.contains("9223372036854775808"), "{sent}");
+}
+
 /// A part may end exactly at the last entry.
 #[test]
 fn issue_11_the_last_part_may_be_empty() {

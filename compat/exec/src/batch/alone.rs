@@ -80,7 +80,7 @@ pub(super) fn run_unkeyed(
     let changes = store.database_changes();
     let result = invoke_wide(d, &store, WideCall { args, worker: &mut *worker, session, out });
     if changes != store.database_changes() {
-        blocking::recheck(worker, VecDeque::new(), observers);
+        blocking::serve_alone(worker, VecDeque::new(), true, observers);
         worker.park();
     }
     Some(result)

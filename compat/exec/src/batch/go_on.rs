@@ -41,15 +41,20 @@ impl Batch {
         !self.observers.put_off.is_empty() || worker.has_gone()
     }
 
-    /// Serves some of these waiters. The worker holds nothing and is outside the gate.
+    /// Serves some of these waiters; false if nothing could be done at present. The worker holds nothing and is outside the gate.
     #[cold]
-    pub fn serve_rest(&mut self, worker: &mut StoreWorker) {
+    pub fn serve_rest(&mut self, worker: &mut StoreWorker) -> bool {
         self.observers.put_off.append(&mut worker.take_gone());
+        if self.holds_writes_back() {
+            // Whoever waits for an element is served by a write.
+            return false;
+        }
         let (store, local) = worker.parts();
-        let Some(_inside) = store.gate().try_enter(local.id()) else { return };
+        let Some(_inside) = store.gate().try_enter(local.id()) else { return false };
         let mut tx = Tx::new(store, local, 0);
-        blocking::serve_rest(&mut tx, &mut self.observers);
+        let went_on = blocking::serve_rest(&mut tx, &mut self.observers);
         tx.finish();
+        went_on
     }
 
     /// Goes on with the session's command until the turn's time or its room for replies is spent. The requests behind it

@@ -424,15 +424,16 @@ fn word(request: &[u8], args: Args<'_>) -> Option<(u64, usize)> {
     Some((u64::from_le_bytes(*bytes) << (8 * unused) >> (8 * unused), name.len))
 }
 
-/// True if the request at the front, which does not begin with `*`, is an inline one with quotes, which parsing rewrites.
-/// Of a partial one, whose start was seen before, nothing but its first byte is looked at.
+/// True if the request at the front, which does not begin with `*`, is an inline one with quotes, which parsing rewrites. A line
+/// whose end is missing is not rewritten: of one that comes byte by byte only what is new is looked at.
 #[cold]
 fn changes_when_parsed(input: &[u8], parser: &Parser) -> bool {
     if parser.is_partial() && parser.in_multibulk() {
         return false;
     }
-    let line = input.iter().position(|&b| b == b'\n').map_or(input, |end| &input[..end]);
-    line.iter().any(|b| matches!(b, b'"' | b'\''))
+    let searched = parser.searched().min(input.len());
+    let Some(end) = input[searched..].iter().position(|&b| b == b'\n') else { return false };
+    input[..searched + end].iter().any(|b| matches!(b, b'"' | b'\''))
 }
 
 /// The body that the parser waits for, if it is to be read into a run: it is large enough for one, and the command may

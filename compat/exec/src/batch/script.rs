@@ -506,8 +506,9 @@ impl<'c> Calls<'c> {
                     Place::InExec(ready) => ready.append(&mut self.ready),
                     Place::Free { .. } => {
                         worker.end_unit();
-                        if !self.ready.is_empty() || self.changes != self.store.database_changes() {
-                            blocking::recheck(worker, self.ready, self.observers);
+                        let exchanged = self.changes != self.store.database_changes();
+                        if exchanged || !self.ready.is_empty() {
+                            blocking::serve_alone(worker, self.ready, exchanged, self.observers);
                         }
                     }
                 }

@@ -275,7 +275,7 @@ impl Running<'_> {
         let Running { batch, worker, session, table, .. } = self;
         let Some(_inside) = store.gate().try_enter(worker.id()) else { return true };
         let multi = session.multi().expect("EXEC inside MULTI");
-        let keys = Keys::of(&multi.queue, table, store, session.db());
+        let keys = Keys::of(&multi.queue, table, store, session);
         let mut tx = Tx::new(store, worker.parts().1, session.db());
         tx.set_overdue(session.overdue(false));
         batch.shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
@@ -328,7 +328,7 @@ pub(super) fn run_on_shards(
     let Some(_inside) = store.gate().try_enter(worker.id()) else { return Err(Stop::Shut) };
     let multi = session.multi().expect("EXEC inside MULTI");
     let (all, insists) = (multi.reach == Reach::AllShards, session.busy_tries() >= TRIES_MAX);
-    let keys = Keys::of(&multi.queue, table, &store, session.db());
+    let keys = Keys::of(&multi.queue, table, &store, session);
     let mut tx = Tx::new(&store, worker.parts().1, session.db());
     tx.set_overdue(session.overdue(parts.still || parts.denied.hides_overdue(true)));
     if all {
@@ -558,7 +558,7 @@ impl Transaction {
     ) -> Option<(&'static Command, &Queued)> {
         let (store, table) = (Arc::clone(worker.store()), parts.table);
         while !parts.abandoned {
-            let keys = Keys::of(&self.queue[self.next..], table, &store, session.db());
+            let keys = Keys::of(&self.queue[self.next..], table, &store, session);
             let mut tx = Tx::new(&store, worker.parts().1, session.db());
             tx.set_overdue(session.overdue(parts.still || parts.denied.hides_overdue(true)));
             self.stretch(parts.observers, Held { tx, keys: &keys }, (table, None), session, out);
@@ -659,11 +659,10 @@ impl Transaction {
     fn serve_waiters(&mut self, observers: &mut Observers, worker: &mut StoreWorker) {
         let store = Arc::clone(worker.store());
         worker.end_unit();
-        if !self.alone || self.ready.is_empty() && self.database_changes == store.database_changes() {
-            return;
+        let exchanged = self.database_changes != store.database_changes();
+        if self.alone && (exchanged || !self.ready.is_empty()) {
+            blocking::serve_alone(worker, std::mem::take(&mut self.ready), exchanged, observers);
         }
-        let ready = std::mem::take(&mut self.ready);
-        blocking::recheck(worker, ready, observers);
     }
 
     /// EXEC's own reply is dropped: see [`Caller::Exec`].
@@ -717,9 +716,10 @@ struct Keys {
 
 impl Keys {
     /// The keys of the commands up to the first one that is neither on keys, or shards, nor on the session, hashed for the database
-    /// that each will find selected, and which of them are whose.
-    fn of(queue: &[Queued], table: &CommandTable, store: &Store, mut db: u32) -> Keys {
-        let (mut keys, mut ranges) = (Vec::new(), Vec::new());
+    /// that each will find selected, and which of them are whose. A SELECT that the user may not run changes nothing; the user stays
+    /// the same up to a command of the server.
+    fn of(queue: &[Queued], table: &CommandTable, store: &Store, session: &Session) -> Keys {
+        let (mut keys, mut ranges, mut db) = (Vec::new(), Vec::new(), session.db());
         for queued in queue {
             let (d, args, first) = (table.of(queued.row), queued.args(), keys.len());
             match d.exec {
@@ -733,6 +733,10 @@ impl Keys {
                     }
                 }
                 Exec::Session(_) if d.behaviour.has(Behaviour::SELECTS) => {
+                    if checks::permitted(d, args, session).is_err() {
+                        ranges.push(first..first);
+                        continue;
+                    }
                     let index = parse_i64(args.get(1)).and_then(|n| u32::try_from(n).ok());
                     db = index.filter(|n| *n < store.databases()).unwrap_or(db);
                 }

@@ -14,4 +14,4 @@ mod serve;
 
 pub use crate::waiting::{Resume, Wish};
 pub use block::block;
-pub(crate) use serve::{recheck, serve_ready, serve_rest, widen};
+pub(crate) use serve::{serve_alone, serve_ready, serve_rest, widen};

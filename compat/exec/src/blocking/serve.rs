@@ -36,9 +36,12 @@ pub(crate) fn widen<'s, 'k, K: IntoIterator<Item = &'k [u8]>>(
     !(tx.store().has_frozen() && tx.any_frozen(keys()))
 }
 
-/// Waiters that are served in one hold of the shards, and bytes of their replies after which the rest is put off.
-const SERVED_AT_ONCE: usize = 64;
-const REPLIED_AT_ONCE: usize = 256 << 10;
+/// Waiters that are served in one hold of the shards, and bytes of their replies after which the rest is put off. One that only
+/// reads counts as several: nobody else notices when it is served a little later, while an element that lies where somebody waits for it
+/// may be taken by a client that comes later.
+const SERVED_AT_ONCE: usize = 512;
+const REPLIED_AT_ONCE: usize = 1 << 20;
+const READER: usize = 8;
 
 /// How serving the waiters of a key has ended.
 enum Serving {
@@ -80,15 +83,26 @@ pub(crate) fn serve_ready(tx: &mut Tx<'_>, observers: &mut Observers) {
     tx.select(db);
 }
 
-/// Serves waiters that were put off; the worker is inside the gate.
+/// Keys whose waiters were put off that are looked at in one hold: the shards of all are held together.
+const KEYS_AT_ONCE: usize = 64;
+
+/// Serves waiters that were put off; the worker is inside the gate. False if nobody was served, and each of the keys that were
+/// looked at still has somebody who waits.
 #[cold]
-pub(crate) fn serve_rest(tx: &mut Tx<'_>, observers: &mut Observers) {
-    let ready = std::mem::take(&mut observers.put_off);
+pub(crate) fn serve_rest(tx: &mut Tx<'_>, observers: &mut Observers) -> bool {
+    let mut ready = std::mem::take(&mut observers.put_off);
+    let mut rest = ready.split_off(KEYS_AT_ONCE.min(ready.len()));
+    let (looked_at, served) = (ready.len(), observers.served.len());
     if tx.gather_ready(ready) {
         serve_ready(tx, observers);
     } else {
         observers.put_off = tx.take_ready();
     }
+    let went_on = observers.served.len() > served || observers.put_off.len() < looked_at;
+    // Those that were put off again come behind those that were not looked at.
+    rest.append(&mut observers.put_off);
+    observers.put_off = rest;
+    went_on
 }
 
 /// Serves those who wait for one key as long as it has something, with what is `left` of the hold's waiters and bytes.
@@ -110,7 +124,8 @@ fn serve_key(
             NextWaiter::Take(waiter) => {
                 if waiter.claim() {
                     let served = serve(tx, &waiter, key, observers, out);
-                    *left = (left.0 - 1, left.1.saturating_sub(served.reply.len()));
+                    let weight = if waiter.only_reads() { READER } else { 1 };
+                    *left = (left.0.saturating_sub(weight), left.1.saturating_sub(weight * served.reply.len()));
                     observers.served.push(served);
                 }
             }
@@ -138,12 +153,23 @@ fn serve(tx: &mut Tx<'_>, waiter: &Waiter, key: &Key<'_>, observers: &mut Observ
     Served { worker, client, reply, slow }
 }
 
-/// Serves those who wait for the `ready` keys, then everybody else whose key is there, since databases may have been
-/// exchanged. Nobody else is inside the gate.
+/// Serves those who wait for the `ready` keys, and, if databases were `exchanged`, everybody else whose key is there: all names that
+/// somebody waits for are looked at then. Nobody else is inside the gate.
 #[cold]
-pub(crate) fn recheck(worker: &mut StoreWorker, ready: VecDeque<ReadyKey>, observers: &mut Observers) {
+pub(crate) fn serve_alone(
+    worker: &mut StoreWorker,
+    ready: VecDeque<ReadyKey>,
+    exchanged: bool,
+    observers: &mut Observers,
+) {
     worker.view(0, |tx| {
-        tx.recheck(ready);
-        serve_ready(tx, observers);
+        if exchanged {
+            tx.recheck(ready);
+            serve_ready(tx, observers);
+        } else if tx.gather_ready(ready) {
+            serve_ready(tx, observers);
+        } else {
+            observers.put_off.append(&mut tx.take_ready());
+        }
     });
 }

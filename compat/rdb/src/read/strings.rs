@@ -50,6 +50,16 @@ impl<R: Read> Source<R> {
     /// Reads a string in the place of what `to` has; `small` is for compressed bytes.
     #[inline]
     pub(crate) fn string(&mut self, to: &mut Vec<u8>, small: &mut Vec<u8>) -> Result<(), ReadFault> {
+        self.string_within(to, small, EXPANDED_BYTES_MAX)
+    }
+
+    /// Like [`Source::string`]; a compressed one that says to be longer than this is not expanded.
+    pub(crate) fn string_within(
+        &mut self,
+        to: &mut Vec<u8>,
+        small: &mut Vec<u8>,
+        expanded_max: usize,
+    ) -> Result<(), ReadFault> {
         to.clear();
         match self.prefix()? {
             Prefix::Length(length) => self.append(length, to),
@@ -60,7 +70,7 @@ impl<R: Read> Source<R> {
             Prefix::Compressed(bytes, length) => {
                 small.clear();
                 self.append(bytes, small)?;
-                let whole = usize::try_from(length).ok().filter(|whole| *whole <= EXPANDED_BYTES_MAX);
+                let whole = usize::try_from(length).ok().filter(|whole| *whole <= expanded_max.min(EXPANDED_BYTES_MAX));
                 let length = whole.ok_or(ReadFault::TooLong(length))?;
                 if lzf::expand(small, length, to) { Ok(()) } else { Err(ReadFault::Compressed) }
             }

@@ -319,7 +319,8 @@ impl StreamGroup {
     pub(super) fn give(&mut self, id: StreamId, facts: &StreamFacts) {
         debug_assert!(id > self.last, "entries are given in the order of their IDs");
         self.read = match self.read {
-            Some(read) if !facts.has_gaps_from(id) => Some(read + 1),
+            // A client may say any number, and files and replicas take none beyond i64.
+            Some(read) if !facts.has_gaps_from(id) => Some((read + 1).min(i64::MAX as u64)),
             read if facts.state.added == 0 => read,
             _ => facts.count_up_to(id),
         };

@@ -168,7 +168,10 @@ impl Idempotence {
         if limits != self.limits {
             self.left += self.producers.left();
             self.old_bytes += std::mem::take(&mut self.bytes);
-            self.old.push(std::mem::take(&mut self.producers));
+            let old = std::mem::take(&mut self.producers);
+            if !old.is_empty() {
+                self.old.push(old);
+            }
             (self.limits, self.names, self.looked_at) = (limits, 0, None);
         }
     }

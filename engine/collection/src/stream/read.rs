@@ -90,7 +90,10 @@ impl<'a> StreamReader<'a> {
                     if let Some(leaf) = next {
                         ctx.log.line(stream.tree.leaf_ref(leaf)).fetch_pair();
                     }
-                    let is_last = if rev { node.first() <= from } else { node.last() >= to };
+                    // A node's last ID is that of the greatest entry that it ever had: XSETID may have gone back behind that, so
+                    // that the next node has lesser ones.
+                    let begins_beyond = || next.is_none_or(|leaf| stream.node(ctx, leaf).first() > to);
+                    let is_last = if rev { node.first() <= from } else { node.last() >= to && begins_beyond() };
                     if !range_of(node, (from, to), rev, &mut show) || is_last {
                         return;
                     }

@@ -1,15 +1,17 @@
-//! Entries of watchers, waiters and frozen keys that are to go from shards, and whose shard was held by others.
+//! Entries of watchers, waiters and frozen keys that are to go from shards, and whose shard was held by others, or which are
+//! many.
 //!
 //! ```text
 //!   the shard is free --> the entry goes now
 //!   it is held        --> owed: tried again in each turn of the background, until the shard is free
+//!   beyond ROUND      --> owed: a list, some of which is made and tried in each turn of the background
 //! ```
 //! A script holds shards for as long as it runs, and it may rest on this very thread. So nobody waits here. Until they go,
 //! the entries do no harm: a watcher that has ended is asked nothing, a waiter that waits no longer is passed over, and a
 //! frozen key has those who wait for it tried again for a little longer.
 //!
 //! Nobody spins for them either: one look is waited for in a round, and [`ROUND`] entries are tried in one, so that a client
-//! that watched ten thousand keys takes a worker some microseconds a millisecond.
+//! that watched a million keys takes a worker some microseconds a millisecond when it goes, and not a tenth of a second.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
 use crate::state::key::hash_of;
-use crate::state::owed::OwedEntry;
+use crate::state::owed::{OwedEntry, OwedList};
 use crate::state::ready::ReadyKey;
 use crate::state::waiters::Waiter;
 use crate::state::watch::Watcher;
@@ -71,26 +73,39 @@ impl OwedEntry {
 }
 
 impl StoreWorker {
-    /// Ends a round of watching; the keys are given with their logical databases. Holds no more than one shard at a
-    /// time. The caller is not inside the gate.
-    pub fn unwatch<'k>(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, &'k [u8])>) {
-        self.remove(keys.map(|(db, key)| OwedEntry::Watched { watcher: watcher.clone(), db, key: key.into() }));
+    /// Ends a round of watching; the keys are given with their logical databases. Of many keys, some go now and the others in the
+    /// background: a watcher that has ended is told nothing. Holds no more than one shard at a time. The caller is not inside the
+    /// gate.
+    pub fn unwatch(&mut self, watcher: &Watcher, keys: impl Iterator<Item = (u32, Box<[u8]>)> + Send + 'static) {
+        let watcher = watcher.clone();
+        self.remove(keys.map(move |(db, key)| OwedEntry::Watched { watcher: watcher.clone(), db, key }));
     }
 
-    /// Thaws keys whose command ended early. The worker holds nothing and is outside the gate.
+    /// Thaws keys whose command ended early, all of them now whose shards are free. The worker holds nothing and is outside the
+    /// gate.
     pub fn thaw<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
-        self.remove(keys.map(|key| OwedEntry::Frozen { key: key.into() }));
+        self.remove_some(keys.map(|key| OwedEntry::Frozen { key: key.into() }));
     }
 
     /// Removes the entries of a waiter that waits no longer. The worker holds nothing and is outside the gate.
     pub fn forget(&mut self, waiter: &Arc<Waiter>) {
         debug_assert!(!waiter.is_waiting(), "a client that waits is not forgotten");
+        let waiter = Arc::clone(waiter);
         let all = 0..waiter.keys.len();
-        self.remove(all.map(|nth| OwedEntry::Waited { waiter: Arc::clone(waiter), nth }));
+        self.remove(all.map(move |nth| OwedEntry::Waited { waiter: Arc::clone(&waiter), nth }));
     }
 
-    /// Removes entries from their shards, now or later.
-    fn remove(&mut self, entries: impl Iterator<Item = OwedEntry>) {
+    /// Removes entries from their shards: those of a round now, if their shards are free, all others later.
+    fn remove(&mut self, mut entries: impl Iterator<Item = OwedEntry> + Send + 'static) {
+        self.remove_some(entries.by_ref().take(ROUND));
+        if let Some(next) = entries.next() {
+            let list = OwedList(Box::new(std::iter::once(next).chain(entries)));
+            self.parts().1.owed.lists.push_back(list);
+        }
+    }
+
+    /// Removes entries from their shards, now, or later where a shard is busy.
+    fn remove_some(&mut self, entries: impl Iterator<Item = OwedEntry>) {
         let (store, local) = self.parts();
         let inside = store.gate().try_enter(local.id());
         let mut looks = LOOKS;
@@ -106,7 +121,7 @@ impl WorkerState {
     /// if nothing is owed. The worker is outside the gate.
     #[inline]
     pub(crate) fn pay_owed(&mut self, store: &Store, now_ms: i64) -> Option<i64> {
-        if self.owed.entries.is_empty() { None } else { Some(self.pay(store, now_ms)) }
+        if self.owed.is_empty() { None } else { Some(self.pay(store, now_ms)) }
     }
 
     #[cold]
@@ -118,8 +133,12 @@ impl WorkerState {
         self.owed.again_ms = now_ms + AGAIN_MS;
         let Some(_inside) = store.gate().try_enter(self.id()) else { return self.owed.again_ms };
         let mut looks = LOOKS;
-        for _ in 0..ROUND.min(self.owed.entries.len()) {
-            let entry = self.owed.entries.pop_front().expect("a round tries no more entries than there are");
+        let tried = ROUND.min(self.owed.entries.len());
+        for nth in 0..ROUND {
+            // Those that were put back in this round are not tried again.
+            let owed = &mut self.owed;
+            let next = if nth < tried { owed.entries.pop_front() } else { owed.next_of_lists() };
+            let Some(entry) = next else { break };
             if !entry.remove(store, &mut looks, &mut self.gone) {
                 self.owed.entries.push_back(entry);
             }
@@ -156,7 +175,7 @@ mod tests {
                 let worker = &mut worker;
                 scope
                     .spawn(move || {
-                        worker.unwatch(&watcher, [(0, &b"watched"[..])].into_iter());
+                        worker.unwatch(&watcher, [(0, Box::from(&b"watched"[..]))].into_iter());
                         assert_eq!(worker.background(7, Duration::ZERO), Some(8), "it is owed");
                     })
                     .join()
@@ -169,43 +188,64 @@ mod tests {
         assert_eq!(store.watched_keys(), 0);
     }
 
-    /// A client that watched many keys has left while a script holds them: a round tries some of them, and the next one comes a
-    /// millisecond later, however often the worker's loop turns.
-    #[test]
-    fn many_entries_that_are_owed_are_tried_in_rounds() {
+    /// A store, and these keys that one watcher watches.
+    fn watched(
+        number: usize,
+    ) -> (Arc<Store>, Watcher, impl Iterator<Item = (u32, Box<[u8]>)> + Send + Clone + 'static) {
         let options = Options {
             seed: 5,
             geometry: crate::LogGeometry { reserve_bytes: 1 << 30, ..Default::default() },
             ..Options::default()
         };
         let store = Store::new(&options).expect("an address range");
-        let mut worker = store.worker(0);
-        let keys: Vec<Vec<u8>> = (0..10 * ROUND).map(|number| number.to_string().into_bytes()).collect();
         let watcher = Watcher::default();
-        for key in &keys {
-            let key = store.key(0, key);
+        let keys = (0..number).map(|nth| (0, nth.to_string().into_bytes().into_boxed_slice()));
+        for (_, key) in keys.clone() {
+            let key = store.key(0, &key);
             store.cells()[store.shard_of(key.hash)].lock.lock().watch(store.seed(), &key, &watcher);
         }
+        (store, watcher, keys)
+    }
+
+    /// A client that watched many keys goes: its worker does something else, too.
+    #[test]
+    fn of_many_entries_a_round_goes_at_once() {
+        let (store, watcher, keys) = watched(5 * ROUND + 1);
+        let mut worker = store.worker(0);
+        worker.unwatch(&watcher, keys);
+        let mut counts = vec![store.watched_keys()];
+        for now_ms in 7..12 {
+            for _ in 0..3 {
+                worker.background(now_ms, Duration::ZERO);
+            }
+            counts.push(store.watched_keys());
+        }
+        assert_eq!(counts, [4 * ROUND + 1, 3 * ROUND + 1, 2 * ROUND + 1, ROUND + 1, 1, 0]);
+    }
+
+    /// A client that watched many keys has left while a script holds them: a round tries some of them, and the next one comes a
+    /// millisecond later, however often the worker's loop turns.
+    #[test]
+    fn many_entries_that_are_owed_are_tried_in_rounds() {
+        let (store, watcher, keys) = watched(10 * ROUND);
+        let mut worker = store.worker(0);
         {
             let mut script = store.script_worker(0);
             let (store, local) = script.parts();
             let _inside = store.gate().enter(local.id());
             std::thread::scope(|scope| {
                 let held: Vec<_> = store.cells().iter().map(|cell| cell.lock.lock()).collect();
-                let (worker, watcher, keys) = (&mut worker, &watcher, &keys);
-                scope
-                    .spawn(move || worker.unwatch(watcher, keys.iter().map(|key| (0, key.as_slice()))))
-                    .join()
-                    .expect("it ends");
+                let worker = &mut worker;
+                scope.spawn(move || worker.unwatch(&watcher, keys)).join().expect("it ends");
                 drop(held);
             });
         }
-        assert_eq!(store.watched_keys(), keys.len());
+        assert_eq!(store.watched_keys(), 10 * ROUND);
         for round in 1..=10 {
             for _ in 0..3 {
                 worker.background(7 + round, Duration::ZERO);
             }
-            assert_eq!(store.watched_keys(), keys.len() - round as usize * ROUND, "round {round}");
+            assert_eq!(store.watched_keys(), (10 - round as usize) * ROUND, "round {round}");
         }
     }
 }

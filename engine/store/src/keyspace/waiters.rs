@@ -105,6 +105,11 @@ impl Shard {
         self.waiters().is_some_and(|waiters| waiters.frozen(key) == Some(Freeze::Occupied))
     }
 
+    /// True if a key is frozen, in whatever way.
+    pub(crate) fn is_frozen(&self, key: &[u8]) -> bool {
+        self.waiters().is_some_and(|waiters| waiters.frozen(key).is_some())
+    }
+
     /// The target of the waiter that is next, as [`Shard::next_waiter`] has it.
     pub(crate) fn next_target(&mut self, ctx: (&Log, u64), k: &Key<'_>, db: u32) -> Option<Box<[u8]>> {
         self.ask_waiters(ctx, k, |waiters, offer| waiters.next_target(k.bytes, db, offer)).flatten()

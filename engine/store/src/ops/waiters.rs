@@ -274,15 +274,18 @@ impl Tx<'_> {
         if self.is_occupied(k, at) {
             return NextWaiter::Nobody;
         }
+        if store.has_frozen() && self.held.at(at).is_frozen(k.bytes) {
+            return NextWaiter::Later;
+        }
         // A key whose time has come is removed on the way.
         self.exists(k);
         let held: SmallVec<[u16; 8]> = self.held.ids().collect();
         let shard_of = |target: &[u8]| store.shard_of(hash_of(store.seed(), 0, target)) as u16;
         let holds = |target: &[u8]| held.contains(&shard_of(target));
-        if store.has_occupied()
+        if store.has_frozen()
             && let Some(target) = self.held.at_mut(at).next_target((store.log(), store.seed()), k, db)
             && holds(&target)
-            && self.held.at(self.held.position(usize::from(shard_of(&target)))).is_occupied(&target)
+            && self.held.at(self.held.position(usize::from(shard_of(&target)))).is_frozen(&target)
         {
             return NextWaiter::Later;
         }

@@ -1,6 +1,7 @@
 //! Entries of keys in shards that are to go once their shard is free (`keyspace/owed.rs`).
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 
 use super::waiters::Waiter;
@@ -11,8 +12,37 @@ use super::watch::Watcher;
 pub(crate) struct Owed {
     /// Those that were not tried for longest first.
     pub(crate) entries: VecDeque<OwedEntry>,
+    /// Long lists of entries, none of which was tried.
+    pub(crate) lists: VecDeque<OwedList>,
     /// When they are tried next, ms.
     pub(crate) again_ms: i64,
+}
+
+impl Owed {
+    /// True if nothing is owed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.lists.is_empty()
+    }
+
+    /// Takes the entry that comes next of those that lists hold. A list that has come to its end goes.
+    pub(crate) fn next_of_lists(&mut self) -> Option<OwedEntry> {
+        loop {
+            let next = self.lists.front_mut()?.0.next();
+            if next.is_some() {
+                return next;
+            }
+            self.lists.pop_front();
+        }
+    }
+}
+
+/// Entries that are made while they are removed: a client that watched millions of keys frees none of them before.
+pub(crate) struct OwedList(pub(crate) Box<dyn Iterator<Item = OwedEntry> + Send>);
+
+impl fmt::Debug for OwedList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwedList").finish_non_exhaustive()
+    }
 }
 
 /// An entry of a key in its shard.

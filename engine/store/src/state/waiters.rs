@@ -191,6 +191,11 @@ impl Waiter {
         self.ticket.load(Relaxed)
     }
 
+    /// True if it waits for entries that others may read as well, of which a key may have any number.
+    pub fn only_reads(&self) -> bool {
+        matches!(self.line, Line::Entries)
+    }
+
     /// True while neither served nor cancelled.
     pub fn is_waiting(&self) -> bool {
         #[cfg(test)]
@@ -225,7 +230,7 @@ pub enum NextWaiter {
     Take(Arc<Waiter>),
     /// There is one, but the shard of its target is not held.
     Far,
-    /// There is one, but a command works on its target: it is served behind that.
+    /// There is one, but the key, or its target, is kept by a command: it is served behind that.
     Later,
 }
 
@@ -411,7 +416,8 @@ impl Waiters {
         self.drop_empty(key);
     }
 
-    /// The first result among those of the queues that the offer serves; empty ones are dropped.
+    /// The first result among those of the queues that the offer serves; those that are found empty are dropped. A queue that
+    /// goes does not move all behind it: there may be thousands of groups, each with a line of its own.
     fn find<R>(
         &mut self,
         key: &[u8],
@@ -420,11 +426,22 @@ impl Waiters {
         mut look: impl FnMut(&mut Queue, StreamId) -> Option<R>,
     ) -> Option<R> {
         let queues = self.keys.get_mut(key)?;
-        let found = queues.iter_mut().filter(|queue| queue.db == db).find_map(|queue| {
-            let below = offer.serves(&queue.line)?;
-            look(queue, below)
-        });
-        self.drop_empty(key);
+        let (mut at, mut found) = (0, None);
+        while let Some(queue) = queues.get_mut(at).filter(|_| found.is_none()) {
+            if queue.db == db
+                && let Some(below) = offer.serves(&queue.line)
+            {
+                found = look(queue, below);
+            }
+            if queue.waiters.is_empty() {
+                queues.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+        if queues.is_empty() {
+            self.keys.remove(key);
+        }
         found
     }
 

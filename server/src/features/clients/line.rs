@@ -7,6 +7,7 @@
 //! Fields stand in Redis 7.0's order, all of them; those of features that connections do not have are constant. Not here:
 //! asking the other workers (worker/ask_all_workers.rs), which connections a filter admits (filter.rs).
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use varve_protocol::Resp;
@@ -14,6 +15,9 @@ use varve_protocol::Resp;
 use crate::features::pubsub::state::Kind;
 use crate::net::conn::{Conn, WaitReasons};
 use crate::net::stream::Ends;
+
+/// Bytes of a name that a line shows: CLIENT GETNAME replies with all of it.
+const TEXT_BYTES_MAX: usize = 4096;
 
 /// All bytes that a client costs: what the connection takes, values that are received or sent, and elements that are kept
 /// for its reply as they were, which both lie in the store. What `maxmemory-clients` bounds, and CLIENT LIST shows. A value
@@ -39,8 +43,7 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
     let (session, ends) = (conn.session(), conn.socket().ends());
     let age = |since: i64| (now_ms - since).max(0) / 1000;
     let mut out = String::with_capacity(320);
-    let name = String::from_utf8_lossy(session.name());
-    let user = String::from_utf8_lossy(session.user().name());
+    let (name, user) = (shown(session.name()), shown(session.user().name()));
     let command = session.last_command().map_or("NULL", |descriptor| descriptor.full_name);
     let argument_bytes = if conn.requests().is_running() { session.argument_bytes() } else { 0 };
     let (sending, by_reference) = (conn.output_held_bytes(), conn.output().pinned_bytes());
@@ -69,6 +72,11 @@ pub(crate) fn line(conn: &Conn, now_ms: i64) -> String {
         .and_then(|()| write!(out, " resp={}", if session.resp() == Resp::V3 { 3 } else { 2 }))
         .expect("a String takes all that is written");
     out
+}
+
+/// A text of the client's. No limit bounds its length, and a line goes into logs, once for each request that is denied.
+fn shown(text: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(&text[..text.len().min(TEXT_BYTES_MAX)])
 }
 
 /// The letters of `flags`, in the peer's order; N where there is none.

@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 use varve_base::hist::Counts;
 use varve_catalog::{ArgKind, Behaviour, Flags, Group, Row, arg};
-use varve_commands::grammar::help as reply_help;
+use varve_commands::grammar::{asked_names, help as reply_help};
 use varve_exec::CmdResult;
 use varve_exec::Command;
 
@@ -247,7 +247,7 @@ fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
             shown += 1;
         }
     };
-    let names = ctx.args.skip(2);
+    let names = asked_names(ctx.args)?;
     if names.is_empty() {
         ctx.state.commands().each().for_each(&mut show);
     }

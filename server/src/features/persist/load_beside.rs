@@ -77,9 +77,10 @@ pub(crate) fn drop_loaded(state: &ServerState) {
 }
 
 /// Gives a save or a rewrite of the old data up, if one is under way, and waits for its end: a rewrite would give its base a place
-/// among files that do not belong to it. None begins while data is loaded. False if the server ends meanwhile.
+/// among files that do not belong to it. One behind which the server ends goes on. None begins while data is loaded.
+/// False if the server ends meanwhile.
 pub(crate) fn end_saves(state: &ServerState) -> bool {
-    save::cancel(state, u64::MAX);
+    save::cancel_but_last(state);
     while state.persist().under_way().is_some() {
         if state.is_stopping() {
             return false;

@@ -85,6 +85,8 @@ struct Job {
     for_replicas: bool,
     /// They are sent it while it is written, and it has no name.
     is_sent: bool,
+    /// The number of the walk for which replicas wait; 0 if none do.
+    walk: u64,
     /// The replication stream at the instant; None if none is kept.
     stream: Option<StreamPlace>,
 }
@@ -110,21 +112,29 @@ pub(super) fn begin(
     purpose: Purpose,
     tries: u32,
 ) -> Result<(), NotBegun> {
+    // Whoever tries again meanwhile leaves the gate to those that load.
+    if state.persist().bars_saves() {
+        return Err(NotBegun::Busy);
+    }
     let Some(_alone) = state.store().gate().try_exclusive(worker.id(), tries) else {
         return Err(NotBegun::Busy);
     };
+    if state.persist().bars_saves() {
+        return Err(NotBegun::Busy);
+    }
     let replica = state.replication().replica();
     // A replica's commands run in several workers: they come to a place of the stream that is the same in all of them.
     if !replica.hold_instant(state.persist().aof.journal()) {
         return Err(NotBegun::Busy);
     }
-    let begun = begin_alone(state, purpose).map(drop);
+    let begun = begin_alone(state, purpose, true).map(drop);
     state.release_instant();
     begun
 }
 
-/// Begins a save like [`begin`], for a worker that is alone behind the gate.
-fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<Outcome>, NotBegun> {
+/// Begins a save like [`begin`], for a worker that is alone behind the gate. With `is_place`, the instant is a place of
+/// the stream.
+fn begin_alone(state: &Arc<ServerState>, purpose: Purpose, is_place: bool) -> Result<JoinHandle<Outcome>, NotBegun> {
     let (store, config) = (state.store(), state.config().snapshot());
     let place = SavePlace::of(&config);
     let counts = store.counts_of_all();
@@ -136,14 +146,15 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     // A data set that is sent leaves no file, which is what the setting pins: a replica would else ask for it for ever.
     let version = format::version_for(config.save.version.filter(|_| !is_sent), is_dated);
     let for_replicas = is_sent || purpose == Purpose::Replicas;
-    let (mut base, mut stream) = (None, None);
+    let (mut base, mut stream, mut walk) = (None, None, 0);
     let waiters = if let Purpose::File(waiters) = purpose { waiters } else { Vec::new() };
     let instant = || {
         let snapshot = Arc::new(Snapshot::new(store, config.save.compresses, is_rewrite, state.persist().queued()));
         let walks = store.begin_walk(snapshot.clone());
         let changes = store.totals().changes;
         base = (walks && is_rewrite).then(|| rewrite::at_instant(state, &config));
-        stream = stream_at_instant(state, walks && for_replicas).filter(|_| !is_rewrite);
+        walk = if walks && for_replicas { begin_walk(state) } else { 0 };
+        stream = stream_at_instant(state).filter(|_| is_place && !is_rewrite);
         walks.then(|| UnderWay {
             snapshot,
             is_rewrite,
@@ -158,9 +169,10 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
             keys,
         })
     };
-    let snapshot = state.persist().begin(now_s(), instant).ok_or(NotBegun::UnderWay)?;
+    let snapshot = state.persist().begin(now_s(), is_last, instant).ok_or(NotBegun::UnderWay)?;
     let used_bytes = store.used_memory();
-    let job = Job { snapshot, counts, libraries, version, used_bytes, config, base, for_replicas, is_sent, stream };
+    let job =
+        Job { snapshot, counts, libraries, version, used_bytes, config, base, for_replicas, is_sent, walk, stream };
     let saver = Arc::clone(state);
     let thread = std::thread::Builder::new().name("saver".to_owned()).spawn(move || {
         let cpus = &job.config.process.cpus;
@@ -171,7 +183,7 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
         tracing::warn!("Can't save in background: {}", error_text(&error));
         cancel(state, u64::MAX);
         if for_replicas {
-            give_replicas(state, Err(error));
+            give_replicas(state, walk, Err(error));
         }
         if is_rewrite {
             let aof = &state.persist().aof;
@@ -182,20 +194,19 @@ fn begin_alone(state: &Arc<ServerState>, purpose: Purpose) -> Result<JoinHandle<
     })
 }
 
-/// The replication stream at the instant of a walk, if one is kept and the instant is a place of it. With `for_replicas`, those
-/// that wait for an instant have it.
-fn stream_at_instant(state: &ServerState, for_replicas: bool) -> Option<StreamPlace> {
+/// The instant of a walk is that of the replicas that wait for one. Gives its number.
+fn begin_walk(state: &ServerState) -> u64 {
+    let journal = state.persist().aof.journal();
+    // The bytes of a primary stay as they are: their reader learns the database from the file.
+    let follows = state.store().is_following();
+    let walk = state.replication().begin_walk(if follows { journal.end() } else { journal.say_database_again() });
+    stream::wake(state);
+    walk
+}
+
+/// The replication stream at an instant that is a place of it, if one is kept.
+fn stream_at_instant(state: &ServerState) -> Option<StreamPlace> {
     let (replication, journal) = (state.replication(), state.persist().aof.journal());
-    if !replication.replica().hold_instant(journal) {
-        assert!(!for_replicas, "replicas get what is a place of the stream");
-        return None;
-    }
-    if for_replicas {
-        // The bytes of a primary stay as they are: their reader learns the database from the file.
-        let follows = state.store().is_following();
-        replication.begin_walk(if follows { journal.end() } else { journal.say_database_again() });
-        stream::wake(state);
-    }
     replication.is_kept().then(|| StreamPlace {
         id: replication.ids().history().id,
         offset: replication.ids().offset(journal.end()),
@@ -203,15 +214,16 @@ fn stream_at_instant(state: &ServerState, for_replicas: bool) -> Option<StreamPl
     })
 }
 
-/// Gives the replicas of a walk their file, or takes leave of them.
-fn give_replicas(state: &ServerState, file: io::Result<File>) {
+/// Gives the replicas of a walk their file, or takes leave of them. The save is under way still: another one would put
+/// its file in the place of this one.
+fn give_replicas(state: &ServerState, walk: u64, file: io::Result<File>) {
     let file = file.and_then(SyncFile::whole);
     if let Err(error) = &file
         && state.replication().in_walk() > 0
     {
         tracing::warn!("SYNC failed. Saving the data set for replicas: {}", error_text(error));
     }
-    state.replication().end_walk(file.ok());
+    state.replication().end_walk(walk, file.ok());
     stream::wake(state);
 }
 
@@ -223,7 +235,11 @@ pub(crate) fn save_alone(state: &Arc<ServerState>, worker: &mut StoreWorker) -> 
     while state.persist().under_way().is_some() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    let Ok(thread) = begin_alone(state, Purpose::Last) else { return false };
+    let is_place = state.replication().replica().hold_instant(state.persist().aof.journal());
+    let Ok(thread) = begin_alone(state, Purpose::Last, is_place) else {
+        state.release_instant();
+        return false;
+    };
     if let Some(snapshot) = state.persist().under_way() {
         finish_walk(worker, Some(&snapshot));
     }
@@ -244,6 +260,13 @@ fn finish_walk(worker: &mut StoreWorker, snapshot: Option<&Snapshot>) {
 /// ends with its walk.
 pub(super) fn cancel(state: &ServerState, flushes: u64) {
     if let Some(snapshot) = state.persist().give_up(flushes) {
+        abandon(state, &snapshot);
+    }
+}
+
+/// Gives the save that is under way up, unless the server ends behind it.
+pub(super) fn cancel_but_last(state: &ServerState) {
+    if let Some(snapshot) = state.persist().give_up_but_last() {
         abandon(state, &snapshot);
     }
 }
@@ -317,13 +340,13 @@ fn save(state: &ServerState, place: io::Result<SavePlace>, job: &Job) -> Outcome
         }
     };
     while let Next::Piece(_) = job.snapshot.next() {}
-    let ended = state.persist().finish(outcome, now_s());
     if job.is_sent && outcome == Outcome::Saved {
         stream::wake(state);
     } else if job.for_replicas {
         let file = path.filter(|_| outcome == Outcome::Saved).map(File::open);
-        give_replicas(state, file.unwrap_or_else(|| Err(io::Error::other("it was given up"))));
+        give_replicas(state, job.walk, file.unwrap_or_else(|| Err(io::Error::other("it was given up"))));
     }
+    let ended = state.persist().finish(outcome, now_s());
     match outcome {
         _ if !ended.waiters.is_empty() => reply(state, &ended.waiters, outcome == Outcome::Saved),
         Outcome::Saved => tracing::info!("Background saving terminated with success"),
@@ -388,7 +411,7 @@ fn write_entries(state: &ServerState, file: &mut SaveFile, version: u16, job: &J
 /// The file of a data set that replicas are sent while it is written.
 fn send(state: &ServerState, place: SavePlace, job: &Job) -> io::Result<SaveFile> {
     let (file, sent) = SaveFile::sent(place, &job.config.save, random::hex(40)?)?;
-    state.replication().send_walk(&sent);
+    state.replication().send_walk(job.walk, &sent);
     stream::wake(state);
     Ok(file)
 }

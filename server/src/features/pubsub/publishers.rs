@@ -8,7 +8,7 @@ use crate::net::conn::{Conn, WaitReasons};
 use crate::net::conns::Conns;
 
 /// Time between two looks at the inboxes.
-const ROOM_CHECK: Duration = Duration::from_millis(1);
+pub(crate) const ROOM_CHECK: Duration = Duration::from_millis(1);
 
 /// The publishers of one worker that wait.
 #[derive(Debug, Default)]

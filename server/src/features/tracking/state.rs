@@ -1,17 +1,18 @@
 //! The table of what tracking clients have read, and the changes that wait to be broadcast.
 //!
 //! ```text
-//!  256 stripes: SharedMutex { key -> [client, ...] }        pending, one an author: SharedMutex { prefix -> { key -> author } }
+//!  256 stripes: SharedMutex { key -> [client, ...], sums }  pending, one an author: SharedMutex { prefix -> { key -> author } }
 //!
 //!  a client ends tracking:  its number stays with the keys that it has read
 //!  sweep, a stripe a turn:  numbers of clients that track no more are taken out, keys without numbers too
+//!  all at once:             when the last one ends, or a database is emptied; the memory goes bit by bit, in later turns
 //! ```
 //!
 //! A key is told once: its entry goes when it is. A sweep begins when enough clients have ended tracking to pay for the
 //! walk, or some time after the last one; in between a dead number costs its bytes, which count as used memory. Locks:
-//! the sweep's, then the clients', then a stripe's; pending, then the prefixes'.
+//! the sweep's, then the clients', then a stripe's or that of what is to be freed; pending, then the prefixes'.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, hash_map};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,6 +27,10 @@ use crate::features::pubsub::state::{Item, Kind, Name, Registry, Stale};
 const STRIPES: usize = 256;
 /// Keys that one call of [`TrackingTable::limit`] takes out at most.
 const EVICT_MAX: usize = 256;
+/// Keys that go for one that is new where there are too many.
+const REPLACED: usize = 2;
+/// Entries whose memory one turn gives back at most: some 0.2 ms.
+const FREE_MAX: usize = 1024;
 /// A sweep begins when one client has ended tracking for this number of numbers in the table.
 const SWEEP_ITEMS_EACH: usize = 16;
 /// Fewer clients than this have a sweep only after [`SWEEP_EVERY_MS`].
@@ -41,6 +46,26 @@ type Readers = SmallVec<[u64; 2]>;
 
 /// Keys and the clients that have read them.
 type Keys = HashMap<Box<[u8]>, Readers>;
+
+/// One of the table's parts, which has a lock of its own.
+#[derive(Debug, Default)]
+struct Stripe {
+    keys: Keys,
+    /// Readers of all its keys.
+    items: usize,
+    /// Bytes of its entries.
+    bytes: usize,
+}
+
+impl Stripe {
+    /// Takes a key out; gives who has read it.
+    fn remove(&mut self, key: &[u8]) -> Option<Readers> {
+        let readers = self.keys.remove(key)?;
+        self.items -= readers.len();
+        self.bytes -= entry_bytes(key, &readers);
+        Some(readers)
+    }
+}
 
 /// Bytes that an entry takes.
 fn entry_bytes(key: &[u8], readers: &Readers) -> usize {
@@ -78,11 +103,17 @@ struct Pending {
 #[derive(Debug)]
 pub(crate) struct TrackingTable {
     registry: Arc<Registry>,
-    stripes: Box<[SharedMutex<Keys>]>,
+    stripes: Box<[SharedMutex<Stripe>]>,
     keys: SharedUsize,
+    /// Keys that there may be, 0 for no limit: `tracking-table-max-keys`.
+    keys_max: SharedUsize,
     items: SharedUsize,
     /// Bytes of all entries.
     bytes: SharedUsize,
+    /// Entries that nobody is told of any more, and whose memory is to be given back.
+    to_free: SharedMutex<Vec<hash_map::IntoIter<Box<[u8]>, Readers>>>,
+    /// There are such.
+    owes_memory: SharedBool,
     clients: SharedMutex<Clients>,
     /// True from the end of a client's tracking to the end of a sweep that began after it.
     dirty: SharedBool,
@@ -97,8 +128,11 @@ impl TrackingTable {
         TrackingTable {
             stripes: (0..STRIPES).map(|_| SharedMutex::default()).collect(),
             keys: SharedUsize::new(0),
+            keys_max: SharedUsize::new(0),
             items: SharedUsize::new(0),
             bytes: SharedUsize::new(0),
+            to_free: SharedMutex::default(),
+            owes_memory: SharedBool::new(false),
             clients: SharedMutex::default(),
             dirty: SharedBool::new(false),
             pending: (0..registry.authors()).map(|_| Pending::default()).collect(),
@@ -176,18 +210,22 @@ impl TrackingTable {
         }
     }
 
-    /// Takes keys out until there are at most `most` (0: no limit), a bounded number a call; who read them is told that
-    /// they changed.
-    pub(crate) fn limit(&self, most: usize, worker: usize) {
+    /// Sets how many keys there may be, 0 for no limit.
+    pub(crate) fn set_keys_max(&self, most: usize) {
+        self.keys_max.store(most, Relaxed);
+    }
+
+    /// Takes keys out while there are too many, a bounded number a call; who read them is told that they changed.
+    pub(crate) fn limit(&self, worker: usize) {
         let Some(mut walks) = self.walks.try_lock() else { return };
         for _ in 0..EVICT_MAX {
-            if most == 0 || self.keys() <= most {
+            if !self.is_over() {
                 return;
             }
             walks.evict = (walks.evict + 1) % STRIPES;
             let taken = (0..STRIPES).find_map(|n| {
                 let mut stripe = self.stripes[(walks.evict + n) % STRIPES].lock();
-                let key = stripe.keys().next()?.clone();
+                let key = stripe.keys.keys().next()?.clone();
                 stripe.remove(&key).map(|clients| (key, clients))
             });
             let Some((key, clients)) = taken else { return };
@@ -228,7 +266,7 @@ impl TrackingTable {
     fn sweep_stripe(&self, at: usize, tracking: &HashSet<u64>) {
         let mut stripe = self.stripes[at].lock();
         let (mut keys, mut items, mut bytes) = (0, 0, 0);
-        stripe.retain(|key, readers| {
+        stripe.keys.retain(|key, readers| {
             let (had, took) = (readers.len(), entry_bytes(key, readers));
             readers.retain(|client| tracking.contains(client));
             readers.shrink_to_fit();
@@ -238,26 +276,74 @@ impl TrackingTable {
             bytes += took - if stays { entry_bytes(key, readers) } else { 0 };
             stays
         });
-        if stripe.capacity() / 4 > stripe.len() {
-            stripe.shrink_to_fit();
+        if stripe.keys.capacity() / 4 > stripe.keys.len() {
+            stripe.keys.shrink_to_fit();
         }
+        (stripe.items, stripe.bytes) = (stripe.items - items, stripe.bytes - bytes);
         self.keys.fetch_sub(keys, Relaxed);
         self.items.fetch_sub(items, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);
     }
 
     /// True if [`TrackingTable::limit`] has work to do.
-    pub(crate) fn is_over(&self, most: usize) -> bool {
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        let most = self.keys_max.load(Relaxed);
         most > 0 && self.keys() > most
     }
 
-    fn clear(&self) {
-        for stripe in &self.stripes {
-            let entries = std::mem::take(&mut *stripe.lock());
-            self.keys.fetch_sub(entries.len(), Relaxed);
-            self.items.fetch_sub(entries.values().map(SmallVec::len).sum(), Relaxed);
-            self.bytes.fetch_sub(entries.iter().map(|(key, readers)| entry_bytes(key, readers)).sum(), Relaxed);
+    /// Takes out keys of a stripe in the place of one that a client has read: more than one, so that a table whose limit was lowered
+    /// comes down as well.
+    #[cold]
+    fn make_room(&self, read: &[u8], client: u64) {
+        let Some(home) = self.registry.home(client) else { return };
+        for _ in 0..REPLACED {
+            let taken = {
+                let mut stripe = self.stripe(read).lock();
+                let key = stripe.keys.keys().find(|key| ***key != *read).cloned();
+                key.and_then(|key| stripe.remove(&key).map(|clients| (key, clients)))
+            };
+            let Some((key, clients)) = taken else { return };
+            self.tell(&key, clients, Author { part: home.worker, client: 0 });
+            if !self.is_over() {
+                return;
+            }
         }
+    }
+
+    /// Takes all keys out. Their memory stays for [`TrackingTable::free_some`]: a million keys take a tenth of a second.
+    fn clear(&self) {
+        let mut freed = Vec::new();
+        for stripe in &self.stripes {
+            let Stripe { keys, items, bytes } = std::mem::take(&mut *stripe.lock());
+            self.keys.fetch_sub(keys.len(), Relaxed);
+            self.items.fetch_sub(items, Relaxed);
+            self.bytes.fetch_sub(bytes, Relaxed);
+            if !keys.is_empty() {
+                freed.push(keys.into_iter());
+            }
+        }
+        if !freed.is_empty() {
+            self.to_free.lock().append(&mut freed);
+            self.owes_memory.store(true, Relaxed);
+        }
+    }
+
+    /// True if entries wait for [`TrackingTable::free_some`].
+    #[inline]
+    pub(crate) fn owes_memory(&self) -> bool {
+        self.owes_memory.load(Relaxed)
+    }
+
+    /// Gives back the memory of some entries that were taken out all at once.
+    pub(crate) fn free_some(&self) {
+        let Some(mut list) = self.to_free.lock().pop() else { return };
+        drop(list.by_ref().take(FREE_MAX).collect::<Vec<_>>());
+        let mut lists = self.to_free.lock();
+        if list.len() > 0 {
+            lists.push(list);
+        }
+        self.owes_memory.store(!lists.is_empty(), Relaxed);
     }
 
     /// Tells the clients of an entry that was taken out, each through its worker's inbox.
@@ -280,30 +366,40 @@ impl TrackingTable {
         }
     }
 
-    fn stripe(&self, key: &[u8]) -> &SharedMutex<Keys> {
+    fn stripe(&self, key: &[u8]) -> &SharedMutex<Stripe> {
         &self.stripes[self.hasher.hash_one(key) as usize % STRIPES]
     }
 }
 
 impl Observer for TrackingTable {
     fn read(&self, client: u64, key: &[u8]) {
-        let mut stripe = self.stripe(key).lock();
-        match stripe.get_mut(key) {
+        let mut guard = self.stripe(key).lock();
+        let stripe = &mut *guard;
+        let more = match stripe.keys.get_mut(key) {
             Some(readers) => {
                 // Numbers ascend with time: a new reader is mostly the last one.
                 let Err(at) = readers.binary_search(&client) else { return };
                 let took = entry_bytes(key, readers);
                 readers.insert(at, client);
-                self.bytes.fetch_add(entry_bytes(key, readers) - took, Relaxed);
+                entry_bytes(key, readers) - took
             }
             None => {
                 let readers = SmallVec::from_slice(&[client]);
-                self.bytes.fetch_add(entry_bytes(key, &readers), Relaxed);
-                stripe.insert(key.into(), readers);
+                let more = entry_bytes(key, &readers);
+                stripe.keys.insert(key.into(), readers);
                 self.keys.fetch_add(1, Relaxed);
+                more
             }
-        }
+        };
+        stripe.items += 1;
+        stripe.bytes += more;
         self.items.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(more, Relaxed);
+        drop(guard);
+        if self.is_over() {
+            // Each turn's share would not do: one request may read a hundred thousand keys.
+            self.make_room(key, client);
+        }
     }
 
     fn changed(&self, by: Author, key: &[u8]) {
@@ -331,7 +427,7 @@ impl Observer for TrackingTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::pubsub::state::Inbox;
+    use crate::features::pubsub::state::{ConnId, Home, Inbox};
 
     fn table(workers: usize) -> TrackingTable {
         let poll = mio::Poll::new().unwrap();
@@ -402,8 +498,8 @@ mod tests {
         table.note_client(7, true);
         table.read(7, b"late");
         sweep(&table, 1);
-        assert!(table.stripe(b"late").lock()[&b"late"[..]].contains(&7));
-        let hot = table.stripe(b"hot").lock()[&b"hot"[..]].clone();
+        assert!(table.stripe(b"late").lock().keys[&b"late"[..]].contains(&7));
+        let hot = table.stripe(b"hot").lock().keys[&b"hot"[..]].clone();
         assert!(hot.iter().all(|client| client % 3 == 0 || *client == 7) && hot.len() >= 66, "{hot:?}");
     }
 
@@ -433,10 +529,49 @@ mod tests {
         table.read(2, b"k");
         table.read(3, b"k");
         table.read(2, b"k");
-        let list = table.stripe(b"k").lock()[&b"k"[..]].capacity() * 8;
+        let list = table.stripe(b"k").lock().keys[&b"k"[..]].capacity() * 8;
         assert_eq!(figures(&table), (2, 4, 2 * ENTRY_BYTES + 500_001 + list));
         table.changed(Author { part: 0, client: 0 }, &vec![b'k'; 500_000]);
         table.changed(Author { part: 0, client: 0 }, b"k");
+        assert_eq!(figures(&table), (0, 0, 0));
+    }
+
+    /// The last client that tracks has read many keys, and goes: no turn gives all their memory back.
+    #[test]
+    fn the_memory_of_many_keys_goes_bit_by_bit() {
+        let table = table(1);
+        let left = |table: &TrackingTable| table.to_free.lock().iter().map(ExactSizeIterator::len).sum::<usize>();
+        for round in 0..2 {
+            table.note_client(round, true);
+            (0..20 * FREE_MAX).for_each(|n| table.read(round, format!("key {n}").as_bytes()));
+            table.note_client(round, false);
+            assert_eq!((figures(&table), left(&table), table.owes_memory()), ((0, 0, 0), 20 * FREE_MAX, true));
+            let mut turns = 0;
+            while table.owes_memory() {
+                let before = left(&table);
+                table.free_some();
+                assert!(before - left(&table) <= FREE_MAX);
+                turns += 1;
+            }
+            assert!(left(&table) == 0 && (20..=STRIPES).contains(&turns), "{turns} turns");
+        }
+    }
+
+    /// A client reads new keys without end, in a turn of its own: the limit holds while it does.
+    #[test]
+    fn the_limit_holds_while_keys_are_read() {
+        let table = table(1);
+        table.set_keys_max(10_000);
+        table.registry.arrive(1, Home { worker: 0, conn: ConnId(0) });
+        table.note_client(1, true);
+        let mut most = 0;
+        for n in 0..100_000 {
+            table.read(1, format!("key {n}").as_bytes());
+            most = most.max(table.keys());
+        }
+        assert!((10_000..10_000 + STRIPES).contains(&most), "{most} keys");
+        assert_eq!(table.keys(), table.stripes.iter().map(|stripe| stripe.lock().keys.len()).sum::<usize>());
+        table.note_client(1, false);
         assert_eq!(figures(&table), (0, 0, 0));
     }
 
@@ -444,13 +579,15 @@ mod tests {
     fn workers_that_evict_together_leave_what_may_stay() {
         let table = table(2);
         for round in 0..50_u32 {
+            table.set_keys_max(0);
             (0..60_u32).for_each(|n| table.read(1, format!("key {round} {n}").as_bytes()));
+            table.set_keys_max(10);
             std::thread::scope(|s| {
                 for worker in 0..2 {
                     let table = &table;
                     s.spawn(move || {
-                        while table.is_over(10) {
-                            table.limit(10, worker);
+                        while table.is_over() {
+                            table.limit(worker);
                         }
                     });
                 }

@@ -283,12 +283,15 @@ impl Conn {
 
     /// Bytes of memory of its output.
     pub(crate) fn output_held_bytes(&self) -> usize {
-        self.output.held_bytes() + self.behind.as_ref().map_or(0, |behind| behind.held_bytes())
+        let deferred = self.deferred.as_ref().map_or(0, |deferred| deferred.held_bytes());
+        self.output.held_bytes() + self.behind.as_ref().map_or(0, |behind| behind.held_bytes()) + deferred
     }
 
-    /// Bytes of output that are unsent, messages in the middle of a reply among them.
+    /// Bytes of output that are unsent, messages in the middle of a reply among them, and the reply of a transaction that waits for
+    /// answers.
     pub(crate) fn unsent_bytes(&self) -> usize {
-        self.output.len() + self.behind.as_ref().map_or(0, |behind| behind.len())
+        let deferred = self.deferred.as_ref().map_or(0, |deferred| deferred.unsent_bytes());
+        self.output.len() + self.behind.as_ref().map_or(0, |behind| behind.len()) + deferred
     }
 
     /// Takes away what was written behind the unsent replies since.
@@ -308,7 +311,7 @@ impl Conn {
 
     /// The next question that a transaction has left, to be asked now.
     pub(crate) fn next_question(&mut self) -> Option<Question> {
-        self.deferred.as_mut()?.questions.front_mut()?.question.take()
+        self.deferred.as_mut()?.next_question()
     }
 
     /// The transaction whose first question has been answered now; None if a command of its own asked.
@@ -330,6 +333,11 @@ impl Conn {
     /// Its subscriptions, for taking them away; None if it has none.
     pub(crate) fn some_subscriptions(&mut self) -> Option<&mut Subscriptions> {
         self.subscriptions.as_deref_mut()
+    }
+
+    /// Takes all its subscriptions out; None if it has none.
+    pub(crate) fn take_subscriptions(&mut self) -> Option<Box<Subscriptions>> {
+        self.subscriptions.take()
     }
 
     /// Tells the session how many subscriptions there are, after they changed.

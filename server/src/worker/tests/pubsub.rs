@@ -160,6 +160,29 @@ fn subscriptions_end_with_the_connection_and_with_reset() {
     });
 }
 
+/// The subscriptions of one client end bit by bit once it has gone; messages to them meanwhile find nobody.
+#[test]
+fn a_client_with_many_subscriptions_hangs_up() {
+    const NAMES: usize = 20_000;
+    let server = Server::start(2, "");
+    let mut publisher = server.connect();
+    let mut gone = server.connect();
+    let names: Vec<String> = (0..NAMES).map(|n| n.to_string()).collect();
+    for (nth, some) in names.chunks(1000).enumerate() {
+        gone.send(&request(&[&["SUBSCRIBE"], &some.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat()));
+        let confirmed = some.iter().enumerate().map(|(n, name)| subscribed("subscribe", name, nth * 1000 + n + 1));
+        gone.expect(confirmed.collect::<String>().as_bytes());
+    }
+    drop(gone);
+    let last = names.last().unwrap();
+    wait_until("all is forgotten", || {
+        publisher.send(&request(&["PUBLISH", last, "m"]));
+        let mut reply = [0; 4];
+        publisher.stream.read_exact(&mut reply).unwrap();
+        &reply == b":0\r\n" && publisher.bulk(&["INFO", "stats"]).contains("pubsub_channels:0\r")
+    });
+}
+
 /// Half of them on the publisher's worker, half on the other one. `VARVE_SUBSCRIBERS` says how many; how long others
 /// wait meanwhile is printed, and depends on the machine.
 #[test]

@@ -44,6 +44,62 @@ fn a_command_that_no_transaction_takes_spoils_it() {
     client.ask(&["PING"], "+PONG\r\n");
 }
 
+/// A SELECT that the user may not run changes nothing for the commands behind it, whether the user came in the transaction or lost
+/// the right while it waited.
+#[test]
+fn issue_11_a_select_that_is_denied_selects_nothing() {
+    let server = Server::start(2, "");
+    let mut boss = server.connect();
+    boss.ask(&["ACL", "SETUSER", "bob", "on", ">pw", "~*", "+@all", "-select"], "+OK\r\n");
+    let denied = "-NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This \
+                  command is no longer allowed for the following reason: no permission to execute the command or \
+                  subcommand\r\n";
+    let mut client = server.connect();
+    for line in [&["MULTI"][..], &["AUTH", "bob", "pw"], &["SELECT", "1"], &["SET", "k", "v"]] {
+        client.ask(line, if line.len() == 1 { "+OK\r\n" } else { "+QUEUED\r\n" });
+    }
+    client.ask(&["EXEC"], &format!("*3\r\n+OK\r\n{denied}+OK\r\n"));
+    client.ask(&["GET", "k"], "$1\r\nv\r\n");
+    boss.ask(&["ACL", "SETUSER", "bob", "+select"], "+OK\r\n");
+    for line in [&["MULTI"][..], &["SELECT", "1"], &["SET", "k", "w"]] {
+        client.ask(line, if line.len() == 1 { "+OK\r\n" } else { "+QUEUED\r\n" });
+    }
+    boss.ask(&["ACL", "SETUSER", "bob", "-select"], "+OK\r\n");
+    client.ask(&["EXEC"], &format!("*2\r\n{denied}+OK\r\n"));
+    client.ask(&["GET", "k"], "$1\r\nw\r\n");
+    boss.ask(&["DBSIZE"], ":1\r\n");
+}
+
+/// The replies behind a question to all workers have the ceiling of those before it; so have questions without any.
+#[test]
+fn issue_11_what_stands_behind_a_question_has_the_limit_of_replies() {
+    let server = Server::start(2, "client-output-buffer-limit normal 1mb 0 0\n");
+    let value = "v".repeat(15_000);
+    server.connect().ask(&["SET", "k", &value], "+OK\r\n");
+    let list = ["CLIENT", "LIST", "TYPE", "replica"];
+    // Below the limit the client gets everything.
+    let mut client = server.connect();
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&list, "+QUEUED\r\n");
+    (0..20).for_each(|_| client.ask(&["GET", "k"], "+QUEUED\r\n"));
+    client.ask(&["EXEC"], &format!("*21\r\n$0\r\n\r\n{}", format!("$15000\r\n{value}\r\n").repeat(20)));
+    for (nth, (questions, gets)) in [(1, 100), (30, 100), (10_000, 0)].into_iter().enumerate() {
+        let mut client = server.connect();
+        client.ask(&["MULTI"], "+OK\r\n");
+        for n in 0..questions.max(gets) {
+            let queued = [(n < questions).then(|| request(&list)), (n < gets).then(|| request(&["GET", "k"]))];
+            let queued: Vec<Vec<u8>> = queued.into_iter().flatten().collect();
+            client.send(&queued.concat());
+            client.expect("+QUEUED\r\n".repeat(queued.len()).as_bytes());
+        }
+        client.send(&request(&["EXEC"]));
+        super::wait_until(&format!("{questions} questions are closed"), || {
+            server.state().total(|s| &s.output_limit_closed) == nth as u64 + 1
+        });
+    }
+    client.ask(&["PING"], "+PONG\r\n");
+}
+
 #[test]
 fn large_values_wait_in_a_transaction() {
     let server = Server::start(2, "");

@@ -54,11 +54,16 @@ impl Viewer {
     }
 }
 
-/// Whether a request that came to this address may be answered.
+/// Whether a request that came to this address may be answered. It waits by `rest` for the answer to a wrong password.
 ///
 /// # Errors
 /// The answer that refuses it.
-pub(super) fn admit(request: &Request, ends: (IpAddr, SocketAddr), state: &ServerState) -> Result<Viewer, Answer> {
+pub(super) fn admit(
+    request: &Request,
+    ends: (IpAddr, SocketAddr),
+    state: &ServerState,
+    rest: impl FnOnce(Duration),
+) -> Result<Viewer, Answer> {
     let (address, peer) = ends;
     let config = state.config().snapshot();
     let address = address.to_canonical();
@@ -79,7 +84,7 @@ pub(super) fn admit(request: &Request, ends: (IpAddr, SocketAddr), state: &Serve
         Ok(_) => Err(unknown()),
         Err(name) => {
             log_login(name, peer, state);
-            std::thread::sleep(LATER);
+            rest(LATER);
             Err(unknown())
         }
     }

@@ -114,25 +114,22 @@ impl Port {
 
     /// Reads one request and writes its answer. A connection that fails is closed: nobody is there to be told.
     fn answer(&self, stream: &Arc<TcpStream>) {
-        let request = http::read(stream);
+        let request = http::read(stream).and_then(|request| Ok((self.admit(&request, stream)?, request)));
         if !self.places.is_to_answer(stream) {
             return;
         }
         let answer = match request {
-            Ok(request) => self.admitted(&request, stream),
+            Ok((viewer, request)) => self.route(&request, viewer),
             Err(refusal) => refusal,
         };
         let _ = http::write(stream, &answer);
     }
 
-    fn admitted(&self, request: &Request, stream: &TcpStream) -> Answer {
+    fn admit(&self, request: &Request, stream: &Arc<TcpStream>) -> Result<Viewer, Answer> {
         let (Ok(address), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) else {
-            return Answer::text(400, "Bad Request", "You are gone.\n");
+            return Err(Answer::text(400, "Bad Request", "You are gone.\n"));
         };
-        match access::admit(request, (address.ip(), peer), &self.state) {
-            Ok(viewer) => self.route(request, viewer),
-            Err(refusal) => refusal,
-        }
+        access::admit(request, (address.ip(), peer), &self.state, |time| self.places.rest(stream, time))
     }
 
     fn route(&self, request: &Request, viewer: Viewer) -> Answer {

@@ -4,16 +4,20 @@
 //!   accept --enter--> asks --request is whole--> is answered --leave-->
 //!                     |  no place is free: the one that asks for longest ends
 //! ```
-//! Connections that never ask for anything cost nobody an answer: the probe that says whether the server lives above all. One
-//! that is answered keeps its place.
+//! Connections that never ask for anything, or with wrong passwords, cost nobody an answer: the probe that says whether the server
+//! lives above all. One that is answered keeps its place.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use varve_base::shared::SharedMutex;
 
 /// Connections at once.
 pub(super) const PLACES: usize = 16;
+
+/// How often a connection that waits looks whether it still has its place.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// See the module's picture.
 #[derive(Debug, Default)]
@@ -38,6 +42,15 @@ impl Places {
         }
         all.push(Place { stream: Arc::clone(stream), is_answered: false });
         true
+    }
+
+    /// Waits for as long, or until the connection has lost its place.
+    pub(super) fn rest(&self, stream: &Arc<TcpStream>, time: Duration) {
+        let end = Instant::now() + time;
+        let has_place = || self.0.lock().iter().any(|place| Arc::ptr_eq(&place.stream, stream));
+        while has_place() && Instant::now() < end {
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// The connection has asked, and keeps its place until it leaves; false if it has lost that before.

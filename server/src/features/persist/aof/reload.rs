@@ -47,11 +47,12 @@ pub(crate) fn begin(
     }
     let loader = Arc::clone(state);
     let (emptied, begins) = sync_channel(1);
-    std::thread::Builder::new().name("loader".to_owned()).spawn(move || {
+    let run = move || {
         if begins.recv().is_ok() {
             run(&loader, &place, waiter);
         }
-    })?;
+    };
+    std::thread::Builder::new().name("loader".to_owned()).spawn(run).inspect_err(|_| state.release_instant())?;
     super::super::load::empty(state, worker);
     let _ = emptied.send(());
     state.release_instant();

@@ -130,11 +130,10 @@ pub(crate) fn follow_keeping(state: &ServerState) {
 pub(crate) fn end(state: &Arc<ServerState>, worker: &mut StoreWorker) -> bool {
     let Ok(id) = random::hex(40) else { return false };
     let Some(_alone) = state.store().gate().try_exclusive(worker.id(), 0) else { return false };
-    if !state.replication().is_kept() || !state.replication().replicas().all().is_empty() {
+    let aof = &state.persist().aof;
+    if !state.replication().end_if_alone(id, aof.journal().end()) {
         return false;
     }
-    let aof = &state.persist().aof;
-    state.replication().end(id, aof.journal().end());
     note_history(state);
     if !aof.is_on() {
         aof.stop();

@@ -29,6 +29,7 @@ use super::{load, stream};
 use crate::config::{Config, Fsync};
 use crate::features::latency::state as latency;
 use crate::state::ServerState;
+use crate::system::closed_aside::drop_aside;
 use crate::system::{cpus, error_text, threads};
 
 /// Time between two syncs under `everysec`.
@@ -237,7 +238,7 @@ impl<'a> Keeper<'a> {
 
     /// How long it may wait for something to write.
     fn wait(&self, syncing: Syncing, now: Instant) -> Duration {
-        let unsynced = self.writer.written() > self.writer.synced();
+        let unsynced = self.writer.unsynced_bytes() > 0;
         match syncing.fsync {
             _ if self.failing_since.is_some() || self.rebase.is_some() || !self.for_written.is_empty() => {
                 Duration::ZERO
@@ -312,7 +313,7 @@ impl<'a> Keeper<'a> {
             self.took.extend([latency::Event::AofWrite, beside].map(|event| (event, began.elapsed())));
         }
         written?;
-        let unsynced = self.writer.written() - self.writer.synced();
+        let unsynced = self.writer.unsynced_bytes();
         let due = match syncing.fsync {
             _ if self.writer.at_cut().is_some() => true,
             _ if syncing.rests => false,
@@ -372,11 +373,14 @@ impl<'a> Keeper<'a> {
             return;
         }
         self.looked_at = Some(now);
-        if !config.append.keeps_history
-            && !self.writer.is_broken()
-            && let Err(error) = self.writer.remove_history(self.bounds)
-        {
-            tracing::warn!("Removing files that a rewrite has replaced: {}", error_text(&error));
+        if config.append.keeps_history || self.writer.is_broken() {
+            return;
+        }
+        match self.writer.remove_history(self.bounds) {
+            // The last close of a file gives its room back: that may take long.
+            Ok(handles) if !handles.is_empty() => drop_aside(handles),
+            Ok(_) => {}
+            Err(error) => tracing::warn!("Removing files that a rewrite has replaced: {}", error_text(&error)),
         }
     }
 
@@ -427,9 +431,11 @@ mod tests {
     use std::io::Read;
 
     use varve_base::rng::Rng;
+    use varve_exec::journal::Origin;
     use varve_store::{Options, Store};
 
     use super::*;
+    use crate::system::disk::Disk;
     use crate::system::disk::failing::{Call, FailingDisk};
 
     /// A store whose effects are appended to a journal.
@@ -526,6 +532,34 @@ mod tests {
             bytes.windows(8).filter(|text| *text == b"FLUSHALL").count()
         };
         assert_eq!(manifest.files().map(count).sum::<usize>(), 2, "a crash finds both commands, and each once");
+    }
+
+    /// An increment that another one follows is synced to its last byte, though that is of a mark, which has no
+    /// position.
+    #[test]
+    fn a_mark_alone_is_synced_before_the_next_increment_begins() {
+        let (_poll, aof, _store) = kept();
+        let disk = FailingDisk::default();
+        let writer = writer_on(&disk, &aof);
+        let now = Instant::now();
+        let mut keeper = Keeper::new(&aof, writer, now);
+        aof.journal().set_origin(Some(Origin { id: "a".repeat(40), base: 0, since: 0 }));
+        aof.journal().cut(Cut::NewFile);
+        keeper.take(Duration::ZERO, |_| {});
+        keeper
+            .turn(Syncing { fsync: Fsync::EverySecond, rests: false, beside_save: false }, now)
+            .expect("a healthy disk");
+        let place = |disk: FailingDisk| Place { disk: Arc::new(disk), folder: PathBuf::new(), name: b"a.aof".to_vec() };
+        let healthy = place(disk.clone());
+        let manifest = load::read_manifest(&healthy).expect("a manifest");
+        assert_eq!(manifest.increments().len(), 2);
+        let first = healthy.path(&manifest.increments()[0].name);
+        let bytes = disk.size(&first).expect("it is there");
+        assert!(bytes > 0);
+        for seed in 0..16 {
+            let crashed = disk.crash(&mut Rng::seeded(seed));
+            assert_eq!(crashed.size(&first).expect("it is there"), bytes, "seed {seed}");
+        }
     }
 
     /// INFO's `aof_pending_bio_fsync`: the sync that is under way, seen from within the call.

@@ -172,6 +172,11 @@ impl Writer {
         self.written
     }
 
+    /// Bytes of the file that a crash of the machine may take: also those of a mark, which has no position of its own.
+    pub(super) fn unsynced_bytes(&self) -> u64 {
+        self.file_bytes - self.synced_bytes
+    }
+
     /// The position behind all bytes that were put.
     pub(super) fn end(&self) -> u64 {
         self.end
@@ -319,10 +324,14 @@ impl Writer {
             );
         }
         (self.file_bytes, self.synced_bytes) = (new_bytes, new_bytes);
-        (self.written, self.synced, self.next) = (self.end, self.end, (self.kept.len(), 0));
+        (self.written, self.synced, self.next) = (self.end, self.end, (0, 0));
         (self.broken, self.is_fresh) = (false, self.is_fresh && self.kept.is_empty());
         self.head.clear();
         self.head_bytes = 0;
+        // All of it is synced, in the new file.
+        while let Some(chunk) = self.kept.pop_front() {
+            self.give_up(chunk);
+        }
         self.release();
         Ok(())
     }
@@ -352,6 +361,7 @@ impl Writer {
             (Some(Cut::NewFile), self.end),
             "a file that is followed by another is whole"
         );
+        assert_eq!(self.unsynced_bytes(), 0, "and so are the marks at its end");
         let old_bytes = self.file_bytes;
         let mut manifest = self.manifest.clone();
         // An increment that nobody lists begins anew: what it has is in the base to come. Until the new one is there, it is
@@ -450,25 +460,41 @@ impl Writer {
 
     /// Gives up chunks that are needed no more.
     fn release(&mut self) {
-        let safe = if self.keeps_unsynced { self.synced } else { self.written };
-        while let Some(chunk) = self.kept.front()
-            && self.kept_from + chunk.len() as u64 <= safe
-            && self.next.0 > 0
+        while self.next.0 > 0
+            && let Some(chunk) = self.kept.front()
         {
-            let chunk = self.kept.pop_front().expect("it is at the front");
-            self.kept_from += chunk.len() as u64;
-            self.kept_from_bytes += std::mem::take(&mut self.head_bytes) + chunk.file_len() as u64;
-            self.next.0 -= 1;
-            chunk.let_pinned_go();
-            // A replica may still be sent it.
-            if let Ok(Chunk { mut bytes, .. }) = Arc::try_unwrap(chunk) {
-                bytes.clear();
-                self.emptied.push(bytes);
+            let bytes = self.head_bytes + chunk.file_len() as u64;
+            if !self.is_safe(self.kept_from + chunk.len() as u64, self.kept_from_bytes + bytes) {
+                break;
             }
+            let chunk = self.kept.pop_front().expect("it is at the front");
+            (self.kept_from_bytes, self.head_bytes) = (self.kept_from_bytes + bytes, 0);
+            self.next.0 -= 1;
+            self.give_up(chunk);
         }
         if self.kept.is_empty() {
             // Mending has begun another file in between.
             self.kept_from_bytes = self.file_bytes;
+        }
+    }
+
+    /// True if a chunk that ends at this position, and there in the file, is needed no more. A mark has no bytes of the
+    /// stream: it is synced with its bytes of the file.
+    fn is_safe(&self, position: u64, file_bytes: u64) -> bool {
+        match self.keeps_unsynced {
+            true => position <= self.synced && file_bytes <= self.synced_bytes,
+            false => position <= self.written,
+        }
+    }
+
+    /// A chunk that was the first of those that are kept is needed no more.
+    fn give_up(&mut self, chunk: Arc<Chunk>) {
+        self.kept_from += chunk.len() as u64;
+        chunk.let_pinned_go();
+        // A replica may still be sent it.
+        if let Ok(Chunk { mut bytes, .. }) = Arc::try_unwrap(chunk) {
+            bytes.clear();
+            self.emptied.push(bytes);
         }
     }
 }
@@ -481,8 +507,10 @@ mod tests {
     use crate::system::disk::failing::{Call, FailingDisk};
     use std::io::Read;
     use std::path::PathBuf;
+    use std::time::Duration;
     use varve_aof::{CommandReader, FileFault, Piece, select};
     use varve_base::rng::Rng;
+    use varve_exec::journal::{Journal, Origin};
 
     pub(super) fn place(disk: &FailingDisk) -> Place {
         Place { disk: Arc::new(disk.clone()), folder: PathBuf::new(), name: b"a.aof".to_vec() }
@@ -573,6 +601,35 @@ mod tests {
         assert_eq!(load(&disk.crash(&mut Rng::seeded(1))), (0..50).collect::<Vec<_>>());
         let again = Writer::open(place(&disk), writer.manifest.clone(), 7).expect("a healthy disk");
         assert_eq!(again.file_bytes, writer.file_bytes);
+    }
+
+    /// A note of where the stream is, alone.
+    fn marked() -> Taken {
+        let journal = Journal::new(1);
+        journal.set_origin(Some(Origin { id: "a".repeat(40), base: 0, since: 0 }));
+        journal.take(Duration::ZERO, &mut Vec::new())
+    }
+
+    /// A mark has no bytes of the stream, and bytes of the file all the same: no manifest counts them where their sync
+    /// failed.
+    #[test]
+    fn a_mark_whose_sync_has_failed_is_in_the_next_increment() {
+        let disk = FailingDisk::default();
+        let mut writer = writer(&disk);
+        writer.put(marked());
+        writer.write().expect("a healthy disk");
+        assert!(writer.synced() == writer.written() && writer.unsynced_bytes() > 0, "it has no position");
+        disk.set_fault(|_, call| (call == Call::Sync).then(eio));
+        assert!(writer.sync().is_err());
+        disk.heal();
+        writer.mend().expect("a healthy disk");
+        let lengths: Vec<Option<u64>> = writer.manifest.increments().iter().map(|entry| entry.length).collect();
+        assert_eq!(lengths, [Some(0), None]);
+        assert_eq!((writer.kept.len(), writer.unsynced_bytes()), (0, 0));
+        let name = &writer.manifest.increments()[1].name;
+        let mut text = String::new();
+        disk.read(&place(&disk).path(name)).expect("it is there").read_to_string(&mut text).expect("text");
+        assert!(text.starts_with("#REPL:a"), "{text}");
     }
 
     /// The kernel forgets that it lost pages: the next sync of the same file would succeed, over a hole.

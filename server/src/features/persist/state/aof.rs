@@ -191,12 +191,13 @@ impl Aof {
         if !self.is_on() && !self.streams.load(Ordering::Relaxed) {
             return;
         }
+        // The next thread may be there, and begin as soon as this one has found the cut.
+        self.feeds.store(false, Ordering::Relaxed);
         self.journal.cut(Cut::End);
         self.thread.lock().orders = None;
         self.waits_for_base.store(false, Ordering::Relaxed);
         self.on.store(false, Ordering::Relaxed);
         self.streams.store(false, Ordering::Relaxed);
-        self.feeds.store(false, Ordering::Relaxed);
     }
 
     /// Stops, if there is a thread, and waits for the end of the thread. No worker appends any more.

@@ -202,6 +202,18 @@ struct Saves {
     last_kept_bytes: usize,
     count: u64,
     saved_changes: u64,
+    /// No save begins while there are such: a file is about to be loaded.
+    bars: u64,
+}
+
+/// While it is there no save begins, but for the one behind which the server ends.
+#[derive(Debug)]
+pub(crate) struct SavesBarred<'p>(&'p Persist);
+
+impl Drop for SavesBarred<'_> {
+    fn drop(&mut self) {
+        self.0.saves.lock().bars -= 1;
+    }
 }
 
 impl Saves {
@@ -227,6 +239,7 @@ impl Persist {
             last_kept_bytes: 0,
             count: 0,
             saved_changes: 0,
+            bars: 0,
         };
         let (saves, flushes) = (SharedMutex::new(saves), SharedU64::new(0));
         Persist {
@@ -240,11 +253,29 @@ impl Persist {
         }
     }
 
-    /// Begins a save, unless one is under way. `instant` makes the snapshot and begins its walk; without one, the save
-    /// fails as if it had not been asked for.
-    pub(crate) fn begin(&self, now_s: u64, instant: impl FnOnce() -> Option<UnderWay>) -> Option<Arc<Snapshot>> {
+    /// No save begins from now on until what is given is dropped. One may be under way.
+    pub(crate) fn bar_saves(&self) -> SavesBarred<'_> {
+        self.saves.lock().bars += 1;
+        SavesBarred(self)
+    }
+
+    /// True while no save is to begin, but for the one behind which the server ends: half of the data may be there, or
+    /// the file of a save would take the place of one that is about to be loaded.
+    pub(crate) fn bars_saves(&self) -> bool {
+        self.loading.is_on() || self.saves.lock().bars > 0
+    }
+
+    /// Begins a save, unless one is under way, or none may begin: but for the one behind which the server ends.
+    /// `instant` makes the snapshot and begins its walk; without one, the save fails as if it had not been asked for.
+    pub(crate) fn begin(
+        &self,
+        now_s: u64,
+        is_last: bool,
+        instant: impl FnOnce() -> Option<UnderWay>,
+    ) -> Option<Arc<Snapshot>> {
         let mut saves = self.saves.lock();
-        if saves.under_way.is_some() {
+        let is_barred = saves.bars > 0 || self.loading.is_on();
+        if saves.under_way.is_some() || is_barred && !is_last {
             return None;
         }
         let under_way = instant()?;
@@ -284,10 +315,19 @@ impl Persist {
 
     /// Gives the save that is under way up, and gives its snapshot: if its instant lies before this count of FLUSHALLs.
     pub(crate) fn give_up(&self, flushes: u64) -> Option<Arc<Snapshot>> {
+        self.give_up_if(|save| save.flushes < flushes)
+    }
+
+    /// Gives the save that is under way up, and gives its snapshot: unless the server ends behind it.
+    pub(crate) fn give_up_but_last(&self) -> Option<Arc<Snapshot>> {
+        self.give_up_if(|save| !save.is_last)
+    }
+
+    fn give_up_if(&self, gives_way: impl FnOnce(&UnderWay) -> bool) -> Option<Arc<Snapshot>> {
         let mut saves = self.saves.lock();
         // redis-server's FLUSHALL ends a save in the background, and no other one.
         saves.scheduled = saves.scheduled.filter(|why| *why != Scheduled::Promised);
-        let under_way = saves.under_way.as_mut().filter(|save| save.flushes < flushes)?;
+        let under_way = saves.under_way.as_mut().filter(|save| gives_way(save))?;
         under_way.gives_way = true;
         Some(Arc::clone(&under_way.snapshot))
     }
@@ -382,7 +422,8 @@ impl Persist {
     /// True if one was scheduled, or is waited for, and none is under way.
     pub(crate) fn is_due(&self) -> bool {
         let saves = self.saves.lock();
-        (saves.scheduled.is_some() || !saves.waiting.is_empty()) && saves.under_way.is_none()
+        let is_asked_for = saves.scheduled.is_some() || !saves.waiting.is_empty();
+        is_asked_for && saves.under_way.is_none() && saves.bars == 0 && !self.loading.is_on()
     }
 
     /// The changes since the last save and the seconds since then, if a save point may begin a save now.
@@ -472,7 +513,7 @@ mod tests {
         let store = Store::new(&Options::default()).expect("an address range");
         let begin = |flushes| {
             let save = UnderWay { flushes, ..save_of(&persist, &store) };
-            assert!(persist.begin(0, || Some(save)).is_some());
+            assert!(persist.begin(0, false, || Some(save)).is_some());
         };
         begin(1);
         assert!(persist.give_up(1).is_none(), "its instant lies behind that FLUSHALL");
@@ -486,6 +527,35 @@ mod tests {
         assert!(!persist.is_due() && persist.may_begin(), "FLUSHALL has ended it");
     }
 
+    /// A save that is scheduled waits for the end of loading: its file would have half of the data. And none begins while
+    /// a file is about to be loaded, whose name it would take.
+    #[test]
+    fn no_save_begins_while_data_is_loaded_or_about_to_be() {
+        let persist = Persist::new(0, false, Aof::new(Vec::new()));
+        let store = Store::new(&Options::default()).expect("an address range");
+        let begins = |is_last| {
+            let begun = persist.begin(0, is_last, || Some(save_of(&persist, &store))).is_some();
+            if begun {
+                persist.finish(Outcome::Cancelled, 0);
+            }
+            begun
+        };
+        let schedule = || persist.schedule(Scheduled::ByClient);
+        schedule();
+        persist.loading.set(true);
+        assert!(!persist.is_due() && persist.bars_saves() && !begins(false), "half of the data is there");
+        let bar = persist.bar_saves();
+        persist.loading.set(false);
+        assert!(!persist.is_due() && persist.bars_saves() && !begins(false), "a file is about to be loaded");
+        assert!(begins(true), "the server ends");
+        let last = UnderWay { is_last: true, ..save_of(&persist, &store) };
+        assert!(persist.begin(0, true, || Some(last)).is_some() && persist.give_up_but_last().is_none());
+        persist.finish(Outcome::Saved, 0);
+        schedule();
+        drop(bar);
+        assert!(persist.is_due() && !persist.bars_saves() && begins(false));
+    }
+
     /// A save that was begun for replicas, one that is sent or one that leaves a file, ends with the last of them: but for a file
     /// that is wanted, or one that is all but whole. Others stay whoever leaves.
     #[test]
@@ -494,7 +564,7 @@ mod tests {
         let store = Store::new(&Options::default()).expect("an address range");
         let begin = |for_replicas, leaves_file| {
             let save = UnderWay { leaves_file, for_replicas, ..save_of(&persist, &store) };
-            persist.begin(0, || Some(save)).expect("none is under way")
+            persist.begin(0, false, || Some(save)).expect("none is under way")
         };
         let gives_up = |keeps_file, is_awaited| persist.give_up_for_replicas(keeps_file, || is_awaited).is_some();
         begin(true, true);
@@ -519,7 +589,7 @@ mod tests {
         let store = Store::new(&Options::default()).expect("an address range");
         assert!(!persist.queue_rewrite(), "nothing is under way: it begins at once");
         let save = UnderWay { gives_way: true, flushes: 1, ..save_of(&persist, &store) };
-        assert!(persist.begin(0, || Some(save)).is_some() && persist.may_begin());
+        assert!(persist.begin(0, false, || Some(save)).is_some() && persist.may_begin());
         assert!(persist.queue_rewrite() && persist.is_rewriting() && !persist.may_begin());
         persist.aof.rewrites.schedule(false);
         assert!(persist.queue(None), "a client asks for a save behind it");

@@ -98,7 +98,7 @@ pub(crate) struct Registry {
     prefixes: Prefixes,
     homes: Box<[SharedMutex<HashMap<u64, Home>>]>,
     inboxes: Box<[Inbox]>,
-    /// By worker: its connections have filled an inbox too far.
+    /// By author: a worker's connections, or its scripts, have filled an inbox too far.
     crowded: Box<[SharedBool]>,
     /// By author.
     owed: Box<[Owed]>,
@@ -164,7 +164,7 @@ impl Registry {
             patterns: Patterns::default(),
             prefixes: Prefixes::default(),
             homes: (0..HOME_STRIPES).map(|_| SharedMutex::default()).collect(),
-            crowded: inboxes.iter().map(|_| SharedBool::new(false)).collect(),
+            crowded: (0..2 * inboxes.len()).map(|_| SharedBool::new(false)).collect(),
             owed: (0..2 * inboxes.len()).map(|_| Owed::default()).collect(),
             payload_bytes: Arc::default(),
             inboxes,
@@ -335,10 +335,10 @@ impl Registry {
 
     /// Puts an item into an inbox, on behalf of author `own`; true if the other worker has to be woken.
     fn put(&self, worker: usize, own: usize, entry: Entry) -> bool {
-        let (inbox, own) = (&self.inboxes[worker], self.worker_of(own));
+        let (inbox, author, own) = (&self.inboxes[worker], own, self.worker_of(own));
         let rested = inbox.push(entry, worker == own);
         if inbox.owed_bytes() > CROWDED_BYTES {
-            self.crowded[own].store(true, Ordering::Relaxed);
+            self.crowded[author].store(true, Ordering::Relaxed);
         }
         rested && worker != own
     }
@@ -362,16 +362,16 @@ impl Registry {
         workers.iter().for_each(|&worker| self.inboxes[worker].wake());
     }
 
-    /// True if this worker's connections have filled some inbox so far that they should wait.
+    /// True if this author, a worker's connections or its scripts, has filled some inbox so far that it should wait.
     #[inline]
-    pub(crate) fn is_crowded(&self, worker: usize) -> bool {
-        self.crowded[worker].load(Ordering::Relaxed)
+    pub(crate) fn is_crowded(&self, author: usize) -> bool {
+        self.crowded[author].load(Ordering::Relaxed)
     }
 
-    /// True if this worker's connections have filled some inbox so far that they should wait; told once.
+    /// True if this author has filled some inbox so far that it should wait; told once.
     #[inline]
-    pub(crate) fn take_crowded(&self, worker: usize) -> bool {
-        self.is_crowded(worker) && self.crowded[worker].swap(false, Ordering::Relaxed)
+    pub(crate) fn take_crowded(&self, author: usize) -> bool {
+        self.is_crowded(author) && self.crowded[author].swap(false, Ordering::Relaxed)
     }
 
     /// True if all inboxes have room again.
@@ -445,8 +445,10 @@ impl Registry {
         let pattern = pattern.map(Glob::new);
         let mut found = Vec::new();
         for stripe in &exact.stripes {
-            let stripe = stripe.lock();
-            found.extend(stripe.keys().filter(|name| pattern.as_ref().is_none_or(|p| p.matches(name))).cloned());
+            // Publishers do not wait for the matching.
+            let mut names: Vec<Name> = stripe.lock().keys().cloned().collect();
+            names.retain(|name| pattern.as_ref().is_none_or(|pattern| pattern.matches(name)));
+            found.append(&mut names);
         }
         found
     }

@@ -85,6 +85,11 @@ impl Visits {
         Visits { on: SharedBool::new(false), authors, journal }
     }
 
+    /// Whether items that are pushed wait for the file.
+    pub(crate) fn await_files(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
     /// Items that are pushed from now on wait for the file, or not.
     pub(crate) fn await_file(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);

@@ -109,7 +109,8 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
     if let Some(filter) = ctx.conn.peer_mut().filter {
         return follow_filtered(ctx, filter, has.is_none());
     }
-    let shared = register(ctx);
+    // The stream may have ended in between.
+    let Some(shared) = register(ctx) else { return Ok(After::Busy) };
     let (replication, end) = (ctx.state.replication(), ctx.state.persist().aof.journal().end());
     let is_old = has.is_none();
     let goes_on =
@@ -126,7 +127,7 @@ fn follow(ctx: &mut ServerCtx<'_>, has: Option<(Vec<u8>, i64)>) -> CmdResult<Aft
             replication.counts.refused.fetch_add(1, Relaxed);
         }
         replication.counts.full.fetch_add(1, Relaxed);
-        shared.now().stage = Stage::WaitsForWalk;
+        shared.await_walk();
         tracing::info!("Full resync requested by replica {}", shown(&shared));
     }
     become_replica(ctx, Following::new(shared, is_old));
@@ -149,7 +150,7 @@ fn follow_filtered(ctx: &mut ServerCtx<'_>, filter: DataFilter, is_old: bool) ->
         tracing::warn!("A data set without keys can't be written: {}", error_text(&error));
         errors::NO_STREAM
     })?;
-    let shared = register(ctx);
+    let Some(shared) = register(ctx) else { return Ok(After::Busy) };
     replication.counts.full.fetch_add(1, Relaxed);
     shared.set_cursor(end);
     {
@@ -195,8 +196,9 @@ fn become_replica(ctx: &mut ServerCtx<'_>, following: Following) {
     ctx.conn.peer_mut().replica = Some(following);
 }
 
-/// Makes the connection a replica that all threads see. The stream is kept from where it stands from now on.
-fn register(ctx: &mut ServerCtx<'_>) -> Arc<Replica> {
+/// Makes the connection a replica that all threads see. The stream is kept from where it stands from now on; None, and
+/// nothing is done, if there is none any more.
+fn register(ctx: &mut ServerCtx<'_>) -> Option<Arc<Replica>> {
     let (worker, now_ms) = (ctx.store.id(), ctx.now.steady_ms);
     if ctx.config.replication.gathers_writes {
         ctx.conn.socket().gather_writes();
@@ -214,8 +216,7 @@ fn register(ctx: &mut ServerCtx<'_>) -> Arc<Replica> {
         // The first PING comes a period behind the first replica.
         replication.pinged_ms.store(now_ms, Relaxed);
     }
-    replication.replicas().add(Arc::clone(&replica));
-    replica
+    replication.add(&replica).then_some(replica)
 }
 
 /// A replica as the log names it.

@@ -20,7 +20,7 @@ use varve_exec::pause::Pause;
 use super::link::{End, Line};
 use super::{ID_DIGITS, Thread};
 use crate::features::persist::aof::stream as kept;
-use crate::features::replication::state::replica::{LinkStage, ReceivedPiece};
+use crate::features::replication::state::replica::{LinkStage, ReceivedPiece, SeenHold};
 use crate::state::{Now, ServerState};
 use crate::system::{error_text, random};
 
@@ -48,8 +48,8 @@ struct Stream {
     /// The offset that was acknowledged as being in this server's file, and the one that the primary waits for.
     filed: u64,
     filed_asked_at: Option<u64>,
-    /// Somebody's hold of the lanes was seen at the last look.
-    was_held: bool,
+    /// The hold of the lanes that was seen at the last look.
+    seen_hold: Option<SeenHold>,
 }
 
 /// Follows the stream behind the data that is here, to the link's end.
@@ -75,24 +75,23 @@ pub(super) fn follow(thread: &mut Thread, mut line: Line) -> End {
         asked_at: None,
         filed: 0,
         filed_asked_at: None,
-        was_held: false,
+        seen_hold: None,
     };
     let end = match stream.run(thread, &state, &mut line) {
         Ok(()) => End::Unwanted,
         Err(end) => end,
     };
-    finish(thread, &state, stream.db).map_or(end, End::Refused)
+    finish(thread, &state, stream.db, stream.seen_hold).map_or(end, End::Refused)
 }
 
 /// All that was routed is applied, or nothing more will be: then why.
-fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> {
+fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32, mut seen_hold: Option<SeenHold>) -> Option<String> {
     let replica = state.replication().replica();
     let result = loop {
         if let Some(result) = replica.applier.finish_within(FINISH_LOOK) {
             break result;
         }
-        // Whoever has asked for an instant may be gone.
-        state.release_instant();
+        release_abandoned(state, &mut seen_hold);
     };
     replica.hand_on(state.persist().aof.journal());
     replica.set_applies(false);
@@ -110,6 +109,11 @@ fn finish(thread: &Thread, state: &Arc<ServerState>, db: u32) -> Option<String> 
     }
     state.persist().aof.rewrites.schedule(state.persist().aof.is_on());
     Some(refusal)
+}
+
+/// Has the lanes go on if they are held for somebody who may be gone.
+fn release_abandoned(state: &ServerState, seen: &mut Option<SeenHold>) {
+    state.wake_to_apply(state.replication().replica().release_abandoned(seen, Instant::now()).iter());
 }
 
 /// True while CLIENT PAUSE holds a primary's stream back like a client. Commands that were routed before run to their end:
@@ -207,6 +211,7 @@ impl Stream {
 
     /// Tells the primary how far this server is, if that is due or the primary has asked.
     fn answer(&mut self, thread: &mut Thread, state: &ServerState, line: &mut Line) -> Result<(), End> {
+        release_abandoned(state, &mut self.seen_hold);
         let offset = thread.offset();
         if let Some(asked) = self.asked_at.filter(|asked| offset >= *asked) {
             (self.asked_at, self.filed_asked_at) = (None, Some(asked));
@@ -217,11 +222,6 @@ impl Stream {
         }
         if self.acked.elapsed() < ACK_EVERY {
             return Ok(());
-        }
-        // Whoever has asked for an instant may be gone.
-        let held = std::mem::replace(&mut self.was_held, true);
-        if held {
-            state.release_instant();
         }
         self.acknowledge(thread, line)
     }

@@ -5,13 +5,14 @@
 //!   (empty lines) $EOF:mark    bytes, mark (40 bytes)       +--> file --> all data goes, the gate alone --> workers load it
 //! ```
 //! Behind the mark the primary sends nothing before this server's first word: so it stands at the end of what has come. Until
-//! the file is whole, clients see the data that there was. A file that is torn or damaged leaves the server empty, and the link
-//! is made anew. While this server empties and loads, an empty line each second tells the primary that it is there.
+//! the file is whole, clients see the data that there was. A save of that data is given up then, and none begins: it
+//! would take the name of the received file. A file that is torn or damaged leaves the server empty, and the link is
+//! made anew. While this server empties and loads, an empty line each second tells the primary that it is there.
 //!
 //! With `repl-diskless-load` there is no file, and what there was goes last: `beside.rs`. Not here: loading (`persist::load`).
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -24,7 +25,8 @@ use super::link::{End, Line};
 use super::{ID_DIGITS, Thread, beside};
 use crate::config::{DisklessLoad, path_of};
 use crate::features::persist::aof::stream as kept;
-use crate::features::persist::load;
+use crate::features::persist::state::SavesBarred;
+use crate::features::persist::{load, load_beside};
 use crate::features::replication::state::replica::LinkStage;
 use crate::system::{error_text, random};
 
@@ -67,16 +69,10 @@ pub(super) fn receive(thread: &mut Thread, line: &mut Line, id: &str, offset: u6
         return loaded;
     }
     let temp = Temp::new();
-    let written = to_file(thread, line, &extent, &temp)?;
-    let path = temp.keep(&path_of(&thread.state.config().snapshot().save.file)).map_err(|error| {
-        End::Broken(format!(
-            "Failed trying to rename the temp DB into the data file in MASTER <-> REPLICA synchronization: {}",
-            error_text(&error)
-        ))
-    })?;
-    let loaded = keep_alive(line, || take_over(thread, &path, written, id, offset));
+    let (file, written) = to_file(thread, line, &extent, &temp)?;
+    let path = path_of(&thread.state.config().snapshot().save.file);
+    let loaded = keep_alive(line, || put_in_place(thread, temp, &path, (file, written), (id, offset)));
     line.begin_listening();
-    remove_if_unwanted(thread, &path);
     loaded
 }
 
@@ -131,15 +127,15 @@ fn parse(head: &[u8]) -> Result<Extent, End> {
     Ok(Extent::Bytes(bytes.ok_or_else(wrong)?))
 }
 
-/// Writes what comes to a file; gives its length.
-fn to_file(thread: &mut Thread, line: &mut Line, extent: &Extent, temp: &Temp) -> Result<u64, End> {
+/// Writes what comes to a file; gives it, to be read from its begin, and its length.
+fn to_file(thread: &mut Thread, line: &mut Line, extent: &Extent, temp: &Temp) -> Result<(File, u64), End> {
     let failed = |error: io::Error| {
         End::Broken(format!(
             "Write error or short write writing to the DB dump file needed for MASTER <-> REPLICA synchronization: {}",
             error_text(&error)
         ))
     };
-    let mut file = File::create(&temp.path).map_err(failed)?;
+    let mut file = temp.create().map_err(failed)?;
     let mut written = 0;
     loop {
         let (take, ends) = part(&line.input, extent, written);
@@ -154,8 +150,8 @@ fn to_file(thread: &mut Thread, line: &mut Line, extent: &Extent, temp: &Temp) -
         line.input.drain(..take);
         line.fill(thread)?;
     }
-    file.sync_all().map_err(failed)?;
-    Ok(written)
+    file.sync_all().and_then(|()| file.rewind()).map_err(failed)?;
+    Ok((file, written))
 }
 
 /// The bytes at the front of `input` that are data for sure, and whether that is the last of it.
@@ -191,13 +187,42 @@ pub(super) fn keep_alive<T>(line: &mut Line, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Puts the data of a file in the place of this server's.
-fn take_over(thread: &mut Thread, path: &PathBuf, bytes: u64, id: &str, offset: u64) -> Result<(), End> {
-    let file = File::open(path).map_err(|error| {
-        End::Broken(format!("Failed trying to open the data file of MASTER: {}", error_text(&error)))
+/// Gives a received file of this length its name, and puts its data in the place of this server's.
+fn put_in_place(
+    thread: &mut Thread,
+    temp: Temp,
+    path: &PathBuf,
+    (file, bytes): (File, u64),
+    (id, offset): (&str, u64),
+) -> Result<(), End> {
+    let state = Arc::clone(&thread.state);
+    // A save of the old data would put its file in the place of this one.
+    let barred = state.persist().bar_saves();
+    if !load_beside::end_saves(&state) {
+        return Err(End::Unwanted);
+    }
+    temp.keep(path).map_err(|error| {
+        End::Broken(format!(
+            "Failed trying to rename the temp DB into the data file in MASTER <-> REPLICA synchronization: {}",
+            error_text(&error)
+        ))
     })?;
+    let loaded = take_over(thread, file, bytes, (id, offset), barred);
+    remove_if_unwanted(thread, path);
+    loaded
+}
+
+/// Puts the data of a file in the place of this server's. Saves are barred until it is being loaded.
+fn take_over(
+    thread: &mut Thread,
+    file: File,
+    bytes: u64,
+    (id, offset): (&str, u64),
+    barred: SavesBarred<'_>,
+) -> Result<(), End> {
     tracing::info!("MASTER <-> REPLICA sync: Flushing old data");
     throw_away(thread)?;
+    drop(barred);
     tracing::info!("MASTER <-> REPLICA sync: Loading DB in memory");
     let state = Arc::clone(&thread.state);
     let replication = state.replication();
@@ -254,11 +279,15 @@ impl Temp {
         Temp { path: PathBuf::from(format!("temp-{now_s}.{}.rdb", std::process::id())) }
     }
 
+    /// Makes it, empty, to be written and read.
+    fn create(&self) -> io::Result<File> {
+        File::options().read(true).write(true).create(true).truncate(true).open(&self.path)
+    }
+
     /// Gives it this name.
-    fn keep(self, path: &PathBuf) -> io::Result<PathBuf> {
+    fn keep(self, path: &PathBuf) -> io::Result<()> {
         fs::rename(&self.path, path)?;
-        File::open(".").and_then(|dir| dir.sync_all())?;
-        Ok(path.clone())
+        File::open(".").and_then(|dir| dir.sync_all())
     }
 }
 

@@ -8,7 +8,8 @@
 //! Pieces are the journal's chunks, shared with the thread that writes them to a file. Small ones are copied behind each
 //! other: a chunk of a quiet server is a few bytes in 64 KB. Where the backlog is to be smaller than some chunks, they are copied in
 //! pieces of 16 KB, since only whole pieces are let go of. A large value that everybody has is let go of at once, and the
-//! backlog begins behind it: it is memory of the store, which the store counts and could not free.
+//! backlog begins behind it: it is memory of the store, which the store counts and could not free. Pieces are freed
+//! when nobody waits for the backlog any more, and by a thread of their own where they are many.
 //!
 //! Not here: who needs what (`replicas.rs`), and what offsets are (`ids.rs`).
 
@@ -20,10 +21,17 @@ use varve_base::shared::SharedMutex;
 use varve_exec::journal::{Chunk, ChunkPart};
 use varve_protocol::{Pinned, Reply, ReplyPart};
 
+use crate::system::closed_aside::drop_aside;
+
 /// Pieces shorter than this are copied behind each other, until they are as long together.
 const JOIN_BYTES: usize = 16 << 10;
 /// A backlog of fewer bytes has chunks cut into pieces of [`JOIN_BYTES`].
 const CUT_BELOW_BYTES: u64 = 4 * (64 << 10);
+
+/// Pieces that are let go of while others wait for the backlog.
+const TRIM_PIECES: usize = 1024;
+/// Bytes from which on pieces are freed by a thread of their own.
+const ASIDE_BYTES: usize = 16 << 20;
 
 /// See the module's picture.
 #[derive(Debug, Default)]
@@ -83,12 +91,16 @@ impl Pinned for Stretch {
 impl Backlog {
     /// It begins at this position, empty.
     pub(crate) fn begin(&self, at: u64) {
-        *self.0.lock() = Inner { first: at, end: at, ..Inner::default() };
+        let before = std::mem::replace(&mut *self.0.lock(), Inner { first: at, end: at, ..Inner::default() });
+        // Nobody else may be inside the gate meanwhile.
+        if !before.pieces.is_empty() {
+            drop_aside(before.pieces);
+        }
     }
 
     /// Takes chunks of the journal up to position `end`. Keeps the last `size` bytes, and all from the position on that `needed`
     /// gives, which is asked while nobody else looks: whoever has said before that it needs something then finds it here.
-    pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64, size: u64, needed: impl FnOnce() -> u64) {
+    pub(crate) fn put(&self, chunks: &[Arc<Chunk>], end: u64, size: u64, needed: impl Fn() -> u64) {
         let mut inner = self.0.lock();
         let mut at = end - chunks.iter().map(|chunk| chunk.len() as u64).sum::<u64>();
         for chunk in chunks {
@@ -101,7 +113,8 @@ impl Backlog {
             at = next;
         }
         inner.end = inner.end.max(end);
-        inner.trim(size, needed());
+        drop(inner);
+        self.let_go(size, needed);
     }
 
     /// The oldest chunk and its position, if more than `most` bytes lie behind it: somebody needs it still.
@@ -112,17 +125,28 @@ impl Backlog {
     }
 
     /// Lets go of all but the last `size` bytes, as far as nobody needs more than `needed` says.
-    pub(crate) fn let_go(&self, size: u64, needed: impl FnOnce() -> u64) {
-        let mut inner = self.0.lock();
-        inner.trim(size, needed());
+    pub(crate) fn let_go(&self, size: u64, needed: impl Fn() -> u64) {
+        let mut gone = Vec::new();
+        let trim = |gone: &mut Vec<Piece>| {
+            let mut inner = self.0.lock();
+            let needed = needed();
+            inner.trim(size, needed, gone)
+        };
+        while trim(&mut gone) {}
+        let bytes: usize = gone.iter().map(|piece| piece.chunk.len()).sum();
+        if bytes >= ASIDE_BYTES {
+            drop_aside(gone);
+        }
     }
 
     /// Lets go of the oldest chunk, which begins at this position: it lies elsewhere now.
     pub(crate) fn let_oldest_go(&self, at: u64) {
-        let mut inner = self.0.lock();
-        if inner.pieces.front().is_some_and(|front| front.at == at) {
-            inner.pop();
-        }
+        let gone = {
+            let mut inner = self.0.lock();
+            let has = inner.pieces.front().is_some_and(|front| front.at == at);
+            has.then(|| inner.pop())
+        };
+        drop(gone);
     }
 
     /// The positions of its first byte, and behind its last one.
@@ -197,19 +221,25 @@ impl Inner {
         }
     }
 
-    fn trim(&mut self, size: u64, needed: u64) {
-        while let Some(front) = self.pieces.front()
-            && front.end() <= needed
-            && (self.end - front.end() >= size || front.chunk.pinned_bytes() > 0)
-        {
-            self.pop();
+    /// Puts pieces that nobody needs into `gone`, [`TRIM_PIECES`] at most; true if there are more.
+    fn trim(&mut self, size: u64, needed: u64, gone: &mut Vec<Piece>) -> bool {
+        for _ in 0..TRIM_PIECES {
+            let is_unneeded = |front: &&Piece| {
+                front.end() <= needed && (self.end - front.end() >= size || front.chunk.pinned_bytes() > 0)
+            };
+            if self.pieces.front().filter(is_unneeded).is_none() {
+                return false;
+            }
+            gone.push(self.pop());
         }
+        true
     }
 
-    fn pop(&mut self) {
+    fn pop(&mut self) -> Piece {
         let piece = self.pieces.pop_front().expect("it is at the front");
         self.held_bytes -= piece.chunk.len() - piece.chunk.pinned_bytes();
         self.first = piece.end();
+        piece
     }
 }
 
@@ -291,6 +321,24 @@ mod tests {
         let whole = chunk(b'z', long as usize);
         backlog.put(std::slice::from_ref(&whole), 7 * long + 10, CUT_BELOW_BYTES, || u64::MAX);
         assert_eq!(Arc::strong_count(&whole), 2, "where the backlog is longer, none is copied");
+    }
+
+    /// Whoever needs the backlog does not wait until all of a long one is let go of.
+    #[test]
+    fn much_goes_in_parts() {
+        let (backlog, piece, part) = (Backlog::default(), chunk(b'x', JOIN_BYTES), JOIN_BYTES as u64);
+        let count = 2 * TRIM_PIECES as u64 + 10;
+        let chunks = vec![Arc::clone(&piece); count as usize];
+        backlog.put(&chunks, count * part, count * part, || u64::MAX);
+        drop(chunks);
+        let mut gone = Vec::new();
+        assert!(backlog.0.lock().trim(part, u64::MAX, &mut gone), "there is more");
+        assert_eq!((gone.len(), backlog.bounds().0), (TRIM_PIECES, TRIM_PIECES as u64 * part));
+        assert_eq!(gone.last().map(Piece::end), Some(backlog.bounds().0));
+        backlog.let_go(part, || u64::MAX);
+        assert_eq!((backlog.bounds(), backlog.held_bytes()), (((count - 1) * part, count * part), JOIN_BYTES));
+        backlog.begin(7);
+        assert_eq!((backlog.bounds(), backlog.held_bytes()), ((7, 7), 0));
     }
 
     #[test]

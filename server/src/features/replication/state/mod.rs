@@ -257,6 +257,31 @@ impl Replication {
         self.alone_since_ms.store(0, Ordering::Relaxed);
     }
 
+    /// Ends the stream like [`Replication::end`], unless there is a replica: false then. One that comes later finds no
+    /// stream.
+    pub(crate) fn end_if_alone(&self, id: String, at: u64) -> bool {
+        {
+            let all = self.replicas.all();
+            if !self.is_kept() || !all.is_empty() {
+                return false;
+            }
+            // Whoever is added behind this sees it.
+            self.is_kept.store(false, Ordering::Relaxed);
+        }
+        self.end(id, at);
+        true
+    }
+
+    /// This one is a replica from now on; false, and it is none, if there is no stream any more.
+    pub(crate) fn add(&self, replica: &Arc<Replica>) -> bool {
+        self.replicas.add(Arc::clone(replica));
+        let is_kept = self.is_kept();
+        if !is_kept {
+            self.replicas.remove(replica);
+        }
+        is_kept
+    }
+
     fn begin_at(&self, at: u64) {
         self.backlog.begin(at);
         self.spool.let_go(|| u64::MAX);
@@ -403,8 +428,8 @@ impl Replication {
         end.saturating_sub(replica.cursor().max(self.backlog.bounds().0))
     }
 
-    /// The instant of a data set, at this position: replicas that wait get it.
-    pub(crate) fn begin_walk(&self, position: u64) {
+    /// The instant of a data set, at this position: replicas that wait get it. Gives the number of its walk.
+    pub(crate) fn begin_walk(&self, position: u64) -> u64 {
         let offset = self.ids.offset(position);
         let walk = self.walks.fetch_add(1, Ordering::Relaxed) + 1;
         for replica in self.replicas.all().iter() {
@@ -414,6 +439,7 @@ impl Replication {
                 replica.set_cursor(position);
             }
         }
+        walk
     }
 
     /// The number of replicas that are there for the data set of the last instant: they wait for it, are sent it, or have it.
@@ -426,22 +452,22 @@ impl Replication {
         self.replicas.all().iter().filter(is_there).count()
     }
 
-    /// The data set of the last instant is being written to this file: replicas get it meanwhile.
-    pub(crate) fn send_walk(&self, file: &Arc<SyncFile>) {
+    /// The data set of this walk is being written to this file: the walk's replicas get it meanwhile.
+    pub(crate) fn send_walk(&self, walk: u64, file: &Arc<SyncFile>) {
         for replica in self.replicas.all().iter() {
             let mut now = replica.now();
-            if matches!(now.stage, Stage::InWalk) {
+            if now.is_in(walk) {
                 now.stage = Stage::Gets(Arc::clone(file));
             }
         }
     }
 
-    /// The data set of the last instant is in this file; None if it could not be written.
-    pub(crate) fn end_walk(&self, file: Option<SyncFile>) {
+    /// The data set of this walk is in this file; None if it could not be written.
+    pub(crate) fn end_walk(&self, walk: u64, file: Option<SyncFile>) {
         let file = file.map(Arc::new);
         for replica in self.replicas.all().iter() {
             let mut now = replica.now();
-            if matches!(now.stage, Stage::InWalk) {
+            if now.is_in(walk) {
                 now.stage = match &file {
                     Some(file) => Stage::Gets(Arc::clone(file)),
                     None => Stage::Ends("its data set could not be written"),
@@ -508,6 +534,55 @@ mod tests {
         let chunk = chunk();
         (1..=40).for_each(|n| replication.put(&[Arc::clone(&chunk)], n * LEN));
         (replication, slow)
+    }
+
+    /// A replica that came behind the instant of a data set gets none of that instant, whose stream it would miss a
+    /// part of.
+    #[test]
+    fn a_data_set_is_for_the_replicas_of_its_walk_alone() {
+        let replication = Replication::new("a".repeat(40), 1);
+        replication.begin("b".repeat(40), 0);
+        let comes = || {
+            let replica = Arc::new(replica());
+            replica.now().stage = Stage::WaitsForWalk;
+            replication.replicas.add(Arc::clone(&replica));
+            replica
+        };
+        let file = || SyncFile::whole(std::fs::File::open("/dev/null").expect("it is there")).expect("it has a length");
+        let is_in_walk = |replica: &Replica| matches!(replica.now().stage, Stage::InWalk);
+        let first = comes();
+        let walk = replication.begin_walk(0);
+        let second = comes();
+        let next = replication.begin_walk(10);
+        replication.send_walk(walk, &Arc::new(file()));
+        assert!(matches!(first.now().stage, Stage::Gets(_)) && is_in_walk(&second));
+        replication.end_walk(walk, None);
+        assert!(is_in_walk(&second), "another walk has failed");
+        replication.end_walk(next, Some(file()));
+        assert!(matches!(second.now().stage, Stage::Gets(_)));
+    }
+
+    /// A replica that comes beside the end of the stream keeps it, or is told that there is none: it never waits for an
+    /// instant of a stream that has ended.
+    #[test]
+    fn a_stream_ends_without_replicas_alone() {
+        let replication = Replication::new("a".repeat(40), 1);
+        replication.begin("b".repeat(40), 0);
+        let [first, second] = [(); 2].map(|()| Arc::new(replica()));
+        assert!(replication.add(&first));
+        assert!(!replication.end_if_alone("c".repeat(40), 0) && replication.is_kept());
+        replication.replicas.remove(&first);
+        assert!(replication.end_if_alone("c".repeat(40), 0) && !replication.is_kept());
+        assert!(!replication.add(&second) && replication.replicas.all().is_empty());
+        replication.begin("d".repeat(40), 0);
+        assert!(replication.add(&second));
+        // The data is given up before it has learned what it gets.
+        replication.replicas.end_all("gone");
+        second.await_walk();
+        assert!(matches!(second.now().stage, Stage::Ends("gone")));
+        assert!(replication.add(&first));
+        first.await_walk();
+        assert!(matches!(first.now().stage, Stage::WaitsForWalk));
     }
 
     /// The bytes that a slow replica needs are there for another one that comes back.

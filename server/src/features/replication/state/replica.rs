@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mio::Waker;
 use varve_base::counter::Counter;
@@ -27,6 +27,9 @@ use varve_exec::journal::Journal;
 
 use crate::features::pubsub::state::WorkWaiter;
 use crate::system::logging;
+
+/// How long a hold of the applied stream stays for somebody who does not ask for it again.
+const HOLD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where a primary is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +131,34 @@ pub(crate) struct Replica {
     awaited: SharedU64,
     /// The link's thread is to be told when the append-only file is synced further.
     awaits_file: SharedBool,
+    hold: SharedMutex<Hold>,
+}
+
+/// The hold of the applied stream, for an instant of a save or of a load.
+#[derive(Debug, Default)]
+struct Hold {
+    /// How often it was asked for: a look that finds the same number finds one that nobody has asked for since.
+    asked: u64,
+    stage: HoldStage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum HoldStage {
+    /// The stream goes on.
+    #[default]
+    None,
+    /// It is about to stand still, and whoever wants that asks again; or has gone.
+    Awaited,
+    /// It stands still for somebody, who releases it.
+    Stands,
+}
+
+/// A hold of the applied stream that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenHold {
+    asked: u64,
+    /// Since when it has been the same one.
+    since: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -169,6 +200,7 @@ impl Replica {
             stream_db: SharedU32::new(0),
             awaited: SharedU64::new(u64::MAX),
             awaits_file: SharedBool::new(false),
+            hold: SharedMutex::default(),
         }
     }
 
@@ -449,7 +481,13 @@ impl Replica {
         if !self.applies() {
             return true;
         }
-        let holds = self.applier.hold();
+        let holds = {
+            let mut hold = self.hold.lock();
+            let holds = self.applier.hold();
+            hold.asked += 1;
+            hold.stage = if holds { HoldStage::Stands } else { HoldStage::Awaited };
+            holds
+        };
         if holds {
             self.hand_on(journal);
         }
@@ -458,6 +496,27 @@ impl Replica {
 
     /// The stream goes on behind an instant. Returns the workers that have something to do.
     pub(crate) fn release_instant(&self) -> WorkerSet {
+        let mut hold = self.hold.lock();
+        hold.stage = HoldStage::None;
+        self.applier.release()
+    }
+
+    /// The stream goes on if it is held for somebody who has not asked again since what was `seen`, for
+    /// [`HOLD_PATIENCE`]: who may be gone. One that stands still for somebody stays. Returns the workers that have
+    /// something to do.
+    pub(crate) fn release_abandoned(&self, seen: &mut Option<SeenHold>, now: Instant) -> WorkerSet {
+        let mut hold = self.hold.lock();
+        if hold.stage != HoldStage::Awaited {
+            *seen = None;
+            return WorkerSet::default();
+        }
+        let known = seen.filter(|seen| seen.asked == hold.asked);
+        let since = known.map_or(now, |seen| seen.since);
+        *seen = Some(SeenHold { asked: hold.asked, since });
+        if now.duration_since(since) < HOLD_PATIENCE {
+            return WorkerSet::default();
+        }
+        hold.stage = HoldStage::None;
         self.applier.release()
     }
 }
@@ -501,6 +560,36 @@ mod tests {
         let mut is_settled = false;
         assert!(replica.lead(&replica.goal(), || is_settled = replica.leaves()));
         assert!(is_settled && !replica.follows(), "all is settled before it leads");
+    }
+
+    /// A hold that is asked for again and again stays, and so does one whose instant has come: only one that nobody
+    /// asks for any more is released.
+    #[test]
+    fn a_hold_is_released_by_whoever_has_it_or_when_nobody_asks_for_it() {
+        let (replica, journal, now) = (Replica::new(1), Journal::new(1), Instant::now());
+        replica.set_applies(true);
+        let stage = || replica.hold.lock().stage;
+        let (mut seen, mut look) = (None, 0);
+        let mut look_again = |replica: &Replica| {
+            look += 1;
+            replica.release_abandoned(&mut seen, now + HOLD_PATIENCE * look);
+        };
+        assert!(replica.hold_instant(&journal), "nothing is being applied");
+        (0..3).for_each(|_| look_again(&replica));
+        assert_eq!(stage(), HoldStage::Stands, "somebody's instant goes on");
+        replica.release_instant();
+        let ask = || {
+            // Something is being applied.
+            replica.hold_instant(&journal);
+            replica.hold.lock().stage = HoldStage::Awaited;
+        };
+        for _ in 0..3 {
+            ask();
+            look_again(&replica);
+            assert_eq!(stage(), HoldStage::Awaited, "it was asked for since the last look");
+        }
+        look_again(&replica);
+        assert_eq!(stage(), HoldStage::None, "nobody has asked again");
     }
 
     #[test]

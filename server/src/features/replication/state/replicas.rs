@@ -168,6 +168,11 @@ impl ReplicaNow {
         }
     }
 
+    /// True if it waits for the data set of this walk.
+    pub(super) fn is_in(&self, walk: u64) -> bool {
+        self.walk == walk && matches!(self.stage, Stage::InWalk)
+    }
+
     /// True if it says that it is reached there.
     pub(crate) fn is_at(&self, place: &Address) -> bool {
         self.port == place.port && self.address.eq_ignore_ascii_case(&place.host)
@@ -263,6 +268,14 @@ impl Replica {
         // Whoever leaves memory for the spool says so first: one of the two is seen.
         let cursor = self.cursor();
         cursor.min(self.spooled()).min(self.behind_files.load(Ordering::Acquire))
+    }
+
+    /// It gets the data set of an instant to come, unless its connection ends.
+    pub(crate) fn await_walk(&self) {
+        let mut now = self.now();
+        if !matches!(now.stage, Stage::Ends(_)) {
+            now.stage = Stage::WaitsForWalk;
+        }
     }
 
     /// Its connection ends, and it needs nothing more.

@@ -21,11 +21,15 @@ const LARGE: usize = 12;
 /// The page's figures of keys, as they are now.
 pub(super) fn keys(state: &ServerState, viewer: Viewer, now_ms: i64) -> Value {
     let names = viewer.sees_names;
-    // Where the store hides names itself, what stands for them is not hidden again.
-    let show = |name: &[u8]| {
-        let shown = if names || name.starts_with(b"#") { name.to_vec() } else { state.store().number_of_name(name) };
+    let show_as = |name: &[u8], as_is: bool| {
+        let shown = if as_is { name.to_vec() } else { state.store().number_of_name(name) };
         String::from_utf8_lossy(&shown).into_owned()
     };
+    let show = |name: &[u8]| show_as(name, names);
+    // Where the store hides names itself, its survey has numbers in their place, which are not hidden again. A key whose name looks
+    // like one is no such number.
+    let hidden = state.store().hides_names();
+    let show_surveyed = |name: &[u8]| show_as(name, names || hidden);
     let hot = hottest(state.workers().iter().map(|worker| &worker.commands().hot_keys), Instant::now(), RANKED);
     let ranking = |all: &[HeavyName]| -> Vec<Value> {
         all.iter().map(|one| json!([show(&one.name), one.group, one.weight, one.error])).collect()
@@ -44,7 +48,7 @@ pub(super) fn keys(state: &ServerState, viewer: Viewer, now_ms: i64) -> Value {
         "looks": seen.looks.keys,
         "prefixes": seen.prefixes.iter().take(PREFIXES).map(|(prefix, share)| {
             let scaled = estimate.scaled(*share);
-            json!([show(prefix), scaled.keys, scaled.bytes])
+            json!([show_surveyed(prefix), scaled.keys, scaled.bytes])
         }).collect::<Vec<_>>(),
         "others": [others.keys, others.bytes],
         "due": SPANS_S.iter().zip(&seen.due).map(|(span_s, share)| {
@@ -52,7 +56,7 @@ pub(super) fn keys(state: &ServerState, viewer: Viewer, now_ms: i64) -> Value {
             json!([span_s, scaled.keys, scaled.bytes])
         }).collect::<Vec<_>>(),
         "large": seen.large.iter().take(LARGE).map(|key| {
-            json!([show(&key.name), key.db, key.ty.name(), key.bytes, (now_ms - key.seen_ms).max(0) / 1000])
+            json!([show_surveyed(&key.name), key.db, key.ty.name(), key.bytes, (now_ms - key.seen_ms).max(0) / 1000])
         }).collect::<Vec<_>>(),
     })
 }

@@ -214,7 +214,9 @@ const INSTANT: [(&str, &str); 6] = [
 ];
 
 /// How long keys that are due at one instant may take to go.
-const GONE_WITHIN_MS: u64 = 60_000;
+const GONE_WITHIN_MS: u64 = 30_000;
+/// Bytes that may be left beside 2% of their memory: what a server keeps however little it has.
+const LEFT_BYTES: f64 = (256 << 10) as f64;
 
 /// Keys due at one instant; what did not come about in time is no number.
 fn instant(server: &Server, keys: u64) -> io::Result<Vec<f64>> {
@@ -248,7 +250,7 @@ fn instant(server: &Server, keys: u64) -> io::Result<Vec<f64>> {
             let used = used_memory(&mut client).unwrap_or(f64::MAX) - before;
             let since = now_ms().saturating_sub(due);
             gone = gone.or((left <= 1).then_some(since));
-            drained = drained.or((left <= 1 && used < full / 50.0).then_some(since));
+            drained = drained.or((left <= 1 && used < full / 50.0 + LEFT_BYTES).then_some(since));
         }
         std::thread::sleep(Duration::from_millis(300));
         stop.store(true, Ordering::Relaxed);

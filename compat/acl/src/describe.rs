@@ -8,7 +8,6 @@
 //! Redis 7.0 describes users so: the words that were given are not kept.
 
 use crate::commands::{Bits, Category};
-use crate::pattern::KeyPattern;
 use crate::rule::RuleContext;
 use crate::selector::Selector;
 
@@ -18,13 +17,13 @@ impl Selector {
         let mut words: Vec<Vec<u8>> = Vec::new();
         match self.all_keys {
             true => words.push(b"~*".to_vec()),
-            false => words.extend(self.keys.values().map(KeyPattern::rule)),
+            false => words.extend(self.keys.iter().map(|(key, allowed)| allowed.rule(key.bytes()))),
         }
         match self.all_channels {
             true => words.push(b"&*".to_vec()),
             false => {
                 words.push(b"resetchannels".to_vec());
-                words.extend(self.channels.keys().map(|channel| [b"&", &**channel].concat()));
+                words.extend(self.channels.iter().map(|channel| [b"&", channel.bytes()].concat()));
             }
         }
         words.push(self.describe_commands(context));
@@ -36,7 +35,7 @@ impl Selector {
         if self.all_keys {
             return b"~*".to_vec();
         }
-        self.keys.values().map(KeyPattern::rule).collect::<Vec<_>>().join(&b' ')
+        self.keys.iter().map(|(key, allowed)| allowed.rule(key.bytes())).collect::<Vec<_>>().join(&b' ')
     }
 
     /// The channels' rules.
@@ -44,7 +43,7 @@ impl Selector {
         if self.all_channels {
             return b"&*".to_vec();
         }
-        self.channels.keys().map(|channel| [b"&", &**channel].concat()).collect::<Vec<_>>().join(&b' ')
+        self.channels.iter().map(|channel| [b"&", channel.bytes()].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
     /// The commands' rules.

@@ -3,7 +3,7 @@
 //! ```text
 //!  user bob on #2c26b4.. ~a:* %R~b:* resetchannels -@all +@read (~c* +set)      a line of a file, ACL LIST
 //!        |      |         |                         |            |
-//!      User   Digest    KeyPattern                 Bits       another Selector: a request must pass one of them whole
+//!      User   Digest    Pattern, KeyUse            Bits       another Selector: a request must pass one of them whole
 //!
 //!  Users: name -> Arc<User>, immutable; a change makes a new set      check(row, arguments) -> Ok | Denial
 //! ```

@@ -18,29 +18,20 @@ impl KeyUse {
     pub(crate) fn covers(self, wanted: KeyUse) -> bool {
         (self.reads || !wanted.reads) && (self.writes || !wanted.writes)
     }
-}
 
-/// A pattern of names.
-pub(crate) type Pattern = Glob<Box<[u8]>>;
-
-/// A pattern of keys, and what they may be used for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyPattern {
-    pub(crate) pattern: Pattern,
-    pub(crate) allowed: KeyUse,
-}
-
-impl KeyPattern {
-    /// The rule that makes it.
-    pub(crate) fn rule(&self) -> Vec<u8> {
-        let sign = match self.allowed {
+    /// The rule that allows keys of this pattern.
+    pub(crate) fn rule(self, pattern: &[u8]) -> Vec<u8> {
+        let sign = match self {
             KeyUse { reads: true, writes: false } => &b"%R~"[..],
             KeyUse { reads: false, writes: true } => b"%W~",
             _ => b"~",
         };
-        [sign, self.pattern.bytes()].concat()
+        [sign, pattern].concat()
     }
 }
+
+/// A pattern of names.
+pub(crate) type Pattern = Glob<Box<[u8]>>;
 
 #[cfg(test)]
 mod tests {

@@ -9,12 +9,12 @@
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use varve_catalog::{Channels, Flags, KeyFlags, Row};
 use varve_protocol::Args;
 
 use crate::commands::Bits;
-use crate::pattern::{KeyPattern, KeyUse, Pattern};
+use crate::pattern::{KeyUse, Pattern};
 use crate::rule::{RuleContext, RuleError, has_spaces};
 
 /// Why a user may not run a request. The greater one tells more: a request that fails in every selector is refused for the
@@ -38,18 +38,19 @@ pub(crate) struct Selector {
     /// Every command is allowed.
     pub(crate) all_commands: bool,
     /// First arguments with which commands that are off are allowed, by [`Row::id`].
-    pub(crate) first_args: BTreeMap<u16, Texts<Box<[u8]>>>,
+    pub(crate) first_args: BTreeMap<u16, FirstArgs>,
     pub(crate) all_keys: bool,
-    pub(crate) keys: Texts<KeyPattern>,
+    /// The patterns of keys in the order in which they came, and what these may be used for.
+    pub(crate) keys: IndexMap<Pattern, KeyUse>,
     pub(crate) all_channels: bool,
-    pub(crate) channels: Texts<Pattern>,
+    pub(crate) channels: IndexSet<Pattern>,
 }
 
-/// Things by their texts, in the order in which they came. Of first arguments, the text is in lower case.
-pub(crate) type Texts<T> = IndexMap<Box<[u8]>, T>;
+/// First arguments as they were written, in the order in which they came, by themselves in lower case.
+pub(crate) type FirstArgs = IndexMap<Box<[u8]>, Box<[u8]>>;
 
-/// Bytes that an entry takes beside its text and what belongs to it: the text's place, its hash, and its number in the table.
-const TEXT_BYTES: usize = size_of::<Box<[u8]>>() + 2 * size_of::<usize>();
+/// Bytes that an entry of a table takes beside what it holds: its hash, and its number.
+pub(crate) const ENTRY_BYTES: usize = 2 * size_of::<usize>();
 
 /// Rules.
 impl Selector {
@@ -63,7 +64,7 @@ impl Selector {
             all_keys: false,
             keys: IndexMap::new(),
             all_channels: context.all_channels,
-            channels: IndexMap::new(),
+            channels: IndexSet::new(),
         }
     }
 
@@ -135,16 +136,9 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        match self.keys.get_mut(pattern) {
-            Some(known) => {
-                known.allowed.reads |= allowed.reads;
-                known.allowed.writes |= allowed.writes;
-            }
-            None => {
-                let new = KeyPattern { pattern: Pattern::new(pattern.into()), allowed };
-                self.keys.insert(pattern.into(), new);
-            }
-        }
+        let known = self.keys.entry(Pattern::new(pattern.into())).or_default();
+        known.reads |= allowed.reads;
+        known.writes |= allowed.writes;
         Ok(())
     }
 
@@ -155,9 +149,7 @@ impl Selector {
         if has_spaces(pattern) {
             return Err(RuleError::Syntax);
         }
-        if !self.channels.contains_key(pattern) {
-            self.channels.insert(pattern.into(), Pattern::new(pattern.into()));
-        }
+        self.channels.insert(Pattern::new(pattern.into()));
         Ok(())
     }
 
@@ -206,11 +198,10 @@ impl Selector {
 impl Selector {
     /// Bytes that it takes, about.
     pub(crate) fn memory(&self) -> usize {
-        let entry = |text: &[u8], own: usize| TEXT_BYTES + own + 2 * text.len();
-        let keys = self.keys.keys().map(|text| entry(text, size_of::<KeyPattern>()));
-        let channels = self.channels.keys().map(|text| entry(text, size_of::<Pattern>()));
-        let first_args = self.first_args.values().flat_map(|texts| texts.keys());
-        let first_args = first_args.map(|text| entry(text, size_of::<Box<[u8]>>()));
+        let keys = self.keys.keys().map(|key| ENTRY_BYTES + size_of::<(Pattern, KeyUse)>() + key.bytes().len());
+        let channels = self.channels.iter().map(|channel| ENTRY_BYTES + size_of::<Pattern>() + channel.bytes().len());
+        let first_args = self.first_args.values().flat_map(IndexMap::keys);
+        let first_args = first_args.map(|text| ENTRY_BYTES + 2 * (size_of::<Box<[u8]>>() + text.len()));
         size_of::<Selector>() + self.commands.memory() + keys.chain(channels).chain(first_args).sum::<usize>()
     }
 
@@ -267,23 +258,22 @@ impl Selector {
     /// True if a key may be used so.
     #[inline]
     pub(crate) fn may_use(&self, key: &[u8], wanted: KeyUse) -> bool {
-        let fits = |known: &KeyPattern| known.allowed.covers(wanted) && known.pattern.matches(key);
-        self.all_keys || self.keys.values().any(fits)
+        let fits = |(known, allowed): (&Pattern, &KeyUse)| allowed.covers(wanted) && known.matches(key);
+        self.all_keys || self.keys.iter().any(fits)
     }
 
     /// True if every key there may be may be read.
     pub(crate) fn reads_all_keys(&self) -> bool {
-        let all = |known: &KeyPattern| known.allowed.reads && known.pattern.bytes() == b"*";
-        self.all_keys || self.keys.values().any(all)
+        self.all_keys || self.keys.get(&b"*"[..]).is_some_and(|allowed| allowed.reads)
     }
 
     /// True if a channel may be listened and published to. A pattern of channels must be one of the selector's, byte by byte.
     pub(crate) fn may_listen(&self, name: &[u8], is_pattern: bool) -> bool {
-        let is_among = |channels: &Texts<Pattern>| match is_pattern {
-            true => channels.contains_key(name),
-            false => channels.values().any(|known| known.matches(name)),
-        };
-        self.all_channels || is_among(&self.channels)
+        match is_pattern {
+            _ if self.all_channels => true,
+            true => self.channels.contains(name),
+            false => self.channels.iter().any(|known| known.matches(name)),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use varve_protocol::{Args, words};
 use crate::password::Digest;
 use crate::pattern::KeyUse;
 use crate::rule::{RuleContext, RuleError};
-use crate::selector::{Denial, Selector};
+use crate::selector::{Denial, ENTRY_BYTES, Selector};
 
 /// Whether the payloads of the user's RESTORE are to be looked through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,9 +157,7 @@ impl User {
 
     /// Bytes that it takes in a set of users, about.
     pub(crate) fn memory(&self) -> usize {
-        let texts = 2 * self.name.len()
-            + self.line.len()
-            + self.passwords.len() * (size_of::<Digest>() + 2 * size_of::<usize>());
+        let texts = 2 * self.name.len() + self.line.len() + self.passwords.len() * (ENTRY_BYTES + size_of::<Digest>());
         size_of::<User>() + texts + self.selectors.iter().map(Selector::memory).sum::<usize>()
     }
 

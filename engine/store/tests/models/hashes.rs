@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use varve_base::number::{Extended, parse_i64};
 use varve_base::rng::Rng;
-use varve_store::{
-    AddError, Limits, LogGeometry, Options, Pick, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Type, WrongType,
-};
+use varve_store::{AddError, Limits, Pick, Policy, Store, StoreWorker, StringForm, Ttl, Tx, Type, WrongType};
+
+use crate::small_store::small_store;
 
 use crate::setting;
 
@@ -49,15 +49,7 @@ fn name(n: u64) -> Vec<u8> {
 
 impl Pair {
     fn new(seed: u64) -> Pair {
-        let geometry = LogGeometry {
-            segment_bytes: 16 << 10,
-            piece_bytes: 1 << 10,
-            extent_min_bytes: 2 << 10,
-            release_bytes: 4 << 10,
-            reserve_bytes: 1 << 30,
-        };
-        let options = Options { databases: DATABASES, shards: 4, seed, geometry, ..Options::default() };
-        let store = Store::new(&options).expect("an address range");
+        let store = small_store(DATABASES, seed);
         store.set_limit(1 << 20, Policy::NoEviction);
         let worker = store.worker(0);
         let limits = Limits::default();

@@ -15,6 +15,7 @@ mod policies;
 mod sets;
 mod small_collection_bounds;
 mod small_forms;
+mod small_store;
 #[path = "../shared/string_writes.rs"]
 mod string_writes;
 mod strings_model;

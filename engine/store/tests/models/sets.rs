@@ -11,9 +11,10 @@ use std::time::Duration;
 use varve_base::number::parse_i64;
 use varve_base::rng::Rng;
 use varve_store::{
-    Key, Limits, LogGeometry, Options, PackedEntry, Pick, Policy, SetOp, Store, StoreWorker, StringForm, Ttl, Tx, Type,
-    WrongType,
+    Key, Limits, PackedEntry, Pick, Policy, SetOp, Store, StoreWorker, StringForm, Ttl, Tx, Type, WrongType,
 };
+
+use crate::small_store::small_store;
 
 use crate::setting;
 
@@ -59,21 +60,9 @@ fn text(member: PackedEntry<'_>) -> Vec<u8> {
     member.text(&mut [0; 20]).to_vec()
 }
 
-fn store_of(seed: u64) -> Arc<Store> {
-    let geometry = LogGeometry {
-        segment_bytes: 16 << 10,
-        piece_bytes: 1 << 10,
-        extent_min_bytes: 2 << 10,
-        release_bytes: 4 << 10,
-        reserve_bytes: 1 << 30,
-    };
-    let options = Options { databases: 1, shards: 4, seed, geometry, ..Options::default() };
-    Store::new(&options).expect("an address range")
-}
-
 impl Pair {
     fn new(seed: u64) -> Pair {
-        let store = store_of(seed);
+        let store = small_store(1, seed);
         store.set_limit(1 << 20, Policy::NoEviction);
         let worker = store.worker(0);
         let limits = Limits::default();

@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use varve_base::rng::Rng;
 use varve_store::{
-    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, PerType, ShardSet, SmallLimits, Store,
+    Effect, EventClass, Key, Limits, ListEnd, LogGeometry, NextWaiter, Options, PerType, SmallLimits, Store,
     StoreWorker, StringForm, Ttl, Tx, Type, Waiter, Waiting, ZAdd,
 };
+
+use crate::with_keys::{shards, with};
 
 const NOW: i64 = 1_000_000;
 
@@ -38,22 +40,6 @@ fn store() -> (Arc<Store>, StoreWorker, StoreWorker) {
     workers.iter_mut().for_each(|worker| worker.set_now(NOW));
     let [one, two] = workers;
     (store, one, two)
-}
-
-fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> ShardSet {
-    keys.iter().map(|key| tx.shard_of_bytes(key)).collect()
-}
-
-/// Runs with the shards of these keys held.
-fn with<R>(worker: &mut StoreWorker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let (store, local) = worker.parts();
-    let _inside = store.gate().enter(local.id());
-    let mut tx = Tx::new(store, local, db);
-    let shards = shards(&tx, keys);
-    tx.hold(&shards);
-    let result = run(&mut tx);
-    tx.finish();
-    result
 }
 
 /// One round of background steps on a thread of its own, since this one may hold shards; true if more is owed.

@@ -7,3 +7,4 @@ mod interactions;
 #[path = "../shared/string_writes.rs"]
 mod string_writes;
 mod waiters;
+mod with_keys;

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use varve_store::{
-    Effect, EventClass, LogGeometry, NextWaiter, Options, ShardSet, Store, StoreWorker, StringForm, Ttl, Tx, Type,
-    Waiter, Waiting,
+    Effect, EventClass, LogGeometry, NextWaiter, Options, Store, StoreWorker, StringForm, Ttl, Tx, Type, Waiter,
+    Waiting,
 };
+
+use crate::with_keys::{shards, with};
 
 fn store(workers: usize) -> Arc<Store> {
     let geometry = LogGeometry { reserve_bytes: 1 << 30, ..LogGeometry::default() };
@@ -17,22 +19,6 @@ fn store(workers: usize) -> Arc<Store> {
 fn waiter(client: u64, db: u32, keys: &[&[u8]], target: Option<&[u8]>) -> Arc<Waiter> {
     let who = Waiting { worker: 0, client, db };
     Arc::new(Waiter::new(who, Type::String, keys.iter().copied(), target, Box::new(client)))
-}
-
-/// Runs with the shards of these keys held.
-fn with<R>(worker: &mut StoreWorker, db: u32, keys: &[&[u8]], run: impl FnOnce(&mut Tx<'_>) -> R) -> R {
-    let (store, local) = worker.parts();
-    let _inside = store.gate().enter(local.id());
-    let mut tx = Tx::new(store, local, db);
-    let shards = shards(&tx, keys);
-    tx.hold(&shards);
-    let result = run(&mut tx);
-    tx.finish();
-    result
-}
-
-fn shards(tx: &Tx<'_>, keys: &[&[u8]]) -> ShardSet {
-    keys.iter().map(|key| tx.shard_of_bytes(key)).collect()
 }
 
 fn wait(worker: &mut StoreWorker, waiter: &Arc<Waiter>, keys: &[&[u8]]) {

@@ -338,7 +338,7 @@ impl TrackingTable {
     /// Gives back the memory of some entries that were taken out all at once.
     pub(crate) fn free_some(&self) {
         let Some(mut list) = self.to_free.lock().pop() else { return };
-        drop(list.by_ref().take(FREE_MAX).collect::<Vec<_>>());
+        list.by_ref().take(FREE_MAX).for_each(drop);
         let mut lists = self.to_free.lock();
         if list.len() > 0 {
             lists.push(list);

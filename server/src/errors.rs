@@ -365,3 +365,8 @@ pub(crate) fn config_rewrite(reason: &str) -> CommandError {
 pub(crate) fn no_samples(event: &[u8]) -> CommandError {
     CommandError::owned(format!("ERR No samples available for event '{}'", shown(event)))
 }
+
+/// CONFIG GET: more patterns than this.
+pub(crate) fn too_many_patterns(most: usize) -> CommandError {
+    CommandError::owned(format!("ERR at most {most} patterns may be asked for"))
+}

@@ -746,6 +746,50 @@ fn clients_are_told_that_data_is_being_loaded() {
     child.wait().expect("it ends");
 }
 
+/// Nanoseconds for which the worker of a process, which has one, has run.
+fn worker_ns(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there").flatten();
+    let is_worker =
+        |thread: &PathBuf| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim_end() == "worker-0");
+    let worker = threads.map(|thread| thread.path()).find(is_worker).expect("a worker");
+    let ran = fs::read_to_string(worker.join("schedstat")).expect("its times");
+    ran.split_whitespace().next().and_then(|ns| ns.parse().ok()).expect("a number")
+}
+
+/// A long value was inserted in one turn of its worker, which answered nobody meanwhile.
+#[test]
+fn issue_11_clients_are_answered_while_a_long_value_is_loaded() {
+    const MEMBERS: usize = 400_000;
+    let dir = Dir::new();
+    {
+        let server = ours(&dir);
+        let mut client = server.client();
+        for first in (0..MEMBERS).step_by(1000) {
+            let members: String = (first..first + 1000).map(|n| format!(" member:{n}")).collect();
+            assert_eq!(client.cmd(&format!("SADD big{members}")), RespValue::Integer(1000));
+            client.cmd(&format!("RPUSH list{}", &members.replace("member", "element")));
+        }
+        for line in ["COPY big due", "PEXPIRE due 1000", "SET small v"] {
+            assert!(!client.cmd(line).is_error(), "{line}");
+        }
+        assert_eq!(text(client.cmd("SAVE")), "OK");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    let (mut child, mut client) = start_loading(&dir, "0");
+    let (mut longest, mut before) = (0, worker_ns(child.id()));
+    while text(client.cmd("PING")) != "PONG" {
+        let now = worker_ns(child.id());
+        (longest, before) = (longest.max(now - before), now);
+    }
+    assert!(longest < 300_000_000, "the worker has worked for {longest} ns between two answers");
+    for (line, count) in [("SCARD big", MEMBERS), ("LLEN list", MEMBERS), ("DBSIZE", 3)] {
+        assert_eq!(client.cmd(line), RespValue::Integer(count as i64), "{line}");
+    }
+    assert_eq!(text(client.cmd("LINDEX list 399999")), "element:399999");
+    let _ = client.call(&["SHUTDOWN", "NOSAVE"]);
+    child.wait().expect("it ends");
+}
+
 #[test]
 fn a_server_that_loads_ends_when_it_is_told_to() {
     let dir = Dir::new();

@@ -16,6 +16,7 @@
 mod commands;
 mod describe;
 mod password;
+mod password_set;
 mod pattern;
 mod rule;
 mod selector;

@@ -5,11 +5,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use indexmap::IndexSet;
 use varve_catalog::Row;
 use varve_protocol::{Args, words};
 
 use crate::password::Digest;
+use crate::password_set::PasswordSet;
 use crate::pattern::KeyUse;
 use crate::rule::{RuleContext, RuleError};
 use crate::selector::{Denial, ENTRY_BYTES, Selector};
@@ -32,7 +32,7 @@ pub struct User {
     on: bool,
     no_password: bool,
     sanitizes: Sanitizes,
-    passwords: IndexSet<Digest>,
+    passwords: PasswordSet,
     /// The first is its own; the others stand in parentheses.
     selectors: Vec<Selector>,
     /// Nothing is refused to it.
@@ -53,7 +53,7 @@ impl User {
             on: false,
             no_password: false,
             sanitizes: Sanitizes::Unsaid,
-            passwords: IndexSet::new(),
+            passwords: PasswordSet::default(),
             selectors: vec![Selector::new(context)],
             full: false,
             line: Box::default(),
@@ -126,7 +126,7 @@ impl User {
         if matches!(sign, b'>' | b'#') {
             self.passwords.insert(digest);
             self.no_password = false;
-        } else if !self.passwords.shift_remove(&digest) {
+        } else if !self.passwords.remove(&digest) {
             return Err(RuleError::NoPassword);
         }
         Ok(())
@@ -256,7 +256,7 @@ impl User {
 
     /// The digests of its passwords in hexadecimal.
     pub fn digests(&self) -> impl ExactSizeIterator<Item = String> {
-        self.passwords.iter().map(Digest::hex)
+        self.passwords.in_order().into_iter().map(Digest::hex)
     }
 
     /// The rules of its selectors, its own first.

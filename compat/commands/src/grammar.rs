@@ -13,15 +13,15 @@ use varve_store::Pick;
 
 use crate::errors;
 
-/// Names of commands that a request asks for at most.
+/// Names of commands, sections or settings that a request asks for at most.
 pub const NAMES_MAX: usize = 1024;
 
-/// The names that a request asks for, behind its first two words.
+/// The names that a request asks for, from argument `first` on.
 ///
 /// # Errors
 /// They are more than [`NAMES_MAX`].
-pub fn asked_names(args: Args<'_>) -> CmdResult<Args<'_>> {
-    let names = args.skip(2);
+pub fn asked_names(args: Args<'_>, first: usize) -> CmdResult<Args<'_>> {
+    let names = args.skip(first);
     if names.len() > NAMES_MAX { Err(CommandError::too_many_names(NAMES_MAX)) } else { Ok(names) }
 }
 

@@ -51,7 +51,7 @@ const COMMAND_COUNT: Command = Command::new(
 
 /// `COMMAND INFO [name ...]`
 fn info(ctx: &mut SessionCtx<'_>) -> CmdResult {
-    let names = asked_names(ctx.args)?;
+    let names = asked_names(ctx.args, 2)?;
     if names.is_empty() {
         return command(ctx);
     }
@@ -78,7 +78,7 @@ const COMMAND_INFO: Command = Command::new(
 
 /// `COMMAND DOCS [name ...]`: names that are not known are left out.
 fn docs(ctx: &mut SessionCtx<'_>) -> CmdResult {
-    let names = asked_names(ctx.args)?;
+    let names = asked_names(ctx.args, 2)?;
     let found: Vec<&Command> = if names.is_empty() {
         ctx.commands.iter().collect()
     } else {

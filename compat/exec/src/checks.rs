@@ -40,6 +40,9 @@ pub struct Denied {
     /// Those that change something wait: what a save still has to write of the old values is too much. They are not
     /// refused, but tried again.
     pub writes_wait: bool,
+    /// Those that keep others from a key, and have changed nothing, let go of it: what was received from a primary that was left may
+    /// change it, and is applied first.
+    pub lets_keys_go: bool,
     /// All but those that may run beside a script that takes too long: one of this kind does.
     pub busy: Option<ScriptKind>,
     /// This server is a replica: its primary decides which keys go.
@@ -65,6 +68,7 @@ impl Denied {
         loading_beside: false,
         writes: None,
         writes_wait: false,
+        lets_keys_go: false,
         busy: None,
         replica: None,
         short: false,

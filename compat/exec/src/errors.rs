@@ -218,7 +218,7 @@ impl CommandError {
 
     /// More commands are asked for than a request may ask for: there are some hundred, and each name may stand for kilobytes of reply.
     pub fn too_many_names(most: usize) -> CommandError {
-        CommandError::owned(format!("ERR at most {most} names of commands may be asked for"))
+        CommandError::owned(format!("ERR at most {most} names may be asked for"))
     }
 
     /// The user has no right to what a script's command asks for.

@@ -188,8 +188,8 @@ impl Reply {
         true
     }
 
-    /// Own bytes that are not sent.
-    fn own_unsent_bytes(&self) -> usize {
+    /// Bytes that are not sent, but for those of values by reference: those that a ceiling is about.
+    pub fn own_unsent_bytes(&self) -> usize {
         self.len() - self.pinned_bytes
     }
 

@@ -49,11 +49,14 @@ pub(crate) struct Ineffective {
 /// The configuration of a running server.
 #[derive(Debug)]
 pub(crate) struct Live {
-    /// Changed under the lock of `values` only, and never held while anything else is done.
+    /// Changed under the lock of `changing` only, and never held while anything else is done.
     current: SharedRwLock<Arc<Config>>,
     /// Counts the changes, so that a worker sees with one load whether its snapshot is the current one.
     changes: SharedU64,
-    values: SharedMutex<Values>,
+    /// The same: whoever asks for settings waits for no change, which may ask for the address of a host.
+    values: SharedMutex<Arc<Values>>,
+    /// Held while settings are changed.
+    changing: SharedMutex<()>,
     /// Absolute path of the file that the server was started with.
     file: Option<PathBuf>,
     /// Held while that file is written.
@@ -63,8 +66,9 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(values: Values, file: Option<PathBuf>) -> Live {
         let current = SharedRwLock::new(Arc::new(Config::new(&values)));
-        let (values, rewrites) = (SharedMutex::new(values), SharedMutex::default());
-        Live { current, changes: SharedU64::new(0), values, file, rewrites }
+        let values = SharedMutex::new(Arc::new(values));
+        let (changing, rewrites) = (SharedMutex::default(), SharedMutex::default());
+        Live { current, changes: SharedU64::new(0), values, changing, file, rewrites }
     }
 
     /// The settings as they are now.
@@ -79,7 +83,7 @@ impl Live {
 
     #[cfg(test)]
     pub(super) fn values(&self) -> Values {
-        self.values.lock().clone()
+        Values::clone(&self.values.lock())
     }
 
     /// The users that the configuration declared at the start.
@@ -92,10 +96,9 @@ impl Live {
         self.file.clone()
     }
 
-    /// Names and values of all directives that match one of the patterns, each once.
+    /// Names and values of all directives that match one of the patterns ([`is_pattern`]) or have one of the names, each once.
     pub(crate) fn get<'p>(&self, patterns: impl Iterator<Item = &'p [u8]> + Clone) -> Vec<(Vec<u8>, Vec<u8>)> {
-        // A thousand patterns take a while, for which nobody is to wait.
-        let values = self.values.lock().clone();
+        let values = Arc::clone(&self.values.lock());
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], row: usize| {
             if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
@@ -105,7 +108,7 @@ impl Live {
         let mut asked = HashSet::new();
         for pattern in patterns.filter(|pattern| asked.insert(*pattern)) {
             let glob = Glob::without_case(pattern);
-            if !pattern.iter().any(|byte| b"*?[".contains(byte)) {
+            if !is_pattern(pattern) {
                 find(pattern).into_iter().for_each(|row| add(pattern, row));
                 continue;
             }
@@ -122,10 +125,10 @@ impl Live {
 
     /// Makes all the changes, or none. `local` says that the client is on this machine.
     pub(crate) fn set(&self, pairs: &[(&[u8], &[u8])], local: bool, effects: &dyn Effects) -> CmdResult {
-        let mut current = self.values.lock();
+        let _alone = self.changing.lock();
         let old = self.snapshot();
         let rows = rows(pairs, &old, local, effects.is_loading())?;
-        let mut values = current.clone();
+        let mut values = Values::clone(&self.values.lock());
         for (&row, &(name, value)) in rows.iter().zip(pairs) {
             let canonical = parse(row, value, &values).map_err(|reason| errors::config_set(name, &reason))?;
             values.put(row, canonical);
@@ -133,21 +136,26 @@ impl Live {
         let mut new = Config::new(&values);
         new.tls.files_named = old.tls.files_named + rows.iter().any(|&row| names_file(DIRECTIVES[row].name)) as u64;
         effects.apply(&old, &new).map_err(|no| errors::config_set(spelled(pairs, no.directive), &no.reason))?;
-        *current = values;
-        *self.current.write() = Arc::new(new);
-        self.changes.fetch_add(1, Ordering::Release);
+        self.put(values, new);
         effects.publish();
         Ok(())
     }
 
     /// The server follows another one from now on, at this host and port, or nobody: no client sets that by CONFIG SET.
     pub(crate) fn note_primary(&self, primary: Option<(&str, u16)>) {
-        let mut values = self.values.lock();
+        let _alone = self.changing.lock();
+        let mut values = Values::clone(&self.values.lock());
         let text = primary.map(|(host, port)| format!("{host} {port}").into_bytes());
         values.set("replicaof", text.unwrap_or_default());
         let mut new = Config::new(&values);
         new.tls.files_named = self.snapshot().tls.files_named;
-        *self.current.write() = Arc::new(new);
+        self.put(values, new);
+    }
+
+    /// These are the settings from now on.
+    fn put(&self, values: Values, config: Config) {
+        *self.values.lock() = Arc::new(values);
+        *self.current.write() = Arc::new(config);
         self.changes.fetch_add(1, Ordering::Release);
     }
 
@@ -159,7 +167,7 @@ impl Live {
         };
         let _alone = self.rewrites.lock();
         // The disk may take its time: who asks for settings meanwhile has them.
-        let values = self.values.lock().clone();
+        let values = Arc::clone(&self.values.lock());
         rewrite::rewrite(path, &values, all, users).map_err(|error| {
             let reason = error_text(&error);
             tracing::warn!("CONFIG REWRITE failed: {reason}");
@@ -205,6 +213,11 @@ fn parse(row: usize, value: &[u8], values: &Values) -> Result<Vec<u8>, String> {
     let canonical = directive.kind.parse(&arguments, values.at(row))?;
     refuse_missing(row, &canonical)?;
     Ok(canonical)
+}
+
+/// Whether a word asks for all settings whose names match, and not for one by its name.
+pub(crate) fn is_pattern(word: &[u8]) -> bool {
+    word.iter().any(|byte| b"*?[".contains(byte))
 }
 
 /// The directive's name as the client wrote it: of a family, the first that it named.

@@ -117,6 +117,9 @@ fn protocol(version: &[u8]) -> CmdResult<Resp> {
 
 /// `RESET`
 fn reset(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
+    if listening::stop_some(ctx) {
+        return Ok(After::More(1));
+    }
     ctx.conn.session_mut().leave_transaction(ctx.store);
     listening::stop_all(ctx.conn, ctx.hub, ctx.state);
     let default = Arc::clone(ctx.state.acl().users().default_user());

@@ -1,5 +1,6 @@
 //! The context and the result of a handler of the server.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use varve_exec::Blocked;
@@ -26,9 +27,44 @@ pub(crate) struct ServerCtx<'c> {
     pub(crate) now: Now,
     /// The user's name of a login that has failed, for the log.
     pub(crate) failed_login: Option<Vec<u8>>,
+    pub(crate) part: Part,
 }
 
+/// The part of a request that a handler deals with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    /// All of it: inside EXEC and in scripts.
+    Whole,
+    /// The arguments from this one on, [`PART_MAX`] at most, if its command goes on in parts ([`After::More`]). 0 in the first part.
+    From(usize),
+}
+
+/// Arguments that a part of a request deals with at most: some 0.3 ms.
+const PART_MAX: usize = 512;
+
 impl ServerCtx<'_> {
+    /// The arguments from number `first` on that belong to this part.
+    pub(crate) fn part(&self, first: usize) -> Range<usize> {
+        let end = self.args.len();
+        match self.part {
+            Part::Whole => first..end,
+            Part::From(done) => {
+                let from = done.max(first);
+                from..end.min(from + self.part_max())
+            }
+        }
+    }
+
+    /// Things that this part may do at most.
+    pub(crate) fn part_max(&self) -> usize {
+        if let Part::Whole = self.part { usize::MAX } else { PART_MAX }
+    }
+
+    /// Whether nothing of the request was done before.
+    pub(crate) fn is_begin(&self) -> bool {
+        matches!(self.part, Part::Whole | Part::From(0))
+    }
+
     /// Whether the client may run what a setting guards.
     pub(crate) fn lets(&self, guard: Guard) -> bool {
         match guard {
@@ -53,6 +89,9 @@ pub(crate) enum After {
     /// Another worker is alone behind the gate, or stays inside for longer than a batch: nothing was done, and the request is
     /// tried again.
     Busy,
+    /// It has replied in part, and goes on from this argument on when its worker has looked after others. It cannot fail any
+    /// more, and its replies come whatever CLIENT REPLY says ([`varve_catalog::Behaviour::CONFIRMS_ALWAYS`]) or come at its end.
+    More(usize),
     /// All workers are asked; the reply comes when they have answered.
     Ask(Question),
 }

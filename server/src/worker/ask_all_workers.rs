@@ -83,7 +83,8 @@ impl Core {
         self.put(id, question);
     }
 
-    fn put(&mut self, id: ConnId, question: Question) {
+    /// Puts a question of a connection to all workers, whether or not the connection is there for the answer.
+    pub(super) fn put(&mut self, id: ConnId, question: Question) {
         let asker = Asker { worker: self.index, conn: self.conns[id].who() };
         let gather = Arc::new(Gather::new(question, asker, self.state.workers().len()));
         for (index, worker) in self.state.workers().iter().enumerate() {
@@ -259,8 +260,16 @@ impl Core {
             Some(mut deferred) => {
                 let write = |one: &DeferredQuestion, out: &mut Reply| answer.write(stats, one.asked, one.wanted, out);
                 match deferred.answer(write) {
-                    Some(reply) => conn.write_output(|out| out.append(reply)),
-                    None => conn.defer(deferred),
+                    Some(reply) if reply.is_overflown() => {
+                        // No part of it is sent.
+                        self.over_output_limit(who.conn, 0, true);
+                        return self.close(who.conn);
+                    }
+                    Some(mut reply) => {
+                        conn.put_behind(&mut reply);
+                        conn.write_output(|out| out.append(reply));
+                    }
+                    None => conn.defer_on(deferred),
                 }
             }
             None => {

@@ -3,7 +3,6 @@
 //! Commands run here; the buffers that requests lie in and replies go to are lent by the event loop (`Worker`). Not here:
 //! polling, reading (serve.rs), the loop (mod.rs).
 
-use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -187,11 +186,13 @@ impl Core {
         conn.session_mut().leave_transaction(&mut self.store);
         let left = conn.session_mut().leave_ongoing(&mut self.store);
         left.into_iter().for_each(|command| self.left.add(command));
+        let questions = conn.take_deferred().map(|deferred| deferred.left().collect::<Vec<_>>());
         if let Some(subscriptions) = conn.take_subscriptions() {
             self.hub.leave(self.state.pubsub(), who.client, *subscriptions);
         }
         listening::stop_all(conn, &mut self.hub, &self.state);
         self.state.pubsub().leave(who.client);
+        questions.into_iter().flatten().for_each(|question| self.put(id, question));
         // Closing the socket takes it out of the poll.
         let conn = self.conns.remove(id);
         let handle = &self.state.workers()[self.index];
@@ -271,8 +272,7 @@ impl Core {
     pub(super) fn send_background_changes(&mut self) {
         let (registry, until) = (self.state.pubsub(), self.store.take_awaited());
         // A script that rests has a visit of its own.
-        let scripts = self.script.is_none().then(|| registry.scripts_of(self.index));
-        for author in iter::once(self.index).chain(scripts) {
+        for author in self.authors() {
             self.state.tracking().flush(author);
             if registry.owes(author) {
                 drop(registry.take_latch(author));

@@ -12,7 +12,7 @@
 //! - Messages that were published before a client that waited for keys was served stand before its reply.
 //! - No message stands inside another reply.
 //! - Keys that a write made stale are with those who keep copies before the writer has its reply; where such a client is being
-//!   sent a reply in parts, behind that one.
+//!   sent a reply in parts, or waits for that of a transaction or a script, behind that reply, which may have the old value.
 //! - What its own commands have brought to it is there before the same pipeline ends its listening, as far as a slice
 //!   reaches: messages of its transaction stand before EXEC's reply, and its last ones before QUIT's.
 //! - Under `appendfsync always`: what it gets tells of nothing that the append-only file does not have.
@@ -84,10 +84,10 @@ impl Core {
         let reply = out.split_off(mark);
         let until = self.state.pubsub().inbox(self.index).own_pushed();
         if self.hub.done() < until {
-            self.deliver_slice(Some(Served { conn, out }));
+            self.deliver_slice(Some(Served { conn, out, stale: None }));
         }
         let who = self.conns[conn].who();
-        let waits = !self.give_own(who, until, Some(Served { conn, out }));
+        let waits = !self.give_own(who, until, Some(Served { conn, out, stale: None }));
         if waits {
             self.held_replies.hold_own(&mut self.conns[conn], until, reply);
         } else {
@@ -127,7 +127,15 @@ impl Core {
     #[inline]
     pub(super) fn deliver_before_own(&mut self, conn: ConnId, out: &mut Reply) {
         if self.conns[conn].listens() {
-            self.deliver_owed(conn, out);
+            self.deliver_owed(Served { conn, out, stale: None });
+        }
+    }
+
+    /// A command of the server is about to run inside EXEC: like [`Core::deliver_before_own`], but that stale keys go to `stale`, for
+    /// behind EXEC's reply. In front of it, they would be about copies that the client is yet to make of that reply.
+    pub(super) fn deliver_in_exec(&mut self, conn: ConnId, out: &mut Reply, stale: &mut Reply) {
+        if self.conns[conn].listens() {
+            self.deliver_owed(Served { conn, out, stale: Some(stale) });
         }
     }
 
@@ -135,19 +143,19 @@ impl Core {
     pub(super) fn deliver_last(&mut self, conn: ConnId, mark: Mark, out: &mut Reply) {
         if self.conns[conn].listens() {
             let reply = out.split_off(mark);
-            self.deliver_owed(conn, out);
+            self.deliver_owed(Served { conn, out, stale: None });
             out.append(reply);
         }
     }
 
     #[cold]
-    fn deliver_owed(&mut self, conn: ConnId, out: &mut Reply) {
+    fn deliver_owed(&mut self, served: Served<'_>) {
         self.state.tracking().flush(self.index);
-        if !self.has_script_of_another(conn) {
+        if !self.has_script_of_another(served.conn) {
             self.state.tracking().flush(self.state.pubsub().scripts_of(self.index));
         }
         if self.hub.owes(self.state.pubsub()) {
-            self.deliver_slice(Some(Served { conn, out }));
+            self.deliver_slice(Some(served));
         }
     }
 
@@ -158,7 +166,7 @@ impl Core {
         let session = self.conns[conn].session();
         if session.tracking().on && !session.is_in_exec() && self.hub.owes(self.state.pubsub()) {
             out.set_resp(session.resp());
-            self.deliver_slice(Some(Served { conn, out }));
+            self.deliver_slice(Some(Served { conn, out, stale: None }));
         }
     }
 

@@ -112,7 +112,7 @@ impl Core {
     fn joins(&mut self, who: ConnRef) -> bool {
         self.conns.get_mut(who).is_some_and(|conn| {
             let empty = conn.output().is_empty() && conn.requests().is_empty();
-            empty && conn.may_read() && conn.may_run() && !conn.listens() && !conn.session().is_ongoing()
+            empty && conn.may_read() && conn.may_run() && !conn.listens() && !conn.is_ongoing()
         })
     }
 

@@ -22,8 +22,9 @@ use crate::features::clients::state::Question;
 use crate::features::command_log::state::Entry;
 use crate::features::persist;
 use crate::features::pubsub::state::ConnId;
+use crate::net::conn::Parts;
 use crate::state::Now;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Part, ServerCtx};
 
 /// Time from the end of its first turn after which a visit begins no further turn.
 const VISIT_TIME: Duration = Duration::from_millis(1);
@@ -58,13 +59,14 @@ pub(super) enum Stop {
 }
 
 impl Core {
-    /// Whether a connection may begin turns, with this number of bytes of replies that are not sent: if so, whether the command that
-    /// goes on keeps others from a key, and so goes on whatever its client does.
-    fn may_begin(&mut self, id: ConnId, is_empty: bool, unsent: usize) -> Result<bool, Stop> {
+    /// Whether a connection may begin turns, with these replies that are not sent: if so, whether the command that
+    /// goes on keeps others from a key, and so goes on whatever its client does. A command of the server that goes on makes its next
+    /// part.
+    fn may_begin(&mut self, id: ConnId, is_empty: bool, out: &mut Reply) -> Result<bool, Stop> {
         let conn = &mut self.conns[id];
-        let is_ongoing = conn.session().is_ongoing();
+        let is_ongoing = conn.is_ongoing();
         let keeps_key = is_ongoing && conn.session().keeps_key();
-        if is_ongoing && unsent > UNSENT_MAX && !keeps_key {
+        if is_ongoing && out.len() > UNSENT_MAX && !keeps_key {
             // The socket, once it takes more, has the connection visited again.
             return Err(Stop::Waits);
         }
@@ -73,7 +75,8 @@ impl Core {
             conn.requests_mut().set_want(1);
             return Err(if is_empty { Stop::Idle } else { Stop::Waits });
         }
-        Ok(keeps_key)
+        out.set_resp(self.conns[id].session().resp());
+        self.go_on_in_parts(id, out).map_or(Ok(keeps_key), Err)
     }
 
     /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
@@ -84,11 +87,10 @@ impl Core {
         early: Option<PreparsedTurn>,
         out: &mut Reply,
     ) -> (usize, Stop) {
-        let keeps_key = match self.may_begin(id, data.is_empty(), out.len()) {
+        let keeps_key = match self.may_begin(id, data.is_empty(), out) {
             Ok(keeps_key) => keeps_key,
             Err(stop) => return (0, stop),
         };
-        out.set_resp(self.conns[id].session().resp());
         self.batch.resume(early);
         let (mut done, mut clock) = (0, VisitClock::default());
         loop {
@@ -104,7 +106,7 @@ impl Core {
             let part = &data[done..done + turn.consumed];
             done += turn.consumed;
             let stop = match turn.state {
-                TurnState::Yield => self.state.pubsub().is_crowded(self.index).then_some(Stop::Again),
+                TurnState::Yield => self.is_crowded().then_some(Stop::Again),
                 TurnState::Server { command, start, spans } => {
                     self.deliver_before_own(id, out);
                     let (args, bytes) = (Args::new(&part[start..], &spans), part.len() - start);
@@ -117,6 +119,7 @@ impl Core {
                     self.conns[id].session_mut().note_progress();
                     match after {
                         After::Block(blocked) => Some(self.stop(id, TurnState::Blocked(blocked))),
+                        After::More(next) => Some(self.keep_parts(id, Parts::new(command, args, next))),
                         after => stop_after(after),
                     }
                 }
@@ -267,6 +270,69 @@ impl Core {
         }
     }
 
+    /// The context of a handler of the server, for a part of a request of this connection.
+    pub(super) fn context<'c>(
+        &'c mut self,
+        id: ConnId,
+        args: Args<'c>,
+        part: Part,
+        out: &'c mut Reply,
+    ) -> ServerCtx<'c> {
+        ServerCtx {
+            args,
+            state: &self.state,
+            config: &self.config,
+            store: &mut self.store,
+            hub: &mut self.hub,
+            conn: &mut self.conns[id],
+            out,
+            now: self.now,
+            failed_login: None,
+            part,
+        }
+    }
+
+    /// The stop of a command of the server that goes on in parts: with the next of them, or, where the system refuses memory for the
+    /// rest, with the end of the connection, whose request is done in part.
+    #[cold]
+    fn keep_parts(&mut self, id: ConnId, rest: Option<Parts>) -> Stop {
+        let Some(rest) = rest else { return Stop::Close };
+        self.conns[id].keep_parts(Box::new(rest));
+        Stop::Again
+    }
+
+    /// Runs the next part of a command of the server, if one goes on; the visit's end if there is more of it.
+    #[inline]
+    fn go_on_in_parts(&mut self, id: ConnId, out: &mut Reply) -> Option<Stop> {
+        let parts = self.conns[id].take_parts()?;
+        self.run_part(id, parts, out)
+    }
+
+    #[cold]
+    fn run_part(&mut self, id: ConnId, mut parts: Box<Parts>, out: &mut Reply) -> Option<Stop> {
+        let (command, args, next) = parts.rest();
+        let epoch = self.conns[id].session().users_epoch();
+        let is_there = self.follow_users(id);
+        // The rights that it began with may be lost.
+        let session = self.conns[id].session();
+        if !is_there || session.users_epoch() != epoch && session.user().check(command, args).is_err() {
+            return Some(Stop::Close);
+        }
+        match features::run(command, &mut self.context(id, args, Part::From(next), out)) {
+            Ok(After::Done) => {
+                // Its client could ask for nothing meanwhile.
+                self.conns[id].session_mut().note_activity(self.now.steady_ms);
+                None
+            }
+            Ok(After::More(next)) => {
+                parts.go_on_from(next);
+                self.conns[id].keep_parts(parts);
+                Some(Stop::Again)
+            }
+            other => unreachable!("a further part of {} has ended with {other:?}", command.full_name),
+        }
+    }
+
     /// Runs a command of the server itself. What follows it is the executor's account, as for all others.
     pub(super) fn run_own(&mut self, id: ConnId, request: OwnRequest<'_>, out: &mut Reply) -> After {
         let OwnRequest { command, args, bytes, exec_muted } = request;
@@ -276,17 +342,8 @@ impl Core {
         conn.session_mut().note_command(command);
         let mark = out.mark();
         let start = Instant::now();
-        let mut ctx = ServerCtx {
-            args,
-            state: &self.state,
-            config: &self.config,
-            store: &mut self.store,
-            hub: &mut self.hub,
-            conn,
-            out,
-            now: self.now,
-            failed_login: None,
-        };
+        let part = if exec_muted.is_some() { Part::Whole } else { Part::From(0) };
+        let mut ctx = self.context(id, args, part, out);
         let (after, result) = match features::run(command, &mut ctx) {
             Ok(after) => (after, Ok(())),
             Err(error) => (After::Done, Err(error)),
@@ -358,5 +415,6 @@ fn stop_after(after: After) -> Option<Stop> {
         After::Wait | After::Block(_) => Some(Stop::Waits),
         After::Busy => Some(Stop::Busy),
         After::Ask(question) => Some(Stop::Ask(question)),
+        After::More(_) => unreachable!("the caller keeps the rest of the request"),
     }
 }

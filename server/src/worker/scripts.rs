@@ -19,6 +19,7 @@
 //! end while a script rests do not end the script's. The visit in which it begins ends there for the client's barrier; what is
 //! pushed waits for the file behind the script's end.
 
+use std::iter;
 use std::time::{Duration, Instant};
 
 use varve_exec::batch::{EndedScript, RestingScript, ServerCall};
@@ -32,7 +33,7 @@ use crate::features;
 use crate::features::persist;
 use crate::features::pubsub::state::{ConnId, ConnRef};
 use crate::net::conn::WaitReasons;
-use crate::state::ctx::{After, ServerCtx};
+use crate::state::ctx::{After, Part};
 
 /// Time of visits after which a script that rests has a slice, which takes about as long.
 const VISITS: Duration = Duration::from_millis(1);
@@ -118,6 +119,7 @@ impl Worker {
             let session = core.conns[who.conn].session_mut();
             out.set_resp(session.resp());
             let again = core.batch.end_script(ended, &mut core.store, Some(session), out);
+            core.conns[who.conn].put_behind(out);
             core.account(who.conn);
             let Some(request) = again else {
                 core.stats().commands.add(1);
@@ -139,6 +141,20 @@ impl Core {
         conn.wait(WaitReasons::SCRIPT);
         debug_assert!(self.script.is_none(), "a worker has one script under way");
         self.script = Some(ScriptAtRest { script, who: conn.who(), until: 0, since: Instant::now() });
+    }
+
+    /// The authors that what a visit publishes is counted for: this worker, and its scripts unless one rests, which waits for room by
+    /// itself.
+    #[inline]
+    pub(super) fn authors(&self) -> impl Iterator<Item = usize> + use<> {
+        let scripts = self.script.is_none().then(|| self.state.pubsub().scripts_of(self.index));
+        iter::once(self.index).chain(scripts)
+    }
+
+    /// True if what visits have published fills some inbox so far that the connection that is served should wait.
+    #[inline]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.authors().any(|author| self.state.pubsub().is_crowded(author))
     }
 
     /// True if the script that rests has published more than others have delivered so far: it goes on when they have room, as
@@ -178,23 +194,14 @@ impl Core {
     /// # Errors
     /// It fails; or the client is gone, on whose behalf it would run.
     fn run_for_script(&mut self, who: ConnRef, call: &ServerCall) -> CmdResult<Reply> {
-        let Some(conn) = self.conns.get_mut(who) else { return Err(CommandError::SCRIPT_REFUSED) };
+        if !self.conns.is_there(who) {
+            return Err(CommandError::SCRIPT_REFUSED);
+        }
         let mut out = Reply::new();
         out.set_resp(call.resp());
-        let mut ctx = ServerCtx {
-            args: call.args(),
-            state: &self.state,
-            config: &self.config,
-            store: &mut self.store,
-            hub: &mut self.hub,
-            conn,
-            out: &mut out,
-            now: self.now,
-            failed_login: None,
-        };
-        match features::run(call.command(), &mut ctx)? {
+        match features::run(call.command(), &mut self.context(who.conn, call.args(), Part::Whole, &mut out))? {
             After::Done => Ok(out),
-            After::Close | After::Wait | After::Busy | After::Ask(_) | After::Block(_) => {
+            After::Close | After::Wait | After::Busy | After::Ask(_) | After::Block(_) | After::More(_) => {
                 Err(CommandError::SCRIPT_REFUSED)
             }
         }

@@ -132,7 +132,14 @@ impl Worker {
             core.conns[id].keep_output(output);
         }
         reply.clear(REPLY_KEEP_BYTES);
-        written.map(|()| stop)
+        match (written, stop) {
+            (Err(broken), Stop::Ask(question)) => {
+                // The reply is lost, and the connection with it: who is to be closed is closed nevertheless.
+                core.put(id, question);
+                Err(broken)
+            }
+            (written, stop) => written.map(|()| stop),
+        }
     }
 
     /// Reads once, if there may be something. Returns the part of the scratch buffer that was filled, from `at` on; bytes
@@ -169,7 +176,9 @@ impl Worker {
             _ => {}
         }
         core.note_visit(id, matches!(stop, Stop::Busy));
-        core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), core.index);
+        for author in core.authors() {
+            core.publishers.wait_for_room(&mut core.conns[id], core.state.pubsub(), author);
+        }
         let over_output = core.over_output(id) || core.over_stranger_limit(id);
         let over_query = core.over_query_limit(id);
         core.balance(id);
@@ -186,7 +195,7 @@ impl Worker {
             || conn.may_read() && conn.requests().waits_for_room();
         // A reply in parts that waited for room has it, and the socket, which took all, reports nothing.
         let has_room = conn.output().len() <= UNSENT_MAX || conn.session().keeps_key();
-        let goes_on = conn.session().is_ongoing() && has_room;
+        let goes_on = conn.is_ongoing() && has_room;
         let more = (goes_on || matches!(stop, Stop::Again | Stop::Busy)) && conn.may_go_on() && !rests;
         let writes = !conn.output().is_empty() && conn.may_write();
         if rests {

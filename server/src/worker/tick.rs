@@ -154,7 +154,7 @@ impl Core {
             conn.free_output();
             self.count(id);
         }
-        if self.conns[id].session().is_ongoing() {
+        if self.conns[id].is_ongoing() {
             // Others may have changed what it still has to reply with.
             self.count(id);
         }
@@ -180,7 +180,7 @@ impl Core {
 fn is_idle(conn: &Conn, timeout_s: u32, now_ms: i64) -> bool {
     let has_replied = conn.output().len() > UNSENT_MAX;
     let waits = !conn.waits_for_client()
-        || conn.session().is_ongoing() && !has_replied
+        || conn.is_ongoing() && !has_replied
         || conn.session().is_subscribed()
         || conn.session().is_monitor()
         || conn.following().is_some();

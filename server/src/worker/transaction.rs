@@ -43,9 +43,9 @@ impl Core {
         let session = self.conns[id].session_mut();
         let mut transaction = Transaction::begin(exec, &mut self.store, session, out);
         let mut deferred: VecDeque<DeferredQuestion> = VecDeque::new();
-        // Messages to the client itself: they cannot stand inside the reply.
-        let mut messages = out.like();
-        let mut made_bytes = 0;
+        // Messages to the client itself: they cannot stand inside the reply. Stale keys stand behind it.
+        let (mut messages, mut stale) = (out.like(), out.like());
+        let (mut made_bytes, own_before) = (0, out.own_unsent_bytes());
         loop {
             let current = deferred.back_mut().map_or(&mut *out, |last| &mut last.replies);
             let session = self.conns[id].session_mut();
@@ -55,19 +55,20 @@ impl Core {
             let (args, exec_muted) = (queued.args(), Some(transaction.is_muted()));
             let request = OwnRequest { command, args, bytes: args.bytes(), exec_muted };
             messages.set_resp(current.resp());
-            self.deliver_before_own(id, &mut messages);
+            stale.set_resp(current.resp());
+            self.deliver_in_exec(id, &mut messages, &mut stale);
             let after = self.run_own(id, request, current);
             // A connection whose user is gone runs the rest as one that may do nothing, and ends behind its reply.
             let _ = self.follow_users(id);
             match after {
                 After::Done => {}
                 After::Close => self.conns[id].session_mut().end_after_reply(),
-                After::Busy | After::Wait | After::Block(_) => {
+                After::Busy | After::Wait | After::Block(_) | After::More(_) => {
                     unreachable!("a command whose reply comes later is refused inside MULTI")
                 }
                 After::Ask(question) => {
-                    let (mut replies, made_here) = (current.like(), current.len());
-                    made_bytes += if deferred.is_empty() { out.len_since(mark) } else { made_here };
+                    let (mut replies, made_here) = (current.like(), current.own_unsent_bytes());
+                    made_bytes += if deferred.is_empty() { made_here - own_before } else { made_here };
                     made_bytes += size_of::<DeferredQuestion>();
                     replies.set_ceiling(out.ceiling().saturating_sub(made_bytes));
                     // Of questions alone there may be too many, too.
@@ -87,13 +88,21 @@ impl Core {
             mark = out.mark();
             out.append(reply);
         }
-        if let Some(lost) = deferred.iter().position(|one| one.replies.is_overflown()) {
-            // The client gets nothing of it: its connection ends.
-            out.append(deferred.swap_remove_back(lost).expect("it was found").replies);
-        } else if !deferred.is_empty() {
+        if deferred.is_empty() {
+            out.append(stale);
+        } else {
             let reply = out.split_off(mark);
-            self.conns[id].defer(Box::new(Deferred::new(reply, deferred)));
+            self.defer(id, Deferred::new(reply, deferred), stale, out);
         }
         Some(self.conns[id].next_question())
+    }
+
+    /// The reply of a transaction waits for answers, and `stale` keys behind it; if its client gets nothing of it, and there is nothing
+    /// to be asked, it is lost now.
+    fn defer(&mut self, id: ConnId, mut deferred: Deferred, stale: Reply, out: &mut Reply) {
+        match deferred.lost() {
+            None => self.conns[id].defer(Box::new(deferred), stale),
+            Some(reply) => out.append(reply),
+        }
     }
 }

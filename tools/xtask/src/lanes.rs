@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   lane 1   | tests          | end to end                    |              a step at a time in each
-//!   lane 2   | loops | peer suite   | redis-py | packages   |
-//!   lane 3   | address sanitizer | loom | several servers |
+//!   lane 2   | loops | peer suite   | redis-py | packages   | fuzz targets |      a lane that is done takes the last step
+//!   lane 3   | address sanitizer | loom | several servers |                        of the one with most steps left
 //!   printed  "beside others: tests"  ...  all lines of a step together, when it ends
 //! ```
 //! Many steps wait for most of their time, or use one core. Two beside each other end in little more than half of the time of
@@ -12,6 +12,7 @@
 
 use crate::shell::Tally;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::process::Command;
@@ -38,18 +39,22 @@ enum Lines {
     Kept(File),
 }
 
-/// Runs the lanes side by side, each lane's steps in their order. Steps call [`crate::shell::step`] themselves.
+/// Runs the lanes side by side, each lane's steps in their order, but for those that another lane takes, which is done with its
+/// own. Steps call [`crate::shell::step`] themselves, and do not need each other.
 pub(crate) fn run(lanes: Vec<Vec<Step<'_>>>) -> Tally {
     let mut tally = Tally::default();
+    let count = lanes.len();
+    let left: Left<'_> = Mutex::new(lanes.into_iter().map(VecDeque::from).collect());
     thread::scope(|scope| {
-        let threads: Vec<_> = lanes
-            .into_iter()
-            .enumerate()
-            .map(|(number, steps)| {
+        let left = &left;
+        let threads: Vec<_> = (0..count)
+            .map(|number| {
                 scope.spawn(move || {
                     LINES.set(Lines::Lane(number));
                     let mut tally = Tally::default();
-                    steps.into_iter().for_each(|step| tally.add(step()));
+                    while let Some(step) = next(left, number) {
+                        tally.add(step());
+                    }
                     tally
                 })
             })
@@ -62,6 +67,15 @@ pub(crate) fn run(lanes: Vec<Vec<Step<'_>>>) -> Tally {
         }
     });
     tally
+}
+
+/// The steps that no lane has begun, by lanes.
+type Left<'s> = Mutex<Vec<VecDeque<Step<'s>>>>;
+
+/// The next step of a lane: its own first one, or the last one of the lane with most steps left.
+fn next<'s>(left: &Left<'s>, number: usize) -> Option<Step<'s>> {
+    let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+    left[number].pop_front().or_else(|| left.iter_mut().max_by_key(|steps| steps.len())?.pop_back())
 }
 
 /// Runs the work of a step. In a lane its lines, and those of the programs that it runs, are printed together at its end.
@@ -120,7 +134,23 @@ mod tests {
     use crate::shell::{self, step};
 
     #[test]
-    fn lanes_run_all_steps_each_in_order() {
+    fn a_lane_that_is_done_takes_the_last_step_of_another() {
+        let step = |name: &'static str| Box::new(move || Tally::one(name, Err(String::new()))) as Step<'_>;
+        let left = Mutex::new(vec![
+            VecDeque::new(),
+            VecDeque::from([step("a")]),
+            VecDeque::from([step("b"), step("c"), step("d")]),
+        ]);
+        let taken: Vec<String> = [0, 2, 1, 1, 0]
+            .into_iter()
+            .map(|lane| next(&left, lane).map_or_else(String::new, |step| step().failures.concat()))
+            .collect();
+        let begins = ["d", "b", "a", "c", ""];
+        assert!(taken.iter().zip(begins).all(|(taken, name)| taken.starts_with(name)), "{taken:?}");
+    }
+
+    #[test]
+    fn lanes_run_all_steps() {
         let done = Mutex::new(Vec::new());
         let note = |lane: usize, number: usize| {
             let done = &done;
@@ -136,8 +166,10 @@ mod tests {
         assert_eq!((tally.passed, tally.failed), (3, 2), "{:?}", tally.failures);
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         for lane in 0..2 {
-            let numbers: Vec<usize> = done.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
-            assert!(numbers.is_sorted() && numbers.len() == 2 + lane, "{numbers:?}");
+            let mut numbers: Vec<usize> =
+                done.iter().filter(|(of, _)| *of == lane).map(|(_, number)| *number).collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, (1..=2 + lane).collect::<Vec<_>>(), "each once");
         }
     }
 

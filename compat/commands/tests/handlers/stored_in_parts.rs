@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use crate::common::Server;
 use varve_base::rng::Rng;
+use varve_exec::checks::Denied;
+use varve_exec::pause::Pause;
 use varve_protocol::Resp;
 use varve_store::ReadBounds;
 
@@ -355,6 +357,38 @@ fn issue_11_a_command_that_begins_anew_keeps_writers_from_its_keys() {
             run(&mut server, "DEBUG VERIFY");
             assert!(!server.has_readers() && server.watched_keys() == 0, "{line}, {end}: nothing is left");
         }
+    }
+}
+
+/// While a file's queue is full it waits with what it has. It lets its keys go for a pause, which is none of its tries.
+#[test]
+fn issue_11_a_command_lets_its_keys_go_for_a_pause_alone() {
+    for (command, _) in COMMANDS {
+        let mut server = server();
+        let line = to(command, "to");
+        let is_source = |word: &&str| word.len() == 2 && word.ends_with(['0', '1']);
+        let source = line.split(' ').find(is_source).expect("a source");
+        assert!(!turn(&mut server, 1, &line).1, "{line}: it goes on");
+        let mut number = 0;
+        while !is_put_back(&mut server, 2, &change(source, number)) {
+            assert!(!turn(&mut server, 1, "").1, "{line}: it begins anew");
+            number += 1;
+        }
+        let write = format!("DEL {source}");
+        server.restrain(Pause::None, Denied { writes_wait: true, ..Denied::NONE });
+        (0..5).for_each(|_| assert!(!turn(&mut server, 1, "").1, "{line}: it waits"));
+        server.restrain(Pause::None, Denied::NONE);
+        assert!(is_put_back(&mut server, 4, &write), "{line}: it keeps its keys");
+        for _ in 0..5 {
+            server.restrain(Pause::Writes, Denied::NONE);
+            (0..3).for_each(|_| assert!(!turn(&mut server, 1, "").1, "{line}: it waits"));
+            assert!(!server.has_frozen(), "{line}: it has let its keys go");
+            server.restrain(Pause::None, Denied::NONE);
+            assert!(!turn(&mut server, 1, "").1, "{line}: it begins anew, in parts");
+        }
+        assert!(is_put_back(&mut server, 4, &write), "{line}: it keeps its keys again");
+        assert!(finish(&mut server, 1).1 > 1, "{line}");
+        assert!(!is_put_back(&mut server, 4, &write), "{line}: it has ended");
     }
 }
 

@@ -74,9 +74,12 @@ impl Batch {
         let writes = ongoing.writes();
         let may_wait = writes && !ongoing.is_bound_to_end();
         debug_assert!(!may_wait || ongoing.rest.occupied().is_none(), "a write that occupies its key comes to its end");
-        if may_wait && self.holds_writes_back() && ongoing.rest.keeps_key() {
+        let lets_go = self.pause != Pause::None || self.denied.lets_keys_go;
+        if may_wait && lets_go && ongoing.rest.keeps_key() {
             ongoing.rest.abandon(worker);
             (ongoing.rest, ongoing.begins_anew) = (Box::new(LetGo), true);
+            // It has met no change: this was none of its tries.
+            ongoing.tries = ongoing.tries.saturating_sub(1);
         }
         if may_wait && self.pause != Pause::None {
             session.go_on(ongoing);
@@ -193,7 +196,9 @@ impl Batch {
         out: &mut Reply,
     ) -> Turn {
         let turn = |state| Turn { consumed: 0, commands: 0, state };
-        let waits = self.pause == Pause::All || self.holds_writes_back() && ongoing.row.writes();
+        let command = table.of(ongoing.row);
+        let is_paused = self.pause.holds(command, session);
+        let waits = is_paused || self.denied.writes_wait && ongoing.row.writes();
         // It is checked like any command that begins: its user may have lost the right since, and the server refuse it now.
         let (args, denials) = (ongoing.args.args(), &mut self.observers.denials);
         if let Err(refusal) = checks::admitted(ongoing.row, args, session, self.denied, denials) {
@@ -203,7 +208,7 @@ impl Batch {
         let (begin, mark) = (Instant::now(), out.mark());
         session.set_begins_anew(true, ongoing.tries + 1 >= ANEW_MAX);
         session.set_caching(ongoing.caches);
-        let ran = if waits { None } else { self.run_anew(worker, table.of(ongoing.row), session, &ongoing, out) };
+        let ran = if waits { None } else { self.run_anew(worker, command, session, &ongoing, out) };
         session.set_begins_anew(false, false);
         session.set_caching(false);
         if ongoing.muted {
@@ -213,7 +218,7 @@ impl Batch {
         let Some(result) = ran else {
             session.note_busy();
             session.go_on(ongoing);
-            return turn(if waits { TurnState::Paused } else { TurnState::Busy });
+            return turn(if is_paused { TurnState::Paused } else { TurnState::Busy });
         };
         session.note_progress();
         match session.take_ongoing() {

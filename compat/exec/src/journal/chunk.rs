@@ -179,6 +179,11 @@ impl Chunk {
         self.bytes.len() + self.pinned_bytes()
     }
 
+    /// Bytes of memory that it takes, but for those that are pinned, and for what a file has in place of some of them.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// Bytes that are pinned.
     pub fn pinned_bytes(&self) -> usize {
         self.pins.iter().map(|pinned| pinned.pin.len()).sum()

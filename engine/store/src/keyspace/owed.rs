@@ -27,8 +27,11 @@ use crate::state::watch::Watcher;
 /// How often the first busy shard of a round is looked at before its entry is owed: about 20 us, longer than most commands.
 /// The others of the round are looked at once: the thread that holds one shard often holds many.
 const LOOKS: u32 = 1000;
-/// Entries that are tried in a round.
+/// Entries that are tried in a round, but for those of lists where many are owed.
 const ROUND: usize = 256;
+/// A round tries this part of the entries of lists, if that is more: clients that make such lists as fast as they can are kept up
+/// with. Some hundred thousand entries are owed then, and a round takes a millisecond or two.
+const LISTED_PART: usize = 128;
 /// How soon an entry that is owed is tried again, ms.
 const AGAIN_MS: i64 = 1;
 
@@ -99,8 +102,10 @@ impl StoreWorker {
     fn remove(&mut self, mut entries: impl Iterator<Item = OwedEntry> + Send + 'static) {
         self.remove_some(entries.by_ref().take(ROUND));
         if let Some(next) = entries.next() {
-            let list = OwedList(Box::new(std::iter::once(next).chain(entries)));
-            self.parts().1.owed.lists.push_back(list);
+            let owed = &mut self.parts().1.owed;
+            let entries = std::iter::once(next).chain(entries);
+            owed.listed += entries.size_hint().0;
+            owed.lists.push_back(OwedList(Box::new(entries)));
         }
     }
 
@@ -134,7 +139,7 @@ impl WorkerState {
         let Some(_inside) = store.gate().try_enter(self.id()) else { return self.owed.again_ms };
         let mut looks = LOOKS;
         let tried = ROUND.min(self.owed.entries.len());
-        for nth in 0..ROUND {
+        for nth in 0..ROUND.max(self.owed.listed / LISTED_PART) {
             // Those that were put back in this round are not tried again.
             let owed = &mut self.owed;
             let next = if nth < tried { owed.entries.pop_front() } else { owed.next_of_lists() };
@@ -221,6 +226,25 @@ mod tests {
             counts.push(store.watched_keys());
         }
         assert_eq!(counts, [4 * ROUND + 1, 3 * ROUND + 1, 2 * ROUND + 1, ROUND + 1, 1, 0]);
+    }
+
+    /// Clients make lists faster than a round's entries go: the rounds grow.
+    #[test]
+    fn issue_11_the_more_is_owed_the_more_goes_in_a_round() {
+        const EACH: usize = 4000;
+        let (store, watcher, keys) = watched(EACH);
+        let mut worker = store.worker(0);
+        let mut most = 0;
+        for now_ms in 7..500 {
+            worker.unwatch(&watcher, keys.clone());
+            worker.background(now_ms, Duration::ZERO);
+            most = most.max(worker.parts().1.owed.listed);
+        }
+        assert!(most < 2 * LISTED_PART * EACH, "{most} entries are owed");
+        for now_ms in 500..5000 {
+            worker.background(now_ms, Duration::ZERO);
+        }
+        assert_eq!((worker.parts().1.owed.listed, store.watched_keys()), (0, 0));
     }
 
     /// A client that watched many keys has left while a script holds them: a round tries some of them, and the next one comes a

@@ -122,6 +122,10 @@ impl Shard {
     }
 }
 
+/// How often the shard of a key is looked at while it is busy, until the key counts as frozen: some 20 us, longer than most commands.
+/// A script of a thousand keys would hardly find all of their shards free at its first look.
+const LOOKS: u32 = 1000;
+
 impl Store {
     /// True if one of these keys is frozen, or its shard is busy: it may be. The worker holds no shard.
     #[cold]
@@ -136,7 +140,7 @@ impl Store {
     }
 
     fn may_be_frozen(&self, key: &[u8], is_it: impl FnOnce(Freeze) -> bool) -> bool {
-        let shard = self.cells()[self.shard_of(hash_of(self.seed(), 0, key))].lock.try_lock();
+        let shard = self.cells()[self.shard_of(hash_of(self.seed(), 0, key))].lock.try_lock_for(LOOKS);
         shard.is_none_or(|shard| shard.waiters().and_then(|waiters| waiters.frozen(key)).is_some_and(is_it))
     }
 }

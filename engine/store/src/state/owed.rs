@@ -14,6 +14,8 @@ pub(crate) struct Owed {
     pub(crate) entries: VecDeque<OwedEntry>,
     /// Long lists of entries, none of which was tried.
     pub(crate) lists: VecDeque<OwedList>,
+    /// The entries of the lists, about.
+    pub(crate) listed: usize,
     /// When they are tried next, ms.
     pub(crate) again_ms: i64,
 }
@@ -29,6 +31,7 @@ impl Owed {
         loop {
             let next = self.lists.front_mut()?.0.next();
             if next.is_some() {
+                self.listed = self.listed.saturating_sub(1);
                 return next;
             }
             self.lists.pop_front();

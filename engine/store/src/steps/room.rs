@@ -83,6 +83,9 @@ struct ReclaimAttempt {
     busy: u32,
     /// When the first that did was.
     busy_from: Option<Instant>,
+    /// Steps that removed keys of emptied databases; the last slice was one.
+    sweeps: u32,
+    swept_last: bool,
     /// Steps of the walk under way.
     walk_steps: u32,
     /// When it began.
@@ -139,6 +142,11 @@ impl ReclaimAttempt {
         self.idle > IDLE_MAX || self.fruitless >= FRUITLESS_DRAINS_MAX
     }
 
+    /// True once it has worked for its share of time at an emptied database, whose keys are many: it is tried again.
+    fn has_swept_its_share(&self) -> bool {
+        self.sweeps > 0 && self.begun.elapsed() >= SHARE
+    }
+
     /// True once it has worked for its share of time, where the limit is passed by far, and as much has died as the `bytes` bytes
     /// that it is for: so writes do not add to what lives beyond the limit.
     fn has_done_its_share(&self, store: &Store, bytes: u64, limit: u64) -> bool {
@@ -154,6 +162,8 @@ impl ReclaimAttempt {
             slices: 0,
             busy: 0,
             busy_from: None,
+            sweeps: 0,
+            swept_last: false,
             walk_steps: 0,
             begun: Instant::now(),
             gained: 0,
@@ -252,6 +262,9 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: Way) -> R
             let goes_on = way == Way::OwnRoom && store.used_memory() + bytes <= limit.saturating_mul(OVERDRAFT_TIMES);
             return if goes_on { Ok(()) } else { Err(NotAdmitted::Busy) };
         }
+        if way != Way::Waits && attempt.has_swept_its_share() {
+            return Err(NotAdmitted::Busy);
+        }
         attempt.rest(way);
     }
     Err(NotAdmitted::OutOfMemory)
@@ -323,17 +336,31 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
         return true;
     }
     p.slices += 1;
-    // So do the keys of a database that was emptied, which no policy finds.
-    match sweep::step(store) {
-        Step::More => return true,
+    // So do the keys of a database that was emptied, which no policy finds. What they leave dead is the drain's to free, in turns.
+    let swept = if p.swept_last { Step::Done } else { sweep::step(store) };
+    p.swept_last = swept == Step::More;
+    if p.swept_last {
+        p.sweeps += 1;
+        p.count_busy(Slice::Progress);
+        return true;
+    }
+    let full = is_full(store, bytes, limit) || p.drains_in_vain();
+    match swept {
+        // Others hold what would be swept next: the drain and the policy do what they can, and nobody is refused before.
+        Step::Busy if drain_or_evict(store, worker, p, full) => true,
         Step::Busy => {
             p.count_busy(Slice::Busy);
-            return true;
+            true
         }
-        Step::Done => {}
+        // No key goes for another one while keys that are gone already still take memory.
+        _ if full && store.database_map().owes_sweep() => true,
+        _ => drain_or_evict(store, worker, p, full),
     }
+}
+
+/// A piece of the work that drains and, where that frees too little (`full`), evicts; false if nothing helps.
+fn drain_or_evict(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, full: bool) -> bool {
     let policy = store.limit().policy();
-    let full = is_full(store, bytes, limit) || p.drains_in_vain();
     let evicting = full && policy != Policy::NoEviction && !store.stands_still(worker.now_ms());
     if full && !evicting {
         return false;
@@ -341,7 +368,7 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
     let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker);
     // Draws alone free nothing: what they leave dead is the drain's.
     let dead = store.used_memory().saturating_sub(least_bytes(store));
-    let drains_too = p.slices.is_multiple_of(2) && dead > limit / OVERDRAFT_PART;
+    let drains_too = p.slices.is_multiple_of(2) && dead > store.limit().bytes() / OVERDRAFT_PART;
     if evicting && drawing && !drains_too {
         p.barren = 0;
         let slice = evict::evict_drawn(store, worker);
@@ -387,4 +414,73 @@ fn is_full(store: &Store, bytes: u64, limit: u64) -> bool {
 fn least_bytes(store: &Store) -> u64 {
     let dead = store.log().used_bytes().saturating_sub(debt::live_bytes(store));
     store.used_memory().saturating_sub(dead)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{LogGeometry, Options, StoreWorker, StringForm, Ttl};
+
+    /// A store with 20 000 keys in each of two databases.
+    fn filled() -> (Arc<Store>, StoreWorker) {
+        let geometry = LogGeometry {
+            segment_bytes: 64 << 10,
+            piece_bytes: 4 << 10,
+            extent_min_bytes: 8 << 10,
+            release_bytes: 4 << 10,
+            reserve_bytes: 1 << 30,
+        };
+        let store = Store::new(&Options { seed: 5, geometry, ..Options::default() }).expect("an address range");
+        let mut worker = store.worker(0);
+        for (db, n) in (0..2).flat_map(|db| (0..20_000).map(move |n| (db, n))) {
+            worker.inside(db, |tx| {
+                let name = format!("key:{n}").into_bytes();
+                let key = tx.key(&name);
+                tx.hold(&[tx.shard_of(key.hash)]);
+                tx.set(&key, &[b'v'; 100], Ttl::Clear, StringForm::Auto);
+            });
+        }
+        (store, worker)
+    }
+
+    /// Somebody holds the shard whose keys of an emptied database are the next to go: other keys go, and nobody waits for it.
+    #[test]
+    fn issue_11_a_shard_that_is_held_is_in_nobody_s_way() {
+        let (store, mut worker) = filled();
+        store.set_limit(store.used_memory(), Policy::AllKeysRandom);
+        worker.exclusive(|worker| store.flush_db(worker, 1));
+        worker.park();
+        let held = store.cells()[0].lock.lock();
+        std::thread::scope(|scope| {
+            let worker = &mut worker;
+            scope.spawn(move || assert_eq!(worker.admit(300_000), Ok(()))).join().expect("it has room");
+        });
+        drop(held);
+        assert!(store.totals().evicted > 0, "keys of other shards have gone");
+        assert!(store.database_map().owes_sweep(), "those of the emptied database are still to go");
+        store.verify();
+    }
+
+    /// A write behind FLUSHDB of many keys sweeps for its share of time, and is tried again.
+    #[test]
+    fn issue_11_a_write_sweeps_for_its_share_of_time() {
+        let (store, mut worker) = filled();
+        store.set_limit(store.used_memory(), Policy::NoEviction);
+        worker.exclusive(|worker| store.flush_db(worker, 1));
+        worker.park();
+        let (_, local) = worker.parts();
+        let mut attempt = ReclaimAttempt::new();
+        attempt.begun -= SHARE;
+        assert!(!attempt.has_swept_its_share(), "it has not swept");
+        let limit = store.limit().bytes();
+        assert!(step(&store, local, &mut attempt, 300_000, limit) && attempt.has_swept_its_share());
+        let mut tries = 0;
+        while admit(&store, local, 300_000, Way::OwnRoom) == Err(NotAdmitted::Busy) {
+            tries += 1;
+            assert!(tries < 100_000, "it has room at last");
+        }
+        assert!(has_room(&store, 300_000));
+    }
 }

@@ -33,7 +33,8 @@ pub(crate) fn weight(conn: &Conn) -> usize {
 pub(crate) fn memory(conn: &Conn) -> usize {
     let session = conn.session();
     let subscriptions = conn.subscriptions().map_or(0, |subscriptions| subscriptions.memory());
-    let waiting = session.queued_bytes() + session.watched_bytes() + session.ongoing_bytes() + session.waiting_bytes();
+    let ongoing = session.ongoing_bytes() + conn.parts_bytes();
+    let waiting = session.queued_bytes() + session.watched_bytes() + ongoing + session.waiting_bytes();
     let buffers = conn.requests().held_bytes() + conn.output_held_bytes() + conn.socket().tls_bytes();
     size_of::<Conn>() + session.text_bytes() + waiting + subscriptions + buffers
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Weak};
 
-use super::{facts, render};
+use super::{Costly, facts, render};
 use crate::state::ServerState;
 use crate::system::sys::crash;
 use crate::system::threads;
@@ -21,6 +21,6 @@ pub(crate) fn inform_crashes(state: &Arc<ServerState>) -> io::Result<()> {
 fn wait(state: &Weak<ServerState>) {
     crash::await_crash();
     if let Some(state) = state.upgrade() {
-        crash::inform(&render([&b"everything"[..]].into_iter(), &facts(&state)));
+        crash::inform(&render([&b"everything"[..]].into_iter(), &facts(&state, Costly::ALL)));
     }
 }

@@ -38,8 +38,21 @@ pub(super) fn reset(state: &ServerState) {
     about().reset(counted(state), state.store().used_memory());
 }
 
-/// Gathers all facts as they are now.
-pub(super) fn facts(state: &ServerState) -> Facts {
+/// Facts that take long to gather: they are left out where nobody wants them. Monitoring asks for the others every second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Costly {
+    /// Facts that look at all segments, and sums of the workers' histograms.
+    pub(super) background: bool,
+    /// The counts and histograms of all commands.
+    pub(super) commands: bool,
+}
+
+impl Costly {
+    pub(super) const ALL: Costly = Costly { background: true, commands: true };
+}
+
+/// Gathers all facts as they are now, of the costly ones those that are wanted.
+pub(super) fn facts(state: &ServerState, wanted: Costly) -> Facts {
     let counted = counted(state);
     let save = state.persist().facts();
     let changes = state.store().totals().changes.saturating_sub(save.saved_changes);
@@ -68,8 +81,8 @@ pub(super) fn facts(state: &ServerState) -> Facts {
         persistence: persistence(state, save),
         replication: replication(state),
         cpu: cpu(),
-        background: background(state),
-        commands: commands(state, &config),
+        background: if wanted.background { background(state) } else { BackgroundFacts::default() },
+        commands: if wanted.commands { commands(state, &config) } else { Vec::new() },
         errors: errors(state),
         databases: databases(state),
     }

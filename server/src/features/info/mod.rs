@@ -22,9 +22,10 @@ mod tests;
 pub(crate) use about::{report_memory, start, startup_bytes};
 pub(crate) use crash::inform_crashes;
 use facts::Facts;
-use gather::facts;
+use gather::{Costly, facts};
 
 use varve_catalog::{Acl, ArgKind, Behaviour, Flags, Group, Row, arg};
+use varve_commands::grammar::asked_names;
 use varve_exec::CmdResult;
 
 use crate::state::command::{ServerCommand, ServerRows};
@@ -38,7 +39,8 @@ pub(super) const CONFIG: ServerRows = &[RESETSTAT];
 
 /// `INFO [section ...]`
 fn info(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
-    let text = render(ctx.args.skip(1).iter(), &facts(ctx.state));
+    let names = asked_names(ctx.args, 1)?;
+    let text = render(names.iter(), &facts(ctx.state, costly(names.iter())));
     ctx.out.verbatim(*b"txt", text.as_bytes());
     Ok(After::Done)
 }
@@ -103,17 +105,31 @@ const SECTIONS: [Section; 14] = [
     Section { name: "keyspace", title: "Keyspace", shown: Shown::Default, write: sections::keyspace },
 ];
 
-/// The text of INFO with these section names; none is `default`. Unknown names show nothing.
-pub(crate) fn render<'n>(names: impl Iterator<Item = &'n [u8]> + Clone, facts: &Facts) -> String {
-    let any = |word: &str| names.clone().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
+/// The sections that these names ask for; none is `default`. Unknown names ask for nothing.
+fn asked<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> impl Iterator<Item = &'static Section> {
+    let is_empty = names.clone().next().is_none();
+    let any = move |word: &str| names.clone().any(|name| name.eq_ignore_ascii_case(word.as_bytes()));
     let all = any("all") || any("everything");
-    let default = all || any("default") || names.clone().next().is_none();
+    let default = all || any("default") || is_empty;
+    SECTIONS.iter().filter(move |section| all || any(section.name) || (default && section.shown == Shown::Default))
+}
+
+/// The costly facts that the sections of these names show.
+fn costly<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Costly {
+    let mut wanted = Costly { background: false, commands: false };
+    for section in asked(names) {
+        wanted.background |= section.name == "background";
+        wanted.commands |= matches!(section.name, "commandstats" | "latencystats");
+    }
+    wanted
+}
+
+/// The text of INFO with these section names.
+pub(crate) fn render<'n>(names: impl Iterator<Item = &'n [u8]> + Clone, facts: &Facts) -> String {
     let mut lines = Lines(String::new());
-    for section in &SECTIONS {
-        if all || any(section.name) || (default && section.shown == Shown::Default) {
-            lines.title(section.title);
-            (section.write)(facts, &mut lines);
-        }
+    for section in asked(names) {
+        lines.title(section.title);
+        (section.write)(facts, &mut lines);
     }
     lines.0
 }

@@ -1,7 +1,8 @@
 //! Tests of INFO's sections and numbers.
 
 use super::facts::{CommandFacts, DatabaseFacts, ErrorFacts, Facts};
-use super::{human, render};
+use super::gather::Costly;
+use super::{costly, human, render};
 
 fn info(names: &[&str], facts: &Facts) -> String {
     render(names.iter().map(|name| name.as_bytes()), facts)
@@ -36,6 +37,22 @@ fn sections_as_they_are_asked_for() {
     assert_eq!(titles(&["commandstats", "default"]).len(), 12);
     assert_eq!(info(&["nothing"], &Facts::default()), "");
     assert_eq!(info(&["cluster", "modules"], &Facts::default()), "# Modules\r\n\r\n# Cluster\r\ncluster_enabled:0\r\n");
+}
+
+/// Facts that look at all segments, or at the histograms of all commands, are gathered where they are shown alone.
+#[test]
+fn issue_11_costly_facts_are_gathered_where_they_are_shown() {
+    let of = |names: &[&str]| {
+        let Costly { background, commands } = costly(names.iter().map(|name| name.as_bytes()));
+        (background, commands)
+    };
+    assert_eq!(of(&[]), (false, false));
+    assert_eq!(of(&["default", "memory", "replication"]), (false, false));
+    assert_eq!(of(&["Background"]), (true, false));
+    assert_eq!(of(&["latencystats"]), (false, true));
+    assert_eq!(of(&["server", "commandstats"]), (false, true));
+    assert_eq!(of(&["all"]), (true, true));
+    assert_eq!(of(&["everything"]), (true, true));
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn histogram(ctx: &mut ServerCtx<'_>) -> CmdResult<After> {
             shown += 1;
         }
     };
-    let names = asked_names(ctx.args)?;
+    let names = asked_names(ctx.args, 2)?;
     if names.is_empty() {
         ctx.state.commands().each().for_each(&mut show);
     }

@@ -5,7 +5,7 @@
 //! ```
 //! A value is checked as it is decoded, and inserted part by part (`varve_commands::dump::Insertion`).
 //!
-//! Not here: reading the file (`load.rs`), inserting it beside data that is served (`insert_beside.rs`).
+//! Not here: reading the file (`load.rs`), inserting it over several turns of a worker (`insert_in_parts.rs`).
 
 use varve_commands::dump::{Insertion, idempotence_of};
 use varve_rdb::{LastUse, ValueReader};
@@ -188,7 +188,7 @@ pub(super) fn complete(tx: &mut Tx<'_>, entry: &Entry, k: &Key<'_>, fate: Fate) 
 }
 
 /// A key is left out, since its time had come: replicas that have it learn of that.
-fn report_gone(tx: &mut Tx<'_>, k: &Key<'_>) {
+pub(super) fn report_gone(tx: &mut Tx<'_>, k: &Key<'_>) {
     if !tx.has_journal() {
         return;
     }

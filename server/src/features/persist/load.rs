@@ -23,7 +23,7 @@ use varve_store::{FilledExtent, Store, StoreWorker, VALUE_BYTES_MAX};
 
 use super::aof::{self, stream};
 use super::insert::{Duplicates, Entering, insert};
-use super::insert_beside::{self, Went};
+use super::insert_in_parts::{self, Went};
 use super::progress::Progress;
 use super::state::Loading;
 use super::state::batch::{BATCH_BYTES, Batch, Entry, SERVER_ENDS, Value};
@@ -192,39 +192,34 @@ pub(super) fn insert_all_with(
 
 /// Inserts a batch of the file that is being loaded; false if none waits. The worker is outside the gate.
 pub(crate) fn step(state: &ServerState, worker: &mut StoreWorker, now_ms: i64) -> bool {
-    let loading = &state.persist().loading;
-    if state.store().has_fresh() {
-        return step_beside(loading, worker, now_ms);
-    }
+    let (loading, is_beside) = (&state.persist().loading, state.store().has_fresh());
     let Some(batch) = loading.batches.take() else { return false };
-    worker.set_now(if loading.overdue_stay.load(Relaxed) { 0 } else { now_ms });
+    let overdue_stay = !is_beside && loading.overdue_stay.load(Relaxed);
+    worker.set_now(if overdue_stay { 0 } else { now_ms });
+    if is_beside || batch.is_long() {
+        step_in_parts(loading, batch, worker);
+        return true;
+    }
     let result = insert(&batch, worker, Entering::Inside, Duplicates::Refused);
     let result = result.map(|inserted| loading.count(inserted.keys, inserted.expired, inserted.empty));
     loading.batches.done(result);
     true
 }
 
-/// Inserts some of a batch into fresh databases, where clients are served meanwhile for a moment only; false if none waits.
-fn step_beside(loading: &Loading, worker: &mut StoreWorker, now_ms: i64) -> bool {
-    let Some(mut batch) = loading.batches.take() else { return false };
-    worker.set_now(now_ms);
+/// Inserts some of a batch: for a moment only where clients are served meanwhile, and for some milliseconds where they are refused.
+fn step_in_parts(loading: &Loading, mut batch: Batch, worker: &mut StoreWorker) {
     for _ in 0..if loading.serves() { 1 } else { MOMENTS } {
-        match insert_beside::some(&mut batch, worker) {
+        match insert_in_parts::some(&mut batch, worker) {
             Ok((inserted, went)) => {
                 loading.count(inserted.keys, inserted.expired, inserted.empty);
                 if went == Went::Whole {
-                    loading.batches.done(Ok(()));
-                    return true;
+                    return loading.batches.done(Ok(()));
                 }
             }
-            Err(reason) => {
-                loading.batches.done(Err(reason));
-                return true;
-            }
+            Err(reason) => return loading.batches.done(Err(reason)),
         }
     }
     loading.batches.put_back(batch);
-    true
 }
 
 /// Loads the file, if there is one, with this worker, which is alone behind the gate. With `merge`, what a key holds

@@ -1,7 +1,7 @@
 //! Loading a primary's data beside the data that is there: into fresh databases, whose instant is that of the swap.
 //!
 //! ```text
-//!   load      begin_fresh --> link's thread reads, workers insert (`insert_beside.rs`) --> whole: `Beside`
+//!   load      begin_fresh --> link's thread reads, workers insert (`insert_in_parts.rs`) --> whole: `Beside`
 //!                                                                                    --> not: what was loaded goes
 //!   swap_in   the gate alone: databases, functions; the journal and its file are left, since they lead to the old data
 //! ```

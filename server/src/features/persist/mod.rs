@@ -10,7 +10,7 @@
 pub(crate) mod aof;
 pub(crate) mod filtered;
 mod insert;
-mod insert_beside;
+mod insert_in_parts;
 mod leftovers;
 pub(crate) mod load;
 pub(crate) mod load_beside;
@@ -52,7 +52,8 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
         None => (!is_replicated(state, config)).then_some(WritesDenied::Unreplicated),
     };
     let replica = state.replication().replica();
-    let writes_wait = persist.queued().is_full() || persist.aof.is_full() || replica.leaves();
+    let lets_keys_go = replica.leaves();
+    let writes_wait = persist.queued().is_full() || persist.aof.is_full() || lets_keys_go;
     let replica = replica.rules(config.replica.read_only, config.replica.serves_stale);
     let (loads, serves) = (persist.loading.is_on(), persist.loading.serves());
     let short = refusable::is_short();
@@ -61,6 +62,7 @@ pub(crate) fn denied(state: &ServerState, config: &Config) -> Denied {
         loading_beside: loads && serves,
         writes,
         writes_wait,
+        lets_keys_go,
         busy: None,
         replica,
         short,

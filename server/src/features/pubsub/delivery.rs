@@ -50,6 +50,8 @@ impl DeliveryTime {
 pub(crate) struct Served<'o> {
     pub(crate) conn: ConnId,
     pub(crate) out: &'o mut Reply,
+    /// Where stale keys go, if not there: behind the reply that it is being made.
+    pub(crate) stale: Option<&'o mut Reply>,
 }
 
 /// Where a slice's deliveries go.
@@ -111,21 +113,22 @@ impl Receiver for Slice<'_> {
         };
         let by = By { registry, own: self.own, latch };
         self.deliveries += 1;
-        let is_held = conn.session().holds_messages();
+        let is_held = conn.holds_back(what.is_stale());
         if let Some(served) = served
             && served.conn == to.conn
             && !is_held
         {
-            give(conn, what, served.out, &by);
+            let apart = served.stale.as_deref_mut().filter(|_| what.is_stale());
+            give(conn, what, apart.unwrap_or(served.out), &by);
             return;
         }
         let before = conn.unsent_bytes();
         match what {
             What::Messages(run, from) if !is_held => conn.write_output(|out| run.write(from, out)),
             what => {
-                let mut out = conn.take_message_output();
+                let mut out = conn.take_message_output(is_held);
                 give(conn, what, &mut out, &by);
-                conn.keep_message_output(out);
+                conn.keep_message_output(out, is_held);
             }
         }
         let unsent = conn.unsent_bytes();

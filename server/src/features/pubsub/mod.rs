@@ -18,7 +18,7 @@ use varve_protocol::Reply;
 use crate::errors;
 use crate::state::command::{ServerCommand, ServerRows};
 use crate::state::ctx::{After, ServerCtx};
-use state::{Kind, Name};
+use state::Kind;
 
 /// The commands of this matter.
 pub(super) const ROWS: ServerRows =
@@ -132,32 +132,49 @@ fn add(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
     if kind == Kind::Shard && ctx.conn.session().is_in_exec() {
         return Err(errors::SSUBSCRIBE_IN_EXEC);
     }
-    let who = ctx.conn.who();
-    for name in ctx.args.skip(1).iter() {
+    let (who, part) = (ctx.conn.who(), ctx.part(1));
+    for name in part.clone().map(|at| ctx.args.get(at)) {
         let subscriptions = ctx.conn.subscriptions_mut();
         ctx.hub.subscribe(ctx.state.pubsub(), kind, name, who, subscriptions);
         confirm(ctx.out, kind.subscribed(), Some(name), subscriptions.told(kind));
     }
     ctx.conn.count_subscriptions();
-    Ok(After::Done)
+    Ok(behind(ctx, part.end))
+}
+
+/// The state behind a part that ends before argument `end`.
+fn behind(ctx: &ServerCtx<'_>, end: usize) -> After {
+    if end < ctx.args.len() { After::More(end) } else { After::Done }
 }
 
 fn remove(ctx: &mut ServerCtx<'_>, kind: Kind) -> CmdResult<After> {
-    let id = ctx.conn.session().id();
+    if ctx.args.len() == 1 {
+        return Ok(remove_all(ctx, kind));
+    }
+    let (id, part) = (ctx.conn.session().id(), ctx.part(1));
     let subscriptions = ctx.conn.subscriptions_mut();
-    let names: Vec<Name> = match ctx.args.len() {
-        1 => subscriptions.of(kind).iter().cloned().collect(),
-        _ => ctx.args.skip(1).iter().map(Name::from).collect(),
-    };
-    for name in &names {
+    for name in part.clone().map(|at| ctx.args.get(at)) {
         ctx.hub.unsubscribe(ctx.state.pubsub(), kind, name, id, subscriptions);
         confirm(ctx.out, kind.unsubscribed(), Some(name), subscriptions.told(kind));
     }
-    if names.is_empty() {
+    ctx.conn.count_subscriptions();
+    Ok(behind(ctx, part.end))
+}
+
+/// Ends the subscriptions of a kind, as many of them as belong to this part.
+fn remove_all(ctx: &mut ServerCtx<'_>, kind: Kind) -> After {
+    let (id, is_begin, most) = (ctx.conn.session().id(), ctx.is_begin(), ctx.part_max());
+    let subscriptions = ctx.conn.subscriptions_mut();
+    if is_begin && subscriptions.of(kind).is_empty() {
         confirm(ctx.out, kind.unsubscribed(), None, subscriptions.told(kind));
     }
+    for _ in 0..most {
+        let Some(name) = ctx.hub.unsubscribe_first(ctx.state.pubsub(), kind, id, subscriptions) else { break };
+        confirm(ctx.out, kind.unsubscribed(), Some(&name), subscriptions.told(kind));
+    }
+    let is_done = subscriptions.of(kind).is_empty();
     ctx.conn.count_subscriptions();
-    Ok(After::Done)
+    if is_done { After::Done } else { After::More(1) }
 }
 
 fn confirm(out: &mut Reply, what: &str, name: Option<&[u8]>, told: usize) {

@@ -15,11 +15,11 @@ pub(crate) const ROOM_CHECK: Duration = Duration::from_millis(1);
 pub(crate) struct WaitingPublishers(Vec<ConnRef>);
 
 impl WaitingPublishers {
-    /// The connection that was just served, by `worker`, waits if it has filled some inbox too far.
+    /// The connection that was just served waits if what `author`, its worker or a script of its own, has published fills some
+    /// inbox too far.
     #[inline]
-    pub(crate) fn wait_for_room(&mut self, conn: &mut Conn, registry: &Registry, worker: usize) {
-        if registry.take_crowded(worker) {
-            conn.wait(WaitReasons::INBOX);
+    pub(crate) fn wait_for_room(&mut self, conn: &mut Conn, registry: &Registry, author: usize) {
+        if registry.take_crowded(author) && conn.wait(WaitReasons::INBOX) {
             self.0.push(conn.who());
         }
     }

@@ -29,8 +29,10 @@ const STRIPES: usize = 256;
 const EVICT_MAX: usize = 256;
 /// Keys that go for one that is new where there are too many.
 const REPLACED: usize = 2;
-/// Entries whose memory one turn gives back at most: some 0.2 ms.
+/// Entries whose memory one turn gives back, where those that wait are not very many: some 0.2 ms.
 const FREE_MAX: usize = 1024;
+/// A turn gives back this part of them, if that is more: clients that fill the table and empty it again and again are kept up with.
+const FREE_PART: usize = 128;
 /// A sweep begins when one client has ended tracking for this number of numbers in the table.
 const SWEEP_ITEMS_EACH: usize = 16;
 /// Fewer clients than this have a sweep only after [`SWEEP_EVERY_MS`].
@@ -111,7 +113,9 @@ pub(crate) struct TrackingTable {
     /// Bytes of all entries.
     bytes: SharedUsize,
     /// Entries that nobody is told of any more, and whose memory is to be given back.
-    to_free: SharedMutex<Vec<hash_map::IntoIter<Box<[u8]>, Readers>>>,
+    to_free: SharedMutex<Vec<Freed>>,
+    /// Bytes of these.
+    freeing_bytes: SharedUsize,
     /// There are such.
     owes_memory: SharedBool,
     clients: SharedMutex<Clients>,
@@ -132,6 +136,7 @@ impl TrackingTable {
             items: SharedUsize::new(0),
             bytes: SharedUsize::new(0),
             to_free: SharedMutex::default(),
+            freeing_bytes: SharedUsize::new(0),
             owes_memory: SharedBool::new(false),
             clients: SharedMutex::default(),
             dirty: SharedBool::new(false),
@@ -168,9 +173,9 @@ impl TrackingTable {
         self.clients.lock().tracking.len()
     }
 
-    /// Bytes of keys and of the numbers of their readers, which the log does not hold.
+    /// Bytes of keys and of the numbers of their readers, which the log does not hold, and of those that are still to be freed.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Relaxed)
+        self.bytes.load(Relaxed) + self.freeing_bytes.load(Relaxed)
     }
 
     /// Keys in the table.
@@ -318,13 +323,15 @@ impl TrackingTable {
             let Stripe { keys, items, bytes } = std::mem::take(&mut *stripe.lock());
             self.keys.fetch_sub(keys.len(), Relaxed);
             self.items.fetch_sub(items, Relaxed);
+            self.freeing_bytes.fetch_add(bytes, Relaxed);
             self.bytes.fetch_sub(bytes, Relaxed);
             if !keys.is_empty() {
-                freed.push(keys.into_iter());
+                freed.push(Freed { keys: keys.into_iter(), bytes });
             }
         }
         if !freed.is_empty() {
-            self.to_free.lock().append(&mut freed);
+            let mut lists = self.to_free.lock();
+            lists.append(&mut freed);
             self.owes_memory.store(true, Relaxed);
         }
     }
@@ -337,10 +344,18 @@ impl TrackingTable {
 
     /// Gives back the memory of some entries that were taken out all at once.
     pub(crate) fn free_some(&self) {
-        let Some(mut list) = self.to_free.lock().pop() else { return };
-        list.by_ref().take(FREE_MAX).for_each(drop);
+        let (taken, left) = {
+            let mut lists = self.to_free.lock();
+            // The flag says with the lock held whether there are any: it would stay on for ever otherwise.
+            self.owes_memory.store(!lists.is_empty(), Relaxed);
+            let left: usize = lists.iter().map(|list| list.keys.len()).sum();
+            (lists.pop(), left)
+        };
+        let Some(mut list) = taken else { return };
+        let freed = list.free(FREE_MAX.max(left / FREE_PART));
+        self.freeing_bytes.fetch_sub(freed, Relaxed);
         let mut lists = self.to_free.lock();
-        if list.len() > 0 {
+        if list.keys.len() > 0 {
             lists.push(list);
         }
         self.owes_memory.store(!lists.is_empty(), Relaxed);
@@ -368,6 +383,24 @@ impl TrackingTable {
 
     fn stripe(&self, key: &[u8]) -> &SharedMutex<Stripe> {
         &self.stripes[self.hasher.hash_one(key) as usize % STRIPES]
+    }
+}
+
+/// Entries of a stripe that were taken out all at once.
+#[derive(Debug)]
+struct Freed {
+    keys: hash_map::IntoIter<Box<[u8]>, Readers>,
+    bytes: usize,
+}
+
+impl Freed {
+    /// Frees entries, `most` of them at most; their bytes, about: all of the last ones.
+    fn free(&mut self, most: usize) -> usize {
+        let before = self.keys.len();
+        self.keys.by_ref().take(most).for_each(drop);
+        let bytes = if self.keys.len() == 0 { self.bytes } else { self.bytes / before * most };
+        self.bytes -= bytes;
+        bytes
     }
 }
 
@@ -444,7 +477,7 @@ mod tests {
     }
 
     fn figures(table: &TrackingTable) -> (usize, usize, usize) {
-        (table.keys(), table.items(), table.bytes())
+        (table.keys(), table.items(), table.bytes.load(Relaxed))
     }
 
     #[test]
@@ -540,19 +573,29 @@ mod tests {
     #[test]
     fn the_memory_of_many_keys_goes_bit_by_bit() {
         let table = table(1);
-        let left = |table: &TrackingTable| table.to_free.lock().iter().map(ExactSizeIterator::len).sum::<usize>();
+        let left = |table: &TrackingTable| table.to_free.lock().iter().map(|list| list.keys.len()).sum::<usize>();
         for round in 0..2 {
             table.note_client(round, true);
             (0..20 * FREE_MAX).for_each(|n| table.read(round, format!("key {n}").as_bytes()));
+            let bytes = table.bytes();
             table.note_client(round, false);
             assert_eq!((figures(&table), left(&table), table.owes_memory()), ((0, 0, 0), 20 * FREE_MAX, true));
+            assert_eq!(table.bytes(), bytes, "what is to be freed counts until then");
             let mut turns = 0;
             while table.owes_memory() {
-                let before = left(&table);
+                let before = (left(&table), table.bytes());
                 table.free_some();
-                assert!(before - left(&table) <= FREE_MAX);
+                assert!(
+                    before.0 - left(&table) <= FREE_MAX && table.bytes() < before.1,
+                    "what is freed counts no more"
+                );
                 turns += 1;
             }
+            assert_eq!(table.bytes(), 0);
+            // Nothing is there, whatever the flag said.
+            table.owes_memory.store(true, Relaxed);
+            table.free_some();
+            assert!(!table.owes_memory(), "nobody spins for it");
             assert!(left(&table) == 0 && (20..=STRIPES).contains(&turns), "{turns} turns");
         }
     }

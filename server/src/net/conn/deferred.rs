@@ -22,11 +22,34 @@ pub(crate) struct Deferred {
 
 impl Deferred {
     /// A transaction's reply up to its first question, and the questions.
-    pub(crate) fn new(reply: Reply, questions: VecDeque<DeferredQuestion>) -> Deferred {
+    ///
+    /// If something of it has passed its ceiling, the client gets nothing, and the questions that do something are asked nevertheless:
+    /// users that are gone, and clients that are to be closed, are so for everybody.
+    pub(crate) fn new(mut reply: Reply, mut questions: VecDeque<DeferredQuestion>) -> Deferred {
         debug_assert!(!questions.is_empty(), "a transaction without questions has its reply");
-        let behind_held_bytes = questions.iter().map(DeferredQuestion::held_bytes).sum();
-        let behind_bytes = questions.iter().map(|one| one.replies.len()).sum();
-        Deferred { reply, questions, behind_held_bytes, behind_bytes }
+        if let Some(lost) = questions.iter().position(|one| one.replies.is_overflown()) {
+            reply.append(std::mem::take(&mut questions[lost].replies));
+        }
+        let mut deferred = Deferred { reply, questions, behind_held_bytes: 0, behind_bytes: 0 };
+        deferred.drop_lost();
+        deferred.behind_held_bytes = deferred.questions.iter().map(DeferredQuestion::held_bytes).sum();
+        deferred.behind_bytes = deferred.questions.iter().map(|one| one.replies.len()).sum();
+        deferred
+    }
+
+    /// The reply, whose client gets nothing, if there is nothing to be asked.
+    pub(crate) fn lost(&mut self) -> Option<Reply> {
+        self.questions.is_empty().then(|| std::mem::take(&mut self.reply))
+    }
+
+    /// Of a reply that nobody gets, drops the parts that are there, and the questions that are asked for their answer alone.
+    fn drop_lost(&mut self) {
+        if self.reply.is_overflown() {
+            self.questions.retain(|one| !matches!(one.question, Some(Question::List(_))));
+            self.questions.iter_mut().for_each(|one| one.replies = Reply::new());
+            self.behind_held_bytes = self.questions.iter().map(DeferredQuestion::held_bytes).sum();
+            self.behind_bytes = 0;
+        }
     }
 
     /// The next question, to be asked now.
@@ -34,16 +57,20 @@ impl Deferred {
         self.questions.front_mut()?.question.take()
     }
 
-    /// The question that was asked is answered: `write` writes the answer into the reply. The whole reply, if no question is left,
-    /// or if the reply has passed its ceiling, so that its client gets nothing.
+    /// The questions that were not asked.
+    pub(crate) fn left(self) -> impl Iterator<Item = Question> {
+        self.questions.into_iter().filter_map(|one| one.question)
+    }
+
+    /// The question that was asked is answered: `write` writes the answer into the reply. The whole reply, if no question is left.
     pub(crate) fn answer(&mut self, write: impl FnOnce(&DeferredQuestion, &mut Reply)) -> Option<Reply> {
         let answered = self.questions.pop_front().expect("a question was asked");
         write(&answered, &mut self.reply);
         self.behind_held_bytes -= answered.held_bytes();
         self.behind_bytes -= answered.replies.len();
         self.reply.append(answered.replies);
-        let is_whole = self.questions.is_empty() || self.reply.is_overflown();
-        is_whole.then(|| std::mem::take(&mut self.reply))
+        self.drop_lost();
+        self.questions.is_empty().then(|| std::mem::take(&mut self.reply))
     }
 
     /// Bytes of memory that it takes.

@@ -14,6 +14,7 @@ mod filed;
 mod input;
 mod large;
 mod output;
+mod parts;
 mod requests;
 mod socket;
 mod wait;
@@ -22,6 +23,7 @@ pub(crate) use deferred::{Deferred, DeferredQuestion};
 use filed::Filed;
 pub(crate) use input::Pool;
 use output::Flush;
+pub(crate) use parts::Parts;
 use requests::Reading;
 pub(crate) use requests::Requests;
 pub(crate) use socket::{Newcomer, Socket};
@@ -53,12 +55,14 @@ pub(crate) struct Conn {
     requests: Requests,
     /// Replies that the socket has not taken yet; empty between requests.
     output: Reply,
-    /// Messages that have come in the middle of a reply that is made in parts; they stand behind it. None mostly.
+    /// Messages that have come in the middle of a reply; they stand behind it. None mostly.
     behind: Option<Box<Reply>>,
     /// A transaction whose questions are still to be asked or answered.
     deferred: Option<Box<Deferred>>,
     /// Its subscriptions; None until it subscribes.
     subscriptions: Option<Box<Subscriptions>>,
+    /// The rest of a command of the server itself that goes on in parts.
+    parts: Option<Box<Parts>>,
     waits: WaitReasons,
     /// The things that it has said as a server that replicates this one; None if it has not.
     peer: Option<Box<Peer>>,
@@ -103,6 +107,7 @@ impl Conn {
             behind: None,
             deferred: None,
             subscriptions: None,
+            parts: None,
             waits: WaitReasons::default(),
             peer: None,
             filed: Filed::default(),
@@ -131,6 +136,29 @@ impl Conn {
     #[inline]
     pub(crate) fn session_mut(&mut self) -> &mut Session {
         &mut self.session
+    }
+
+    /// Whether a command of its goes on in a later turn.
+    #[inline]
+    pub(crate) fn is_ongoing(&self) -> bool {
+        self.session.is_ongoing() || self.parts.is_some()
+    }
+
+    /// Takes the rest of a command of the server itself; [`Conn::keep_parts`] gives back what is left of it.
+    #[inline]
+    pub(crate) fn take_parts(&mut self) -> Option<Box<Parts>> {
+        self.parts.take()
+    }
+
+    /// Keeps the rest of a command of the server itself.
+    pub(crate) fn keep_parts(&mut self, parts: Box<Parts>) {
+        assert!(self.parts.is_none() && !self.session.is_ongoing(), "one command goes on at a time");
+        self.parts = Some(parts);
+    }
+
+    /// Bytes of a command of the server itself that goes on in parts.
+    pub(crate) fn parts_bytes(&self) -> usize {
+        self.parts.as_ref().map_or(0, |parts| parts.held_bytes())
     }
 
     /// Gives the session and the parser the limits of the configuration, those of clients that are not authenticated yet
@@ -253,10 +281,16 @@ impl Conn {
         write(&mut self.output);
     }
 
-    /// The place of messages that come now: the output, or behind the reply whose next part is still to be made. What is
-    /// written there comes back by [`Conn::keep_message_output`].
-    pub(crate) fn take_message_output(&mut self) -> Reply {
-        let mut out = if self.session.holds_messages() {
+    /// True while a message is to stand behind a reply: of any kind, while one is sent in parts; of stale keys, while one is made that
+    /// may have their old values, by a transaction that waits for answers, or by a transaction or a script that rests.
+    pub(crate) fn holds_back(&self, is_stale: bool) -> bool {
+        self.session.holds_messages() || is_stale && (self.deferred.is_some() || self.waits(WaitReasons::SCRIPT))
+    }
+
+    /// The place of messages that come now: the output, or, if they are held back, behind the reply that is still to be completed.
+    /// It comes back by [`Conn::keep_message_output`].
+    pub(crate) fn take_message_output(&mut self, is_held: bool) -> Reply {
+        let mut out = if is_held {
             self.behind.take().map_or_else(|| self.output.like(), |behind| *behind)
         } else {
             self.take_output()
@@ -266,17 +300,21 @@ impl Conn {
     }
 
     /// Keeps messages where [`Conn::take_message_output`] has their place.
-    pub(crate) fn keep_message_output(&mut self, out: Reply) {
-        if self.session.holds_messages() { self.behind = Some(Box::new(out)) } else { self.keep_output(out) }
+    pub(crate) fn keep_message_output(&mut self, out: Reply, is_held: bool) {
+        if is_held { self.behind = Some(Box::new(out)) } else { self.keep_output(out) }
     }
 
     /// Puts the messages that have come in the middle of a reply behind it, once it is complete.
     #[inline]
     pub(crate) fn end_parts(&mut self, out: &mut Reply) {
-        if self.behind.is_some()
-            && !self.session.is_ongoing()
-            && let Some(behind) = self.behind.take()
-        {
+        if self.behind.is_some() && !self.session.is_ongoing() {
+            self.put_behind(out);
+        }
+    }
+
+    /// Puts the messages that have come in the middle of a reply behind it: it is complete.
+    pub(crate) fn put_behind(&mut self, out: &mut Reply) {
+        if let Some(behind) = self.behind.take() {
             out.append(*behind);
         }
     }
@@ -304,8 +342,18 @@ impl Conn {
         self.output.clear(0);
     }
 
-    /// A transaction has left questions, to be asked one after the other; its reply waits for all of them.
-    pub(crate) fn defer(&mut self, deferred: Box<Deferred>) {
+    /// A transaction has left questions, to be asked one after the other; its reply waits for all of them, and messages behind it.
+    pub(crate) fn defer(&mut self, deferred: Box<Deferred>, messages: Reply) {
+        self.deferred = Some(deferred);
+        if !messages.is_empty() {
+            let mut behind = self.take_message_output(true);
+            behind.append(messages);
+            self.keep_message_output(behind, true);
+        }
+    }
+
+    /// The transaction waits on.
+    pub(crate) fn defer_on(&mut self, deferred: Box<Deferred>) {
         self.deferred = Some(deferred);
     }
 
@@ -447,7 +495,7 @@ impl Conn {
         }
         // A reply in parts goes to its end for a client that has closed its sending side alone. One that is gone for good
         // is known by a write that fails.
-        if self.session.is_ongoing() {
+        if self.is_ongoing() {
             return self.waits(WaitReasons::CLOSING);
         }
         let gave_up = self.waits(WaitReasons::KEYS) || self.waits(WaitReasons::PAUSE);

@@ -12,15 +12,15 @@ const OWED: usize = 50_000;
 const CHANNELS: [&str; 2] = ["c0", "c1"];
 
 /// Never a slow command: a worker that noted one would stop as well.
-const CONFIG: &str = "slowlog-log-slower-than -1\nclient-output-buffer-limit pubsub 0 0 0";
+pub(super) const CONFIG: &str = "slowlog-log-slower-than -1\nclient-output-buffer-limit pubsub 0 0 0";
 
-fn client_id(client: &mut Client) -> u64 {
+pub(super) fn client_id(client: &mut Client) -> u64 {
     client.send(&request(&["CLIENT", "ID"]));
     client.line()[1..].parse().unwrap()
 }
 
 /// A client on this worker.
-fn on(server: &Server, worker: usize) -> Client {
+pub(super) fn on(server: &Server, worker: usize) -> Client {
     let mut others = Vec::new();
     loop {
         let mut client = server.connect();
@@ -34,7 +34,7 @@ fn on(server: &Server, worker: usize) -> Client {
 }
 
 /// Has worker 1 stand still, calls `meanwhile`, and lets it go on.
-fn while_stopped(server: &Server, meanwhile: impl FnOnce()) {
+pub(super) fn while_stopped(server: &Server, meanwhile: impl FnOnce()) {
     let mut stopper = on(server, 1);
     let reads = || server.state().workers()[1].stats().reads.get();
     let held = server.state().command_logs();

@@ -352,3 +352,17 @@ fn replies_that_wait_take_more_than_the_limit_that_they_were_made_under() {
         got += count;
     }
 }
+
+/// Each pattern of CONFIG GET is held against all names, and each section of INFO is looked for among all that were asked for.
+#[test]
+fn issue_11_what_is_asked_for_by_name_is_limited() {
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let asked = |first: &[&'static str], word: &'static str, count| [first, &vec![word; count]].concat();
+    client.ask(&asked(&["CONFIG", "GET"], "a*b", 65), "-ERR at most 64 patterns may be asked for\r\n");
+    client.ask(&asked(&["CONFIG", "GET"], "a*b", 64), "*0\r\n");
+    client.ask(&asked(&["CONFIG", "GET"], "none", 1024), "*0\r\n");
+    client.ask(&asked(&["CONFIG", "GET"], "none", 1025), "-ERR at most 1024 names may be asked for\r\n");
+    client.ask(&asked(&["INFO"], "none", 1024), "$0\r\n\r\n");
+    client.ask(&asked(&["INFO"], "none", 1025), "-ERR at most 1024 names may be asked for\r\n");
+}

@@ -289,3 +289,92 @@ fn a_flood_of_messages_waits_for_those_who_deliver() {
     println!("fullest inbox: {fullest} bytes");
     assert!(fullest < 40 << 20, "{fullest}");
 }
+
+/// Scripts that each publish for less than a millisecond were held back by nothing.
+#[test]
+fn issue_11_short_scripts_that_publish_wait_like_other_publishers() {
+    const SCRIPTS: usize = 400;
+    let server = Server::start(1, "client-output-buffer-limit pubsub 0 0 0");
+    let mut listeners: Vec<Client> = (0..20).map(|_| server.connect()).collect();
+    for client in &mut listeners {
+        client.ask(&["SUBSCRIBE", "c"], &subscribed("subscribe", "c", 1));
+    }
+    let mut publisher = server.connect();
+    let payload = "x".repeat(10_000);
+    let text = "for _ = 1, 10 do redis.call('PUBLISH', 'c', ARGV[1]) end return 1";
+    let ask = request(&["EVAL", text, "0", &payload]).repeat(SCRIPTS);
+    let mut writer = publisher.stream.try_clone().unwrap();
+    let flood = std::thread::spawn(move || writer.write_all(&ask).unwrap());
+    let readers: Vec<_> = listeners
+        .into_iter()
+        .map(|mut client| {
+            std::thread::spawn(move || {
+                let length = message("c", &"x".repeat(10_000)).len() as u64 * 10 * SCRIPTS as u64;
+                std::io::copy(&mut Read::take(&mut client.stream, length), &mut std::io::sink()).unwrap() == length
+            })
+        })
+        .collect();
+    let mut fullest = 0;
+    while !flood.is_finished() {
+        fullest = fullest.max(server.state().pubsub().inbox(0).owed_bytes());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    flood.join().unwrap();
+    publisher.expect(":1\r\n".repeat(SCRIPTS).as_bytes());
+    assert!(readers.into_iter().all(|reader| reader.join().unwrap()), "all got all");
+    println!("fullest inbox: {fullest} bytes");
+    assert!(fullest < 40 << 20, "{fullest}");
+}
+
+/// A request of a million names held its worker for a second.
+#[test]
+fn issue_11_many_names_are_dealt_with_in_parts() {
+    const NAMES: usize = 20_000;
+    let server = Server::start(1, "");
+    let mut client = server.connect();
+    let names: Vec<String> = (0..NAMES).map(|n| format!("{n:05}")).collect();
+    let words = |command| [command].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>();
+    let confirmed = |kind: &str, count: &dyn Fn(usize) -> usize| -> String {
+        names.iter().enumerate().map(|(n, name)| subscribed(kind, name, count(n))).collect()
+    };
+    let state = server.state();
+    let turns = || state.workers()[0].stats().turns.get();
+    let least_turns = (NAMES / 1000) as u64;
+    // Another subscription, and a request behind, which stands behind all of the confirmations.
+    let pong = "*2\r\n$4\r\npong\r\n$0\r\n\r\n";
+    let mut sent = request(&words("SUBSCRIBE"));
+    sent.extend(request(&["PING"]));
+    client.send(&sent);
+    client.expect((confirmed("subscribe", &|n| n + 1) + pong).as_bytes());
+    client.ask(&["PSUBSCRIBE", "p"], &subscribed("psubscribe", "p", NAMES + 1));
+    let mut control = server.connect();
+    control.ask(&["PUBLISH", "19999", "x"], ":1\r\n");
+    client.expect(message("19999", "x").as_bytes());
+
+    // By names, some of which it does not listen to, and all that are left.
+    client
+        .ask(&words("SUNSUBSCRIBE"), &names.iter().map(|name| subscribed("sunsubscribe", name, 0)).collect::<String>());
+    let before = turns();
+    client.send(&[request(&["UNSUBSCRIBE"]), request(&["PING"])].concat());
+    client.expect((confirmed("unsubscribe", &|n| NAMES - n) + pong).as_bytes());
+    assert!(turns() - before >= least_turns, "{} turns", turns() - before);
+    control.ask(&["PUBSUB", "CHANNELS"], "*0\r\n");
+
+    client.ask(&words("SUBSCRIBE"), &confirmed("subscribe", &|n| n + 2));
+    let before = turns();
+    client.send(&[request(&["RESET"]), request(&["GET", "none"])].concat());
+    client.expect(b"+RESET\r\n$-1\r\n");
+    assert!(turns() - before >= least_turns, "{} turns", turns() - before);
+    control.ask(&["PUBSUB", "NUMPAT"], ":0\r\n");
+
+    // Inside MULTI it runs whole, and one who hangs up in the middle leaves nothing behind.
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&words("SUBSCRIBE"), "+QUEUED\r\n");
+    client.ask(&["EXEC"], &format!("*1\r\n{}", confirmed("subscribe", &|n| n + 1)));
+    client.send(&request(&["UNSUBSCRIBE"]));
+    drop(client);
+    let mut leaves = server.connect();
+    leaves.send(&request(&words("SUBSCRIBE")));
+    drop(leaves);
+    wait_until("nobody listens", || control.bulk(&["INFO", "stats"]).contains("pubsub_channels:0"));
+}

@@ -330,3 +330,34 @@ fn nobody_finds_a_connection_whose_last_reply_has_come() {
         assert!(server.state().pubsub().home(id).is_none(), "it is still found");
     }
 }
+
+/// A transaction with a command of the server: what it makes stale stood in front of its reply, which has the old value.
+#[test]
+fn issue_11_stale_keys_stand_behind_the_reply_of_their_transaction() {
+    let server = Server::start(1, "");
+    let mut reader = resp3(&server);
+    reader.ask(&["CLIENT", "TRACKING", "on"], "+OK\r\n");
+    reader.ask(&["SET", "k", "old"], "+OK\r\n");
+    let commands: [&[&str]; 5] = [&["MULTI"], &["GET", "k"], &["SET", "k", "new"], &["CLIENT", "GETNAME"], &["EXEC"]];
+    reader.send(&commands.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
+    let reply = "*3\r\n$3\r\nold\r\n+OK\r\n_\r\n";
+    reader.expect(format!("+OK\r\n{}{reply}{}", "+QUEUED\r\n".repeat(3), stale(&["k"])).as_bytes());
+}
+
+/// So they did where the reply waits for the answers of other workers.
+#[test]
+fn issue_11_stale_keys_stand_behind_a_reply_that_waits_for_answers() {
+    let server = Server::start(2, fan_out::CONFIG);
+    let (mut reader, mut writer) = (fan_out::on(&server, 0), fan_out::on(&server, 0));
+    speak_resp3(&mut reader.stream);
+    reader.ask(&["CLIENT", "TRACKING", "on"], "+OK\r\n");
+    writer.ask(&["SET", "k", "old"], "+OK\r\n");
+    fan_out::while_stopped(&server, || {
+        let commands: [&[&str]; 4] = [&["MULTI"], &["GET", "k"], &["CLIENT", "KILL", "ID", "999999"], &["EXEC"]];
+        reader.send(&commands.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
+        reader.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+        writer.ask(&["SET", "k", "new"], "+OK\r\n");
+    });
+    reader.expect(format!("*2\r\n$3\r\nold\r\n:0\r\n{}", stale(&["k"])).as_bytes());
+    reader.ask(&["GET", "k"], "$3\r\nnew\r\n");
+}

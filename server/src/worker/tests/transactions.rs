@@ -1,6 +1,6 @@
 //! EXEC with commands of the server in it, and connections that end in the middle of a transaction.
 
-use super::{Server, request};
+use super::{Client, Server, fan_out, request};
 
 /// Sends commands and reads until the last one's reply has come, which ends with `end`.
 fn exchange(client: &mut super::Client, commands: &[&str], end: &str) -> String {
@@ -293,4 +293,32 @@ fn issue_11_the_hold_of_a_transaction_is_counted() {
     client.ask(&["GET", "k"], "+QUEUED\r\n");
     client.ask(&["EXEC"], "*2\r\n+OK\r\n$1\r\nv\r\n");
     assert_eq!(client.holds().0 - before, 1);
+}
+
+/// The reply of a transaction is lost: who loses the right to be there by it has lost it all the same.
+#[test]
+fn issue_11_questions_are_asked_although_the_reply_is_too_long() {
+    let server = Server::start(2, "");
+    let mut control = server.connect();
+    control.ask(&["ACL", "SETUSER", "bob", "on", ">p", "~*", "&*", "+@all"], "+OK\r\n");
+    control.ask(&["SET", "k", &"v".repeat(100_000)], "+OK\r\n");
+    control.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"], "+OK\r\n");
+    let long: Vec<&[&str]> = vec![&["GET", "k"]; 100];
+    // The reply is too long behind the question, and before it.
+    for is_first in [true, false] {
+        let mut bobs: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+        for bob in &mut bobs {
+            bob.ask(&["AUTH", "bob", "p"], "+OK\r\n");
+        }
+        let id = fan_out::client_id(&mut bobs[0]).to_string();
+        let kill: [&[&str]; 2] = [&["CLIENT", "KILL", "USER", "bob"], &["CLIENT", "KILL", "ID", &id]];
+        let commands = if is_first { [&kill[..], &long].concat() } else { [&long, &kill[..]].concat() };
+        let mut asker = server.connect();
+        asker.send(&request(&["MULTI"]));
+        asker.send(&commands.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
+        asker.expect(format!("+OK\r\n{}", "+QUEUED\r\n".repeat(commands.len())).as_bytes());
+        asker.send(&request(&["EXEC"]));
+        assert!(asker.is_closed(), "nobody gets a part of a reply");
+        assert!(bobs.iter_mut().all(Client::is_closed), "{is_first}");
+    }
 }

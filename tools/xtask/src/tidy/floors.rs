@@ -60,7 +60,14 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("compat/catalog", &[&["flags"], &["argument", "key_spec", "secret"], &["row"], &["keys", "names"]]),
     (
         "compat/acl",
-        &[&["commands", "password", "pattern"], &["rule"], &["selector"], &["describe"], &["user"], &["users"]],
+        &[
+            &["commands", "password", "pattern"],
+            &["password_set", "rule"],
+            &["selector"],
+            &["describe"],
+            &["user"],
+            &["users"],
+        ],
     ),
     (
         "compat/exec",

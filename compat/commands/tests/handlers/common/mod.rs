@@ -272,6 +272,11 @@ impl Server {
         matches!(turn.state, TurnState::Busy)
     }
 
+    /// Whether a command keeps others from a key.
+    pub(crate) fn has_frozen(&self) -> bool {
+        self.store.has_frozen()
+    }
+
     /// Has the server hold commands back and refuse them, or no longer.
     pub(crate) fn restrain(&mut self, pause: Pause, denied: Denied) {
         self.batch.set_pause(pause);

@@ -20,7 +20,7 @@ use varve_exec::stats::CommandLog;
 use varve_store::SegmentClass;
 
 use super::super::facts::{CommandFacts, Facts};
-use super::super::{facts, render};
+use super::super::{Costly, facts, render};
 use super::names::{Kind, NAMES};
 use super::replication::replication;
 use crate::state::{ServerState, WaitsOn};
@@ -35,7 +35,7 @@ const LIMITS: usize = 15;
 pub(super) fn all(state: &ServerState) -> String {
     // Room for as much as last time: a text that grows is copied again and again.
     static LAST: SharedUsize = SharedUsize::new(32 << 10);
-    let facts = facts(state);
+    let facts = facts(state, Costly::ALL);
     let mut text = Text(String::with_capacity(LAST.load(Ordering::Relaxed) + 4096));
     fields(&facts, &mut text);
     instance(state, &facts, &mut text);

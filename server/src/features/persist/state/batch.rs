@@ -7,7 +7,8 @@
 //! An entry's value stands in the batch as it stands in the file: whoever inserts it decodes it, so that several do. A large
 //! string is the exception: it is read piece by piece to where the store keeps it, so that it is in memory once.
 //!
-//! A batch that is inserted beside data which is served is taken, worked on for a moment and put back, until it is whole.
+//! A batch that is inserted beside data which is served, or that has a long value, is taken, worked on for a moment and put back,
+//! until it is whole.
 //!
 //! Not here: reading and inserting (`load.rs`, `insert.rs`).
 
@@ -25,6 +26,8 @@ use varve_store::FilledExtent;
 
 /// Bytes of a batch: some milliseconds of one worker.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
+/// A batch of more bytes has a value that would keep its worker from its clients for longer than a turn may.
+const LONG_BYTES: usize = 2 * BATCH_BYTES;
 /// Why loading ends early when the server does.
 pub(crate) const SERVER_ENDS: &str = "the server ends";
 /// Bytes of batches that wait; one that has more waits alone, since a value is read whole.
@@ -113,6 +116,11 @@ impl Batch {
 }
 
 impl Batch {
+    /// Whether it is inserted over several turns, since it has a long value.
+    pub(crate) fn is_long(&self) -> bool {
+        self.begun.is_some() || self.bytes.len() > LONG_BYTES
+    }
+
     /// Bytes of memory that it takes.
     fn memory(&self) -> usize {
         let shared = self.begun.as_ref().map_or(0, |begun| begun.bytes.capacity());

@@ -23,8 +23,10 @@ use super::{ConnId, ConnRef, Kind, Name, Registry, Stale};
 /// things: some 0.2 ms.
 const LOOK_MAX: usize = 4096;
 
-/// Subscriptions of connections that have gone which one turn ends at most: some 0.3 ms.
+/// Subscriptions of connections that have gone which one turn ends, where those are not very many: some 0.3 ms.
 const LEAVE_MAX: usize = 512;
+/// A turn ends this part of them, if that is more: connections that come, subscribe to many names and go are kept up with.
+const LEAVE_PART: usize = 128;
 
 /// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
@@ -56,6 +58,11 @@ impl Subscriptions {
         Kind::SUBSCRIBED.iter().map(|&kind| self.of(kind).len()).sum()
     }
 
+    /// All of them, prefixes too.
+    fn len(&self) -> usize {
+        self.names.iter().map(BTreeSet::len).sum()
+    }
+
     /// True if there is nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.iter().all(BTreeSet::is_empty)
@@ -63,8 +70,7 @@ impl Subscriptions {
 
     /// About the bytes that they take, here and in the worker's hub.
     pub(crate) fn memory(&self) -> usize {
-        let entries: usize = self.names.iter().map(BTreeSet::len).sum();
-        size_of::<Subscriptions>() + self.name_bytes + entries * ENTRY_BYTES
+        size_of::<Subscriptions>() + self.name_bytes + self.len() * ENTRY_BYTES
     }
 }
 
@@ -93,6 +99,8 @@ pub(crate) struct Hub {
     rests: bool,
     /// Subscriptions of connections that have gone, with these numbers of their clients: they end bit by bit.
     leaving: Vec<(u64, Subscriptions)>,
+    /// Their number.
+    left: usize,
 }
 
 /// The connections that listen, by what they listen to.
@@ -145,6 +153,13 @@ pub(crate) enum What<'h> {
     Line(&'h [u8]),
 }
 
+impl What<'_> {
+    /// True of keys that are stale.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self, What::Read(_) | What::Stale(_) | What::Redirected(_))
+    }
+}
+
 /// The taker of a slice's deliveries.
 pub(crate) trait Receiver {
     /// Takes one.
@@ -169,6 +184,7 @@ impl Hub {
             done: 0,
             rests: false,
             leaving: Vec::new(),
+            left: 0,
         }
     }
 
@@ -234,6 +250,7 @@ impl Hub {
     /// A connection has gone: its subscriptions end, of many some now and the others in later turns. Until then messages to it find
     /// nobody.
     pub(crate) fn leave(&mut self, registry: &Registry, id: u64, subscriptions: Subscriptions) {
+        self.left += subscriptions.len();
         self.leaving.push((id, subscriptions));
         self.go_on_leaving(registry);
     }
@@ -247,11 +264,14 @@ impl Hub {
     /// Ends some subscriptions of connections that have gone.
     #[cold]
     pub(crate) fn go_on_leaving(&mut self, registry: &Registry) {
-        for _ in 0..LEAVE_MAX {
+        for _ in 0..LEAVE_MAX.max(self.left / LEAVE_PART) {
             let Some((id, subscriptions)) = self.leaving.last_mut() else { return };
             let id = *id;
             match Kind::ALL.iter().find_map(|&kind| Some((kind, subscriptions.names[kind as usize].pop_first()?))) {
-                Some((kind, name)) => self.end(registry, kind, &name, id),
+                Some((kind, name)) => {
+                    self.left -= 1;
+                    self.end(registry, kind, &name, id);
+                }
                 None => drop(self.leaving.pop()),
             }
         }
@@ -267,11 +287,22 @@ impl Hub {
         subscriptions: &mut Subscriptions,
     ) {
         for &kind in kinds {
-            let names: Vec<Name> = subscriptions.of(kind).iter().cloned().collect();
-            for name in names {
-                self.unsubscribe(registry, kind, &name, id, subscriptions);
-            }
+            while self.unsubscribe_first(registry, kind, id, subscriptions).is_some() {}
         }
+    }
+
+    /// Ends the connection's first subscription of a kind; its name.
+    pub(crate) fn unsubscribe_first(
+        &mut self,
+        registry: &Registry,
+        kind: Kind,
+        id: u64,
+        subscriptions: &mut Subscriptions,
+    ) -> Option<Name> {
+        let name = subscriptions.names[kind as usize].pop_first()?;
+        subscriptions.name_bytes -= name.len();
+        self.end(registry, kind, &name, id);
+        Some(name)
     }
 
     /// The connection tracks from now on, or no longer.

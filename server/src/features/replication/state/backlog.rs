@@ -6,7 +6,7 @@
 //!               at least `repl-backlog-size` bytes, and all that some replica still needs
 //! ```
 //! Pieces are the journal's chunks, shared with the thread that writes them to a file. Small ones are copied behind each
-//! other: a chunk of a quiet server is a few bytes in 64 KB. Where the backlog is to be smaller than some chunks, they are copied in
+//! other: a chunk of a quiet server is a few bytes in 64 KB. One that fills less than half of its buffer is copied, too. Where the backlog is to be smaller than some chunks, they are copied in
 //! pieces of 16 KB, since only whole pieces are let go of. A large value that everybody has is let go of at once, and the
 //! backlog begins behind it: it is memory of the store, which the store counts and could not free. Pieces are freed
 //! when nobody waits for the backlog any more, and by a thread of their own where they are many.
@@ -51,9 +51,15 @@ struct Piece {
     /// The position of its first byte.
     at: u64,
     chunk: Arc<Chunk>,
+    /// Its share of [`Inner::held_bytes`].
+    held_bytes: usize,
 }
 
 impl Piece {
+    fn new(at: u64, chunk: Arc<Chunk>) -> Piece {
+        Piece { at, held_bytes: chunk.held_bytes(), chunk }
+    }
+
     fn end(&self) -> u64 {
         self.at + self.chunk.len() as u64
     }
@@ -191,32 +197,40 @@ impl Backlog {
 
 impl Inner {
     fn add(&mut self, at: u64, chunk: &Arc<Chunk>) {
-        let is_short = chunk.len() < JOIN_BYTES && chunk.pinned_bytes() == 0;
-        self.held_bytes += chunk.len() - chunk.pinned_bytes();
-        if !is_short {
-            self.pieces.push_back(Piece { at, chunk: Arc::clone(chunk) });
+        let is_short = chunk.len() < JOIN_BYTES || chunk.held_bytes() > 2 * chunk.len();
+        if !is_short || chunk.pinned_bytes() > 0 {
+            self.push(Piece::new(at, Arc::clone(chunk)));
             return;
         }
         // A piece that a replica is being sent, or that a file waits for, is left as it is.
         let last = self.pieces.back_mut().filter(|last| last.end() == at && last.chunk.len() < JOIN_BYTES);
-        if let Some(last) = last.and_then(|last| Arc::get_mut(&mut last.chunk)) {
-            last.extend(chunk);
+        if let Some(last) = last
+            && let Some(joined) = Arc::get_mut(&mut last.chunk)
+        {
+            joined.extend(chunk);
+            let held_bytes = joined.held_bytes();
+            self.held_bytes += held_bytes - last.held_bytes;
+            last.held_bytes = held_bytes;
             return;
         }
         let mut copy = Chunk::default();
         copy.extend(chunk);
-        self.pieces.push_back(Piece { at, chunk: Arc::new(copy) });
+        self.push(Piece::new(at, Arc::new(copy)));
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.held_bytes += piece.held_bytes;
+        self.pieces.push_back(piece);
     }
 
     /// Adds copies of the parts of a chunk without pins, as far as they lie behind the begin.
     fn add_cut(&mut self, at: u64, chunk: &Chunk) {
         let mut piece_at = at;
         for bytes in chunk.bytes.chunks(JOIN_BYTES) {
-            let piece = Piece { at: piece_at, chunk: Arc::new(Chunk::new(bytes.to_vec(), None)) };
+            let piece = Piece::new(piece_at, Arc::new(Chunk::new(bytes.to_vec(), None)));
             piece_at = piece.end();
             if piece_at > self.first {
-                self.held_bytes += bytes.len();
-                self.pieces.push_back(piece);
+                self.push(piece);
             }
         }
     }
@@ -237,7 +251,7 @@ impl Inner {
 
     fn pop(&mut self) -> Piece {
         let piece = self.pieces.pop_front().expect("it is at the front");
-        self.held_bytes -= piece.chunk.len() - piece.chunk.pinned_bytes();
+        self.held_bytes -= piece.held_bytes;
         self.first = piece.end();
         piece
     }
@@ -279,6 +293,33 @@ mod tests {
         assert_eq!(backlog.bounds().0, 120, "whole pieces go");
         assert_eq!(backlog.held_bytes(), JOIN_BYTES + 10);
         assert_eq!(read(&backlog, 119 + JOIN_BYTES as u64), b"cdddddddddd");
+    }
+
+    /// A chunk's buffer counts, not what it is filled with; one that is mostly empty is not kept.
+    #[test]
+    fn issue_11_buffers_count_whole() {
+        let backlog = Backlog::default();
+        let of = |len: usize| {
+            let mut bytes = Vec::with_capacity(4 * JOIN_BYTES);
+            bytes.resize(len, b'x');
+            Arc::new(Chunk::new(bytes, None))
+        };
+        let (sparse, dense) = (of(2 * JOIN_BYTES - 1), of(2 * JOIN_BYTES));
+        let ends = [sparse.len() as u64, (sparse.len() + dense.len()) as u64];
+        backlog.put(std::slice::from_ref(&sparse), ends[0], 1 << 20, || u64::MAX);
+        assert_eq!((backlog.held_bytes(), Arc::strong_count(&sparse)), (sparse.len(), 1), "it is copied");
+        backlog.put(std::slice::from_ref(&dense), ends[1], 1 << 20, || u64::MAX);
+        assert_eq!((backlog.held_bytes(), Arc::strong_count(&dense)), (sparse.len() + 4 * JOIN_BYTES, 2));
+        // Short ones that follow each other: the room that their piece grows by counts.
+        let mut end = ends[1];
+        for _ in 0..100 {
+            end += 100;
+            backlog.put(&[chunk(b'y', 100)], end, 1 << 20, || u64::MAX);
+        }
+        let held: usize = backlog.0.lock().pieces.iter().map(|piece| piece.chunk.bytes.capacity()).sum();
+        assert_eq!(backlog.held_bytes(), held);
+        backlog.let_go(0, || u64::MAX);
+        assert_eq!((backlog.bounds(), backlog.held_bytes()), ((end, end), 0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use varve_exec::stats::CommandLog;
 
 use super::super::access::Viewer;
 use super::replication;
-use crate::features::info::facts;
+use crate::features::info::{Costly, facts};
 use crate::state::{ServerState, WaitsOn};
 
 /// Upper limits of the columns of the latency map in nanoseconds: 1 us, and each twice the one before, to 1 s.
@@ -28,7 +28,7 @@ const SLOW_MAX: usize = 20;
 const COMMANDS_MAX: usize = 24;
 
 pub(super) fn detail(state: &ServerState, viewer: Viewer) -> Value {
-    let facts = facts(state);
+    let facts = facts(state, Costly::ALL);
     let mut commands = facts.commands.clone();
     commands.sort_by_key(|command| std::cmp::Reverse(command.total_us));
     commands.truncate(COMMANDS_MAX);

@@ -1,4 +1,5 @@
-//! Inserting entries of a data set beside the data that is served: into fresh databases, for a moment in each turn of a worker.
+//! Inserting entries of a data set over several turns of a worker, for a moment in each: beside the data that is served, into fresh
+//! databases; and where a value is so long that a client would wait for its answer, be it that data is loaded.
 //!
 //! ```text
 //!   batch: taken --> entries, parts of a long value, up to a moment's work --> put back, with the place  --> ... --> done
@@ -13,7 +14,7 @@ use varve_commands::dump::Insertion;
 use varve_rdb::ValueReader;
 use varve_store::{Key, Overdue, StoreWorker, StringForm, Ttl, Tx};
 
-use super::insert::{Fate, Inserted, TWICE, complete, fill, refusal};
+use super::insert::{Fate, Inserted, TWICE, complete, fill, refusal, report_gone};
 use super::state::batch::{Batch, Begun, SharedBytes, Value};
 
 /// Entries and parts that one turn inserts: a hundred microseconds, about.
@@ -34,7 +35,7 @@ pub(super) enum Went {
     More,
 }
 
-/// Inserts some more of a batch into the fresh databases, if the gate is open. Gives what was inserted and how far that went.
+/// Inserts some more of a batch, into the fresh databases if there are any, if the gate is open. Gives what was inserted and how far that went.
 ///
 /// # Errors
 /// The first entry that cannot be inserted, and why.
@@ -84,8 +85,14 @@ fn one(
     let entry = &batch.entries[begun.next];
     let db = u32::try_from(entry.db).ok().filter(|db| *db < tx.databases());
     let db = db.ok_or_else(|| format!("database {} of a server that has {}", entry.db, tx.databases()))?;
-    tx.select(tx.store().fresh_database(db));
+    let is_beside = tx.store().has_fresh();
+    tx.select(if is_beside { tx.store().fresh_database(db) } else { db });
     let k = tx.key(key);
+    // A primary says when a key of its data set goes.
+    if !is_beside && begun.open.is_none() && entry.expiry_ms.is_some_and(|at| at <= tx.now_ms()) {
+        report_gone(tx, &k);
+        return Ok(Some(Fate::Expired));
+    }
     if !tx.hold_soon(&[tx.shard_of(k.hash)]) {
         return Ok(None);
     }

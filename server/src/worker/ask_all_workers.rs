@@ -51,6 +51,9 @@ enum Step {
     /// gone, is to find nothing changed behind that.
     BehindScript(Arc<Gather>),
     Walk(Walk),
+    /// All have answered. Never replied to in place: the asking connection may be in the middle of a visit, or about to close, and a
+    /// transaction may ask thousands of questions one after the other.
+    Gathered(Arc<Gather>),
     Merge(Merge),
 }
 
@@ -124,7 +127,7 @@ impl Core {
             return;
         }
         if gather.asker.worker == self.index {
-            self.gathered(gather);
+            self.questions.0.push_back(Step::Gathered(Arc::clone(gather)));
         } else {
             self.state.workers()[gather.asker.worker].send(Message::Gathered(Arc::clone(gather)));
         }
@@ -148,6 +151,10 @@ impl Core {
                     None
                 }
                 Step::Walk(walk) => self.walk(walk, until).map(Step::Walk),
+                Step::Gathered(gather) => {
+                    self.gathered(&gather);
+                    None
+                }
                 Step::Merge(merge) => self.merge(merge, until).map(Step::Merge),
             };
             if let Some(rest) = rest {

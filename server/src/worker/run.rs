@@ -65,7 +65,7 @@ impl Core {
     fn may_begin(&mut self, id: ConnId, is_empty: bool, out: &mut Reply) -> Result<bool, Stop> {
         let conn = &mut self.conns[id];
         let is_ongoing = conn.is_ongoing();
-        let keeps_key = is_ongoing && conn.session().keeps_key();
+        let keeps_key = is_ongoing && conn.is_bound_to_go_on();
         if is_ongoing && out.len() > UNSENT_MAX && !keeps_key {
             // The socket, once it takes more, has the connection visited again.
             return Err(Stop::Waits);

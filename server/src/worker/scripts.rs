@@ -115,6 +115,7 @@ impl Worker {
             return self.core.end_script_of_nobody(ended);
         }
         self.core.catch_up(who.conn);
+        self.core.conns.lift(who, WaitReasons::SCRIPT);
         let served = self.reply(who.conn, |core, _, out| {
             let session = core.conns[who.conn].session_mut();
             out.set_resp(session.resp());
@@ -128,7 +129,6 @@ impl Worker {
             core.conns[who.conn].requests_mut().try_again(request);
             Stop::Busy
         });
-        self.core.conns.lift(who, WaitReasons::SCRIPT);
         self.finish_visit(who.conn, served);
     }
 }
@@ -209,6 +209,8 @@ impl Core {
 
     /// Ends a script whose client is gone: it is not tried again.
     fn end_script_of_nobody(&mut self, ended: EndedScript) {
+        // Nobody waits in its place for room for what it has published.
+        self.state.pubsub().take_crowded(self.state.pubsub().scripts_of(self.index));
         if self.batch.end_script(ended, &mut self.store, None, &mut Reply::new()).is_none() {
             self.stats().commands.add(1);
         }

@@ -66,6 +66,8 @@ impl Worker {
             Ok(stop) => self.place_client(id, &stop),
             Err(Broken(error)) => {
                 tracing::debug!("closing a client: {error}");
+                // Nobody waits in its place for room for what it has published.
+                self.core.authors().for_each(|author| _ = self.core.state.pubsub().take_crowded(author));
                 self.core.close(id);
             }
         }
@@ -133,8 +135,8 @@ impl Worker {
         }
         reply.clear(REPLY_KEEP_BYTES);
         match (written, stop) {
-            (Err(broken), Stop::Ask(question)) => {
-                // The reply is lost, and the connection with it: who is to be closed is closed nevertheless.
+            // The reply is lost, and the connection with it: who is to be closed is closed nevertheless.
+            (Err(broken), Stop::Ask(question)) if question.does_something() => {
                 core.put(id, question);
                 Err(broken)
             }
@@ -194,7 +196,7 @@ impl Worker {
         let rests = matches!(stop, Stop::Busy) && conn.session().busy_tries() >= BUSY_TRIES
             || conn.may_read() && conn.requests().waits_for_room();
         // A reply in parts that waited for room has it, and the socket, which took all, reports nothing.
-        let has_room = conn.output().len() <= UNSENT_MAX || conn.session().keeps_key();
+        let has_room = conn.output().len() <= UNSENT_MAX || conn.is_bound_to_go_on();
         let goes_on = conn.is_ongoing() && has_room;
         let more = (goes_on || matches!(stop, Stop::Again | Stop::Busy)) && conn.may_go_on() && !rests;
         let writes = !conn.output().is_empty() && conn.may_write();

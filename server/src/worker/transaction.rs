@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use varve_exec::Command;
 use varve_exec::batch::Transaction;
-use varve_protocol::Reply;
+use varve_protocol::{Mark, Reply, Resp};
 
 use super::core::Core;
 use super::run::OwnRequest;
@@ -88,18 +88,27 @@ impl Core {
             mark = out.mark();
             out.append(reply);
         }
-        if deferred.is_empty() {
-            out.append(stale);
-        } else {
-            let reply = out.split_off(mark);
-            self.defer(id, Deferred::new(reply, deferred), stale, out);
+        if stale.is_resp3() != (self.conns[id].session().resp() == Resp::V3) {
+            // The client speaks another version now, in which what it tracked is told otherwise, or not at all.
+            stale = out.like();
         }
+        self.leave_questions(id, (out, mark), deferred, stale);
         Some(self.conns[id].next_question())
     }
 
-    /// The reply of a transaction waits for answers, and `stale` keys behind it; if its client gets nothing of it, and there is nothing
-    /// to be asked, it is lost now.
-    fn defer(&mut self, id: ConnId, mut deferred: Deferred, stale: Reply, out: &mut Reply) {
+    /// The reply of a transaction, which `out` holds since `mark`, waits for answers to its questions, if it has left some. Stale keys
+    /// stand behind it. If its client gets nothing of it, and there is nothing to be asked, it is lost now.
+    fn leave_questions(
+        &mut self,
+        id: ConnId,
+        (out, mark): (&mut Reply, Mark),
+        questions: VecDeque<DeferredQuestion>,
+        stale: Reply,
+    ) {
+        if questions.is_empty() {
+            return out.append(stale);
+        }
+        let mut deferred = Deferred::new(out.split_off(mark), questions);
         match deferred.lost() {
             None => self.conns[id].defer(Box::new(deferred), stale),
             Some(reply) => out.append(reply),

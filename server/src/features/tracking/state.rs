@@ -32,7 +32,9 @@ const REPLACED: usize = 2;
 /// Entries whose memory one turn gives back, where those that wait are not very many: some 0.2 ms.
 const FREE_MAX: usize = 1024;
 /// A turn gives back this part of them, if that is more: clients that fill the table and empty it again and again are kept up with.
+/// It gives back no more than [`FREE_MOST`] entries, which takes a millisecond.
 const FREE_PART: usize = 128;
+const FREE_MOST: usize = 4096;
 /// A sweep begins when one client has ended tracking for this number of numbers in the table.
 const SWEEP_ITEMS_EACH: usize = 16;
 /// Fewer clients than this have a sweep only after [`SWEEP_EVERY_MS`].
@@ -352,7 +354,7 @@ impl TrackingTable {
             (lists.pop(), left)
         };
         let Some(mut list) = taken else { return };
-        let freed = list.free(FREE_MAX.max(left / FREE_PART));
+        let freed = list.free((left / FREE_PART).clamp(FREE_MAX, FREE_MOST));
         self.freeing_bytes.fetch_sub(freed, Relaxed);
         let mut lists = self.to_free.lock();
         if list.keys.len() > 0 {

@@ -45,7 +45,7 @@ impl Deferred {
     /// Of a reply that nobody gets, drops the parts that are there, and the questions that are asked for their answer alone.
     fn drop_lost(&mut self) {
         if self.reply.is_overflown() {
-            self.questions.retain(|one| !matches!(one.question, Some(Question::List(_))));
+            self.questions.retain(|one| one.question.as_ref().is_none_or(Question::does_something));
             self.questions.iter_mut().for_each(|one| one.replies = Reply::new());
             self.behind_held_bytes = self.questions.iter().map(DeferredQuestion::held_bytes).sum();
             self.behind_bytes = 0;
@@ -57,9 +57,9 @@ impl Deferred {
         self.questions.front_mut()?.question.take()
     }
 
-    /// The questions that were not asked.
+    /// The questions that were not asked, of those that do something.
     pub(crate) fn left(self) -> impl Iterator<Item = Question> {
-        self.questions.into_iter().filter_map(|one| one.question)
+        self.questions.into_iter().filter_map(|one| one.question).filter(Question::does_something)
     }
 
     /// The question that was asked is answered: `write` writes the answer into the reply. The whole reply, if no question is left.

@@ -281,10 +281,11 @@ impl Conn {
         write(&mut self.output);
     }
 
-    /// True while a message is to stand behind a reply: of any kind, while one is sent in parts; of stale keys, while one is made that
-    /// may have their old values, by a transaction that waits for answers, or by a transaction or a script that rests.
+    /// True while a message is to stand behind a reply: of any kind, while one is sent in parts; of keys that are stale to this
+    /// connection itself, while one is made that may have their old values, by a transaction that waits for answers or rests.
     pub(crate) fn holds_back(&self, is_stale: bool) -> bool {
-        self.session.holds_messages() || is_stale && (self.deferred.is_some() || self.waits(WaitReasons::SCRIPT))
+        let rests = || self.waits(WaitReasons::SCRIPT) && self.session.is_in_exec();
+        self.session.holds_messages() || is_stale && (self.deferred.is_some() || rests())
     }
 
     /// The place of messages that come now: the output, or, if they are held back, behind the reply that is still to be completed.
@@ -440,11 +441,17 @@ impl Conn {
         self.waits.is_empty()
     }
 
-    /// True if its requests may be executed, or the command that goes on: one that keeps others from a key goes on although its
-    /// client does not read, or has left.
+    /// True if its requests may be executed, or the command that goes on, whether or not its client reads.
     #[inline]
     pub(crate) fn may_go_on(&self) -> bool {
-        self.may_run() || self.session.keeps_key() && self.waits_for_client()
+        self.may_run() || self.is_bound_to_go_on() && self.waits_for_client()
+    }
+
+    /// True if a command goes on although its client does not read, or has left: one that keeps others from a key, and one of the
+    /// server itself, which may end the very messages that the client does not read.
+    #[inline]
+    pub(crate) fn is_bound_to_go_on(&self) -> bool {
+        self.parts.is_some() || self.session.keeps_key()
     }
 
     /// True if its requests wait for nothing but that the client takes its output.

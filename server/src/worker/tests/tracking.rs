@@ -361,3 +361,44 @@ fn issue_11_stale_keys_stand_behind_a_reply_that_waits_for_answers() {
     reader.expect(format!("*2\r\n$3\r\nold\r\n:0\r\n{}", stale(&["k"])).as_bytes());
     reader.ask(&["GET", "k"], "$3\r\nnew\r\n");
 }
+
+/// A script that rests, or a transaction, writes a key of a prefix that its own client is told of: the message comes with the reply,
+/// and waits for no further request.
+#[test]
+fn issue_11_a_script_that_rested_tells_its_client_at_once() {
+    let server = Server::start(1, "");
+    let mut client = resp3(&server);
+    client.ask(&["CLIENT", "TRACKING", "on", "BCAST", "PREFIX", "p"], "+OK\r\n");
+    let text = "redis.call('SET', 'p:1', 'v') for _ = 1, 1000000 do end return 1";
+    // Before the script's reply or behind it: no client keeps copies of what a script replies.
+    client.send(&request(&["EVAL", text, "0"]));
+    let mut got = vec![0; ":1\r\n".len() + stale(&["p:1"]).len()];
+    client.stream.read_exact(&mut got).unwrap();
+    let got = String::from_utf8(got).unwrap();
+    assert!(got.contains(":1\r\n") && got.contains(&stale(&["p:1"])), "{got}");
+    let commands: [&[&str]; 4] = [&["MULTI"], &["SET", "p:2", "v"], &["EVAL", text, "0"], &["EXEC"]];
+    client.send(&commands.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
+    let told = stale(&["p:1", "p:2"]);
+    client.expect(format!("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:1\r\n{told}").as_bytes());
+}
+
+/// A client of RESP3 that speaks RESP2 behind a transaction is sent nothing in RESP3.
+#[test]
+fn issue_11_nothing_of_another_version_stands_behind_a_transaction() {
+    let server = Server::start(1, "");
+    let mut client = resp3(&server);
+    client.ask(&["CLIENT", "TRACKING", "on"], "+OK\r\n");
+    client.ask(&["GET", "k"], "_\r\n");
+    client.ask(&["MULTI"], "+OK\r\n");
+    client.ask(&["SET", "k", "v"], "+QUEUED\r\n");
+    client.ask(&["HELLO", "2"], "+QUEUED\r\n");
+    client.send(&request(&["EXEC"]));
+    client.expect(b"*2\r\n+OK\r\n*14\r\n");
+    let mut greeting = Vec::new();
+    while !greeting.ends_with(b"modules\r\n*0\r\n") {
+        let mut byte = [0];
+        client.stream.read_exact(&mut byte).unwrap();
+        greeting.push(byte[0]);
+    }
+    client.ask(&["PING"], "+PONG\r\n");
+}

@@ -1,6 +1,6 @@
 //! EXEC with commands of the server in it, and connections that end in the middle of a transaction.
 
-use super::{Client, Server, fan_out, request};
+use super::{Client, Server, request, wait_until};
 
 /// Sends commands and reads until the last one's reply has come, which ends with `end`.
 fn exchange(client: &mut super::Client, commands: &[&str], end: &str) -> String {
@@ -93,7 +93,7 @@ fn issue_11_what_stands_behind_a_question_has_the_limit_of_replies() {
             client.expect("+QUEUED\r\n".repeat(queued.len()).as_bytes());
         }
         client.send(&request(&["EXEC"]));
-        super::wait_until(&format!("{questions} questions are closed"), || {
+        wait_until(&format!("{questions} questions are closed"), || {
             server.state().total(|s| &s.output_limit_closed) == nth as u64 + 1
         });
     }
@@ -298,27 +298,54 @@ fn issue_11_the_hold_of_a_transaction_is_counted() {
 /// The reply of a transaction is lost: who loses the right to be there by it has lost it all the same.
 #[test]
 fn issue_11_questions_are_asked_although_the_reply_is_too_long() {
-    let server = Server::start(2, "");
-    let mut control = server.connect();
-    control.ask(&["ACL", "SETUSER", "bob", "on", ">p", "~*", "&*", "+@all"], "+OK\r\n");
-    control.ask(&["SET", "k", &"v".repeat(100_000)], "+OK\r\n");
-    control.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"], "+OK\r\n");
-    let long: Vec<&[&str]> = vec![&["GET", "k"]; 100];
-    // The reply is too long behind the question, and before it.
-    for is_first in [true, false] {
-        let mut bobs: Vec<Client> = (0..4).map(|_| server.connect()).collect();
-        for bob in &mut bobs {
-            bob.ask(&["AUTH", "bob", "p"], "+OK\r\n");
+    for workers in [1, 2] {
+        let server = Server::start(workers, "");
+        let mut control = server.connect();
+        control.ask(&["ACL", "SETUSER", "bob", "on", ">p", "~*", "&*", "+@all"], "+OK\r\n");
+        control.ask(&["SET", "k", &"v".repeat(100_000)], "+OK\r\n");
+        control.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0"], "+OK\r\n");
+        let long: Vec<&[&str]> = vec![&["GET", "k"]; 100];
+        // The reply is too long behind the questions, and before them.
+        for is_first in [true, false] {
+            let mut bobs: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+            for bob in &mut bobs {
+                bob.ask(&["AUTH", "bob", "p"], "+OK\r\n");
+            }
+            let questions: [&[&str]; 4] = [
+                &["CLIENT", "UNBLOCK", "999999"],
+                &["CLIENT", "LIST"],
+                &["CLIENT", "KILL", "USER", "bob"],
+                &["CLIENT", "UNBLOCK", "999999", "ERROR"],
+            ];
+            let commands = if is_first { [&questions[..], &long].concat() } else { [&long, &questions[..]].concat() };
+            let mut asker = server.connect();
+            asker.send(&request(&["MULTI"]));
+            asker.send(&commands.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
+            asker.expect(format!("+OK\r\n{}", "+QUEUED\r\n".repeat(commands.len())).as_bytes());
+            asker.send(&request(&["EXEC"]));
+            assert!(asker.is_closed(), "nobody gets a part of a reply");
+            assert!(bobs.iter_mut().all(Client::is_closed), "{workers} workers, first: {is_first}");
         }
-        let id = fan_out::client_id(&mut bobs[0]).to_string();
-        let kill: [&[&str]; 2] = [&["CLIENT", "KILL", "USER", "bob"], &["CLIENT", "KILL", "ID", &id]];
-        let commands = if is_first { [&kill[..], &long].concat() } else { [&long, &kill[..]].concat() };
-        let mut asker = server.connect();
-        asker.send(&request(&["MULTI"]));
-        asker.send(&commands.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
-        asker.expect(format!("+OK\r\n{}", "+QUEUED\r\n".repeat(commands.len())).as_bytes());
-        asker.send(&request(&["EXEC"]));
-        assert!(asker.is_closed(), "nobody gets a part of a reply");
-        assert!(bobs.iter_mut().all(Client::is_closed), "{is_first}");
+        control.ask(&["PING"], "+PONG\r\n");
+    }
+}
+
+/// Each question of a transaction was answered within the one before it, on one stack. A client that is gone is answered no more.
+#[test]
+fn issue_11_many_questions_of_a_transaction_are_asked_one_by_one() {
+    const QUESTIONS: usize = 5000;
+    for workers in [1, 2] {
+        let server = Server::start(workers, "");
+        let mut client = server.connect();
+        let questions = request(&["CLIENT", "UNBLOCK", "999999"]).repeat(QUESTIONS);
+        let transaction = [request(&["MULTI"]), questions, request(&["EXEC"])].concat();
+        client.send(&transaction);
+        let queued = "+QUEUED\r\n".repeat(QUESTIONS);
+        client.expect(format!("+OK\r\n{queued}*{QUESTIONS}\r\n{}", ":0\r\n".repeat(QUESTIONS)).as_bytes());
+        client.send(&transaction);
+        drop(client);
+        let mut other = server.connect();
+        wait_until("it is gone", || server.state().connections() == 1);
+        other.ask(&["PING"], "+PONG\r\n");
     }
 }

@@ -67,6 +67,13 @@ pub(crate) enum Question {
     Unblock { client: u64, error: bool },
 }
 
+impl Question {
+    /// Whether it is asked not for its answer alone.
+    pub(crate) fn does_something(&self) -> bool {
+        !matches!(self, Question::List(_))
+    }
+}
+
 /// The reply of a command that has changed users.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UsersChanged {

@@ -25,8 +25,10 @@ const LOOK_MAX: usize = 4096;
 
 /// Subscriptions of connections that have gone which one turn ends, where those are not very many: some 0.3 ms.
 const LEAVE_MAX: usize = 512;
-/// A turn ends this part of them, if that is more: connections that come, subscribe to many names and go are kept up with.
+/// A turn ends this part of them, if that is more: connections that come, subscribe to many names and go are kept up with. It ends
+/// no more than [`LEAVE_MOST`], which takes a millisecond.
 const LEAVE_PART: usize = 128;
+const LEAVE_MOST: usize = 2048;
 
 /// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
@@ -154,9 +156,9 @@ pub(crate) enum What<'h> {
 }
 
 impl What<'_> {
-    /// True of keys that are stale.
+    /// True of keys that are stale to the connection itself, and not to one that has its messages sent here.
     pub(crate) fn is_stale(&self) -> bool {
-        matches!(self, What::Read(_) | What::Stale(_) | What::Redirected(_))
+        matches!(self, What::Read(_) | What::Stale(_))
     }
 }
 
@@ -252,7 +254,7 @@ impl Hub {
     pub(crate) fn leave(&mut self, registry: &Registry, id: u64, subscriptions: Subscriptions) {
         self.left += subscriptions.len();
         self.leaving.push((id, subscriptions));
-        self.go_on_leaving(registry);
+        self.end_leaving(registry, LEAVE_MAX);
     }
 
     /// True while subscriptions of connections that have gone are to end.
@@ -264,7 +266,11 @@ impl Hub {
     /// Ends some subscriptions of connections that have gone.
     #[cold]
     pub(crate) fn go_on_leaving(&mut self, registry: &Registry) {
-        for _ in 0..LEAVE_MAX.max(self.left / LEAVE_PART) {
+        self.end_leaving(registry, (self.left / LEAVE_PART).clamp(LEAVE_MAX, LEAVE_MOST));
+    }
+
+    fn end_leaving(&mut self, registry: &Registry, most: usize) {
+        for _ in 0..most {
             let Some((id, subscriptions)) = self.leaving.last_mut() else { return };
             let id = *id;
             match Kind::ALL.iter().find_map(|&kind| Some((kind, subscriptions.names[kind as usize].pop_first()?))) {

@@ -341,7 +341,7 @@ impl Core {
     #[inline]
     pub(super) fn go_on_leaving(&mut self) {
         if self.hub.is_leaving() {
-            self.hub.go_on_leaving(self.state.pubsub());
+            self.hub.go_on_leaving(self.state.pubsub(), self.now.steady_ms);
         }
     }
 

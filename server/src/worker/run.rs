@@ -119,7 +119,10 @@ impl Core {
                     self.conns[id].session_mut().note_progress();
                     match after {
                         After::Block(blocked) => Some(self.stop(id, TurnState::Blocked(blocked))),
-                        After::More(next) => Some(self.keep_parts(id, Parts::new(command, args, next))),
+                        After::More(next) => {
+                            let epoch = self.conns[id].session().users_epoch();
+                            Some(self.keep_parts(id, Parts::new(command, args, next, epoch)))
+                        }
                         after => stop_after(after),
                     }
                 }
@@ -311,11 +314,11 @@ impl Core {
     #[cold]
     fn run_part(&mut self, id: ConnId, mut parts: Box<Parts>, out: &mut Reply) -> Option<Stop> {
         let (command, args, next) = parts.rest();
-        let epoch = self.conns[id].session().users_epoch();
         let is_there = self.follow_users(id);
         // The rights that it began with may be lost.
         let session = self.conns[id].session();
-        if !is_there || session.users_epoch() != epoch && session.user().check(command, args).is_err() {
+        let epoch = session.users_epoch();
+        if !is_there || parts.epoch() != epoch && session.user().check(command, args).is_err() {
             return Some(Stop::Close);
         }
         match features::run(command, &mut self.context(id, args, Part::From(next), out)) {
@@ -325,7 +328,7 @@ impl Core {
                 None
             }
             Ok(After::More(next)) => {
-                parts.go_on_from(next);
+                parts.go_on_from(next, epoch);
                 self.conns[id].keep_parts(parts);
                 Some(Stop::Again)
             }

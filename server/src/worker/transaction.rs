@@ -55,7 +55,7 @@ impl Core {
             let (args, exec_muted) = (queued.args(), Some(transaction.is_muted()));
             let request = OwnRequest { command, args, bytes: args.bytes(), exec_muted };
             messages.set_resp(current.resp());
-            stale.set_resp(current.resp());
+            drop_of_other_version(&mut stale, current.resp());
             self.deliver_in_exec(id, &mut messages, &mut stale);
             let after = self.run_own(id, request, current);
             // A connection whose user is gone runs the rest as one that may do nothing, and ends behind its reply.
@@ -88,10 +88,7 @@ impl Core {
             mark = out.mark();
             out.append(reply);
         }
-        if stale.is_resp3() != (self.conns[id].session().resp() == Resp::V3) {
-            // The client speaks another version now, in which what it tracked is told otherwise, or not at all.
-            stale = out.like();
-        }
+        drop_of_other_version(&mut stale, self.conns[id].session().resp());
         self.leave_questions(id, (out, mark), deferred, stale);
         Some(self.conns[id].next_question())
     }
@@ -113,5 +110,13 @@ impl Core {
             None => self.conns[id].defer(Box::new(deferred), stale),
             Some(reply) => out.append(reply),
         }
+    }
+}
+
+/// Drops stale keys that were told in another version than the client speaks now, in which they are told otherwise, or not at all.
+fn drop_of_other_version(stale: &mut Reply, resp: Resp) {
+    if stale.is_resp3() != (resp == Resp::V3) {
+        *stale = stale.like();
+        stale.set_resp(resp);
     }
 }

@@ -30,9 +30,12 @@ const LOOKS: u32 = 1000;
 /// Entries that are tried in a round, where not very many are owed.
 const ROUND: usize = 256;
 /// A round tries this part of what is owed, if that is more: clients that make lists as fast as they can are kept up with. It tries
-/// no more than [`ROUND_MOST`] entries, which takes a millisecond.
+/// no more than [`ROUND_MOST`] entries, which takes a millisecond, for each millisecond since the last round: the work of many clients
+/// lies between two rounds of a busy worker.
 const OWED_PART: usize = 128;
 const ROUND_MOST: usize = 2048;
+/// Milliseconds since the last round that count at most.
+const PASSED_MOST_MS: i64 = 64;
 /// How soon an entry that is owed is tried again, ms.
 const AGAIN_MS: i64 = 1;
 
@@ -136,18 +139,21 @@ impl WorkerState {
         if now_ms < self.owed.again_ms && self.owed.again_ms - now_ms <= AGAIN_MS {
             return self.owed.again_ms;
         }
+        // The last round was a millisecond before that time.
+        let passed_ms = (now_ms - self.owed.again_ms + AGAIN_MS).clamp(1, PASSED_MOST_MS);
         self.owed.again_ms = now_ms + AGAIN_MS;
         let Some(_inside) = store.gate().try_enter(self.id()) else { return self.owed.again_ms };
         let mut looks = LOOKS;
-        let round = ((self.owed.listed + self.owed.entries.len()) / OWED_PART).clamp(ROUND, ROUND_MOST);
+        let most = ROUND_MOST * passed_ms as usize;
+        let round = ((self.owed.listed + self.owed.entries.len()) / OWED_PART).clamp(ROUND, most);
         let tried = round.min(self.owed.entries.len());
         for nth in 0..round {
-            // Those that were put back in this round are not tried again. None of a list is made into an entry of its own, which takes
-            // more memory, while somebody holds shards.
+            // Those that were put back in this round are not tried again. Where somebody holds many shards for long, the entries of
+            // lists stay there, where they take less memory than by themselves.
             let owed = &mut self.owed;
             let next = match () {
                 () if nth < tried => owed.entries.pop_front(),
-                () if looks == LOOKS => owed.next_of_lists(),
+                () if owed.entries.len() < ROUND_MOST => owed.next_of_lists(),
                 () => None,
             };
             let Some(entry) = next else { break };
@@ -238,17 +244,18 @@ mod tests {
     /// Clients make lists faster than a round's entries go: the rounds grow.
     #[test]
     fn issue_11_the_more_is_owed_the_more_goes_in_a_round() {
-        const EACH: usize = 1500;
+        const EACH: usize = 4000;
         let (store, watcher, keys) = watched(EACH);
         let mut worker = store.worker(0);
         let mut most = 0;
-        for now_ms in 7..1000 {
+        // The rounds of a worker that is busy come some milliseconds apart.
+        for now_ms in (0..6000).step_by(3) {
             worker.unwatch(&watcher, keys.clone());
             worker.background(now_ms, Duration::ZERO);
             most = most.max(worker.parts().1.owed.listed);
         }
         assert!(most < OWED_PART * EACH, "{most} entries are owed");
-        for now_ms in 1000..6000 {
+        for now_ms in 6000..12_000 {
             worker.background(now_ms, Duration::ZERO);
         }
         assert_eq!((worker.parts().1.owed.listed, store.watched_keys()), (0, 0));

@@ -113,12 +113,14 @@ impl Receiver for Slice<'_> {
         };
         let by = By { registry, own: self.own, latch };
         self.deliveries += 1;
-        let is_held = conn.holds_back(what.is_stale());
+        let session = conn.session();
+        let is_stale = what.is_stale_to(session.tracking().redirect == session.id());
+        let is_held = conn.holds_back(is_stale);
         if let Some(served) = served
             && served.conn == to.conn
             && !is_held
         {
-            let apart = served.stale.as_deref_mut().filter(|_| what.is_stale());
+            let apart = served.stale.as_deref_mut().filter(|_| is_stale);
             give(conn, what, apart.unwrap_or(served.out), &by);
             return;
         }

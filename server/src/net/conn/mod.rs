@@ -282,10 +282,10 @@ impl Conn {
     }
 
     /// True while a message is to stand behind a reply: of any kind, while one is sent in parts; of keys that are stale to this
-    /// connection itself, while one is made that may have their old values, by a transaction that waits for answers or rests.
+    /// connection itself, while one is made that may have their old values, by a transaction that waits for answers, or by a
+    /// transaction or a script that rests.
     pub(crate) fn holds_back(&self, is_stale: bool) -> bool {
-        let rests = || self.waits(WaitReasons::SCRIPT) && self.session.is_in_exec();
-        self.session.holds_messages() || is_stale && (self.deferred.is_some() || rests())
+        self.session.holds_messages() || is_stale && (self.deferred.is_some() || self.waits(WaitReasons::SCRIPT))
     }
 
     /// The place of messages that come now: the output, or, if they are held back, behind the reply that is still to be completed.
@@ -494,7 +494,7 @@ impl Conn {
     /// all that came has been executed. A client that has closed its side while it waits for keys, or for the end of a
     /// pause, has given up. While a question is out, or a message of its own, the answer is still to come.
     pub(crate) fn is_done(&self) -> bool {
-        if [WaitReasons::QUESTION, WaitReasons::MESSAGES, WaitReasons::WORK]
+        if [WaitReasons::QUESTION, WaitReasons::MESSAGES, WaitReasons::WORK, WaitReasons::SCRIPT]
             .into_iter()
             .any(|reason| self.waits(reason))
         {

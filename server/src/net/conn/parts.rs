@@ -11,12 +11,14 @@ pub(crate) struct Parts {
     args: OwnedArgs,
     /// Number of the first argument that was not dealt with.
     next: usize,
+    /// The users of this epoch let its client do it.
+    epoch: u64,
 }
 
 impl Parts {
-    /// The rest of `command` from argument `next` on; None if the system refuses memory for a copy of the request.
-    pub(crate) fn new(command: &'static Command, args: Args<'_>, next: usize) -> Option<Parts> {
-        Some(Parts { command, args: OwnedArgs::try_copy(args)?, next })
+    /// The rest of `command` from argument `next` on, to which its client has the right in this epoch of users; None if the system refuses memory for a copy of the request.
+    pub(crate) fn new(command: &'static Command, args: Args<'_>, next: usize, epoch: u64) -> Option<Parts> {
+        Some(Parts { command, args: OwnedArgs::try_copy(args)?, next, epoch })
     }
 
     /// The command, its arguments, and the number of the first one that was not dealt with.
@@ -24,8 +26,14 @@ impl Parts {
         (self.command, self.args.args(), self.next)
     }
 
-    /// Another part is done: what follows begins with argument `next`.
-    pub(crate) fn go_on_from(&mut self, next: usize) {
+    /// The epoch of users in which its client was last known to have the right to it.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Another part is done, in this epoch of users: what follows begins with argument `next`.
+    pub(crate) fn go_on_from(&mut self, next: usize, epoch: u64) {
+        self.epoch = epoch;
         assert!(next >= self.next && next <= self.args.args().len(), "a part goes forward");
         self.next = next;
     }

@@ -1,5 +1,7 @@
 //! Scripts over real sockets: their effects are one, they are beside others or alone, and they end when they are told to.
 
+use std::io::Read;
+
 use varve_catalog::Flags;
 use varve_exec::Exec;
 
@@ -661,4 +663,22 @@ fn issue_11_texts_of_scripts_and_libraries_have_a_length() {
     client.ask(&["FUNCTION", "LOAD", &library(MOST)], "$3\r\nlib\r\n");
     client.ask(&["FUNCTION", "LOAD", "REPLACE", &library(MOST + 1)], refused);
     client.ask(&["FCALL", "f", "0"], ":1\r\n");
+}
+
+/// A client that says that it will send nothing more gets the reply of its script, however long that takes.
+#[test]
+fn issue_11_a_half_closed_client_gets_the_reply_of_its_script() {
+    let server = Server::start(1, "");
+    let text = "for _ = 1, 3000000 do end return 1";
+    for lines in [
+        vec![request(&["EVAL", text, "0"])],
+        vec![request(&["MULTI"]), request(&["EVAL", text, "0"]), request(&["EXEC"])],
+    ] {
+        let mut client = server.connect();
+        client.send(&lines.concat());
+        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut replies = String::new();
+        client.stream.read_to_string(&mut replies).unwrap();
+        assert!(replies.ends_with(":1\r\n"), "{replies}");
+    }
 }

@@ -392,13 +392,15 @@ fn issue_11_nothing_of_another_version_stands_behind_a_transaction() {
     client.ask(&["MULTI"], "+OK\r\n");
     client.ask(&["SET", "k", "v"], "+QUEUED\r\n");
     client.ask(&["HELLO", "2"], "+QUEUED\r\n");
+    client.ask(&["CLIENT", "GETNAME"], "+QUEUED\r\n");
     client.send(&request(&["EXEC"]));
-    client.expect(b"*2\r\n+OK\r\n*14\r\n");
+    client.expect(b"*3\r\n+OK\r\n*14\r\n");
     let mut greeting = Vec::new();
     while !greeting.ends_with(b"modules\r\n*0\r\n") {
         let mut byte = [0];
         client.stream.read_exact(&mut byte).unwrap();
         greeting.push(byte[0]);
     }
+    client.expect(b"$-1\r\n");
     client.ask(&["PING"], "+PONG\r\n");
 }

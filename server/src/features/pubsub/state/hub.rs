@@ -26,9 +26,11 @@ const LOOK_MAX: usize = 4096;
 /// Subscriptions of connections that have gone which one turn ends, where those are not very many: some 0.3 ms.
 const LEAVE_MAX: usize = 512;
 /// A turn ends this part of them, if that is more: connections that come, subscribe to many names and go are kept up with. It ends
-/// no more than [`LEAVE_MOST`], which takes a millisecond.
+/// no more than [`LEAVE_MOST`], which takes a millisecond, for each millisecond since the last turn that ended some.
 const LEAVE_PART: usize = 128;
 const LEAVE_MOST: usize = 2048;
+/// Milliseconds since then that count at most.
+const PASSED_MOST_MS: i64 = 64;
 
 /// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
@@ -103,6 +105,8 @@ pub(crate) struct Hub {
     leaving: Vec<(u64, Subscriptions)>,
     /// Their number.
     left: usize,
+    /// When some were ended last, milliseconds since the start.
+    left_at_ms: i64,
 }
 
 /// The connections that listen, by what they listen to.
@@ -156,9 +160,10 @@ pub(crate) enum What<'h> {
 }
 
 impl What<'_> {
-    /// True of keys that are stale to the connection itself, and not to one that has its messages sent here.
-    pub(crate) fn is_stale(&self) -> bool {
-        matches!(self, What::Read(_) | What::Stale(_))
+    /// True of keys that are stale to the connection that gets them, and not to another one alone, which has its messages sent here:
+    /// a connection may redirect to itself.
+    pub(crate) fn is_stale_to(&self, tracks_by_itself: bool) -> bool {
+        matches!(self, What::Read(_) | What::Stale(_)) || tracks_by_itself && matches!(self, What::Redirected(_))
     }
 }
 
@@ -187,6 +192,7 @@ impl Hub {
             rests: false,
             leaving: Vec::new(),
             left: 0,
+            left_at_ms: 0,
         }
     }
 
@@ -265,8 +271,10 @@ impl Hub {
 
     /// Ends some subscriptions of connections that have gone.
     #[cold]
-    pub(crate) fn go_on_leaving(&mut self, registry: &Registry) {
-        self.end_leaving(registry, (self.left / LEAVE_PART).clamp(LEAVE_MAX, LEAVE_MOST));
+    pub(crate) fn go_on_leaving(&mut self, registry: &Registry, now_ms: i64) {
+        let passed_ms = (now_ms - self.left_at_ms).clamp(1, PASSED_MOST_MS);
+        self.left_at_ms = now_ms;
+        self.end_leaving(registry, (self.left / LEAVE_PART).clamp(LEAVE_MAX, LEAVE_MOST * passed_ms as usize));
     }
 
     fn end_leaving(&mut self, registry: &Registry, most: usize) {
@@ -755,7 +763,7 @@ mod tests {
         hub.leave(&registry, 1, gone);
         for turn in 1..4 {
             assert_eq!((left(&hub), hub.is_leaving()), ((4 - turn) * LEAVE_MAX, true));
-            hub.go_on_leaving(&registry);
+            hub.go_on_leaving(&registry, 0);
         }
         assert_eq!((left(&hub), hub.is_leaving()), (0, false));
         assert_eq!((registry.len(Kind::Channel), registry.len(Kind::Pattern)), (1, 0));

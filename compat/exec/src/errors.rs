@@ -216,7 +216,8 @@ impl CommandError {
         ))
     }
 
-    /// More commands are asked for than a request may ask for: there are some hundred, and each name may stand for kilobytes of reply.
+    /// More commands, sections or settings are asked for than a request may ask for: there are some hundred, and each name may stand for
+    /// kilobytes of reply.
     pub fn too_many_names(most: usize) -> CommandError {
         CommandError::owned(format!("ERR at most {most} names may be asked for"))
     }

@@ -21,6 +21,7 @@ mod reference;
 pub mod refusable;
 pub mod rng;
 pub mod sha1;
+pub mod share;
 pub mod shared;
 pub mod span;
 

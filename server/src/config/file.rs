@@ -257,7 +257,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
     let mut paths = vec![PathBuf::new()];
     for component in pattern.components() {
         let part = grammar::bytes_of(component.as_ref());
-        if !part.iter().any(|byte| b"*?[".contains(byte)) {
+        if !grammar::is_pattern(&part) {
             paths.iter_mut().for_each(|path| path.push(component));
             continue;
         }
@@ -265,7 +265,7 @@ fn expand(pattern: &Path) -> Vec<PathBuf> {
         // The path behind a pattern must exist, or the pattern did not match.
         paths.sort();
     }
-    let has_pattern = grammar::bytes_of(pattern).iter().any(|byte| b"*?[".contains(byte));
+    let has_pattern = grammar::is_pattern(&grammar::bytes_of(pattern));
     paths.retain(|path| !has_pattern || path.exists());
     paths
 }

@@ -57,3 +57,8 @@ pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
 pub(crate) fn bytes_of(path: &Path) -> Vec<u8> {
     path.as_os_str().to_owned().into_vec()
 }
+
+/// Whether a word stands for all names that match it, and not for one.
+pub(crate) fn is_pattern(word: &[u8]) -> bool {
+    word.iter().any(|byte| b"*?[".contains(byte))
+}

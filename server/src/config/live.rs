@@ -18,6 +18,7 @@ use varve_base::shared::{SharedMutex, SharedRwLock, SharedU64};
 use varve_exec::{CmdResult, CommandError};
 
 use super::file::{list, refuse_missing};
+use super::grammar::is_pattern;
 use super::rewrite::{self, UserLines};
 use super::table::{Change, DIRECTIVES, Values, find};
 use super::tls::names_file;
@@ -53,7 +54,8 @@ pub(crate) struct Live {
     current: SharedRwLock<Arc<Config>>,
     /// Counts the changes, so that a worker sees with one load whether its snapshot is the current one.
     changes: SharedU64,
-    /// The same: whoever asks for settings waits for no change, which may ask for the address of a host.
+    /// The settings as texts, also changed under the lock of `changing` only: a reader of settings does not wait for a change, which
+    /// may ask for the address of a host.
     values: SharedMutex<Arc<Values>>,
     /// Held while settings are changed.
     changing: SharedMutex<()>,
@@ -213,11 +215,6 @@ fn parse(row: usize, value: &[u8], values: &Values) -> Result<Vec<u8>, String> {
     let canonical = directive.kind.parse(&arguments, values.at(row))?;
     refuse_missing(row, &canonical)?;
     Ok(canonical)
-}
-
-/// Whether a word asks for all settings whose names match, and not for one by its name.
-pub(crate) fn is_pattern(word: &[u8]) -> bool {
-    word.iter().any(|byte| b"*?[".contains(byte))
 }
 
 /// The directive's name as the client wrote it: of a family, the first that it named.

@@ -38,9 +38,9 @@ use std::path::PathBuf;
 
 pub(crate) use appending::{AppendConfig, Fsync};
 pub(crate) use file::{LoadError, Loaded, Loader};
-pub(crate) use grammar::{memory, path_of};
+pub(crate) use grammar::{is_pattern, memory, path_of};
 pub use guide::{Changeable, Setting, settings};
-pub(crate) use live::{Effects, Ineffective, Live, is_pattern};
+pub(crate) use live::{Effects, Ineffective, Live};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use process::{OomScore, ProcessSettings};
 pub(crate) use replica::{DisklessLoad, ReplicaSettings};

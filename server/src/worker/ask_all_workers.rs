@@ -276,7 +276,7 @@ impl Core {
                         conn.put_behind(&mut reply);
                         conn.write_output(|out| out.append(reply));
                     }
-                    None => conn.defer_on(deferred),
+                    None => conn.defer(deferred),
                 }
             }
             None => {

@@ -60,13 +60,13 @@ pub(super) enum Stop {
 
 impl Core {
     /// Whether a connection may begin turns, with these replies that are not sent: if so, whether the command that
-    /// goes on keeps others from a key, and so goes on whatever its client does. A command of the server that goes on makes its next
+    /// goes on does so whatever its client does. A command of the server that goes on makes its next
     /// part.
     fn may_begin(&mut self, id: ConnId, is_empty: bool, out: &mut Reply) -> Result<bool, Stop> {
         let conn = &mut self.conns[id];
         let is_ongoing = conn.is_ongoing();
-        let keeps_key = is_ongoing && conn.is_bound_to_go_on();
-        if is_ongoing && out.len() > UNSENT_MAX && !keeps_key {
+        let is_bound = is_ongoing && conn.is_bound_to_go_on();
+        if is_ongoing && out.len() > UNSENT_MAX && !is_bound {
             // The socket, once it takes more, has the connection visited again.
             return Err(Stop::Waits);
         }
@@ -76,7 +76,7 @@ impl Core {
             return Err(if is_empty { Stop::Idle } else { Stop::Waits });
         }
         out.set_resp(self.conns[id].session().resp());
-        self.go_on_in_parts(id, out).map_or(Ok(keeps_key), Err)
+        self.go_on_in_parts(id, out).map_or(Ok(is_bound), Err)
     }
 
     /// Turns over `data`, from one command of the server itself to the next. Returns the bytes done.
@@ -87,8 +87,8 @@ impl Core {
         early: Option<PreparsedTurn>,
         out: &mut Reply,
     ) -> (usize, Stop) {
-        let keeps_key = match self.may_begin(id, data.is_empty(), out) {
-            Ok(keeps_key) => keeps_key,
+        let is_bound = match self.may_begin(id, data.is_empty(), out) {
+            Ok(is_bound) => is_bound,
             Err(stop) => return (0, stop),
         };
         self.batch.resume(early);
@@ -97,8 +97,8 @@ impl Core {
             if !self.follow_users(id) {
                 return (done, Stop::Close);
             }
-            // The command has let its key go, and what comes next waits for the client.
-            if keeps_key && !self.conns[id].may_go_on() {
+            // The command has let its key go, or has ended, and what comes next waits for the client.
+            if is_bound && !self.conns[id].may_go_on() {
                 return (done, Stop::Waits);
             }
             let turn = self.turn(id, &mut data[done..], out);

@@ -107,7 +107,10 @@ impl Core {
         }
         let mut deferred = Deferred::new(out.split_off(mark), questions);
         match deferred.lost() {
-            None => self.conns[id].defer(Box::new(deferred), stale),
+            None => {
+                self.conns[id].defer(Box::new(deferred));
+                self.conns[id].hold_messages(stale);
+            }
             Some(reply) => out.append(reply),
         }
     }

@@ -316,21 +316,37 @@ fn is_put_back(server: &mut Server, who: usize, line: &str) -> bool {
     server.is_put_back(who, &words(line).iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
+/// A server whose first client's command has begun anew, and keeps others from its keys.
+struct Kept {
+    server: Server,
+    line: String,
+    /// One of the keys that it reads.
+    source: String,
+    /// The change of that key that was put back, of those that were tried.
+    number: usize,
+}
+
+fn kept(command: &str) -> Kept {
+    let mut server = server();
+    let line = to(command, "to");
+    let is_source = |word: &&str| word.len() == 2 && word.ends_with(['0', '1']);
+    let source = line.split(' ').find(is_source).expect("a source").to_owned();
+    assert!(!turn(&mut server, 1, &line).1, "{line}: it goes on");
+    let mut number = 0;
+    while !is_put_back(&mut server, 2, &change(&source, number)) {
+        assert!(!turn(&mut server, 1, "").1, "{line}: it begins anew");
+        number += 1;
+    }
+    Kept { server, line, source, number }
+}
+
 /// Commands that begin anew keep those off who name their keys and would change them, and nobody else.
 #[test]
 fn issue_11_a_command_that_begins_anew_keeps_writers_from_its_keys() {
     for (command, _) in COMMANDS {
         for end in ["itself", "hang up", "FLUSHALL"] {
-            let mut server = server();
-            let line = to(command, "to");
-            let is_source = |word: &&str| word.len() == 2 && word.ends_with(['0', '1']);
-            let source = line.split(' ').find(is_source).expect("a source");
-            assert!(!turn(&mut server, 1, &line).1, "{line}: it goes on");
-            let mut number = 0;
-            while !is_put_back(&mut server, 2, &change(source, number)) {
-                assert!(!turn(&mut server, 1, "").1, "{line}: it begins anew");
-                number += 1;
-            }
+            let Kept { mut server, line, source, number } = kept(command);
+            let source = source.as_str();
             for read in [format!("TYPE {source}"), "GET to".into(), "SET other x".into()] {
                 assert!(!is_put_back(&mut server, 3, &read), "{line}: {read} runs");
             }
@@ -364,16 +380,7 @@ fn issue_11_a_command_that_begins_anew_keeps_writers_from_its_keys() {
 #[test]
 fn issue_11_a_command_lets_its_keys_go_for_a_pause_alone() {
     for (command, _) in COMMANDS {
-        let mut server = server();
-        let line = to(command, "to");
-        let is_source = |word: &&str| word.len() == 2 && word.ends_with(['0', '1']);
-        let source = line.split(' ').find(is_source).expect("a source");
-        assert!(!turn(&mut server, 1, &line).1, "{line}: it goes on");
-        let mut number = 0;
-        while !is_put_back(&mut server, 2, &change(source, number)) {
-            assert!(!turn(&mut server, 1, "").1, "{line}: it begins anew");
-            number += 1;
-        }
+        let Kept { mut server, line, source, .. } = kept(command);
         let write = format!("DEL {source}");
         server.restrain(Pause::None, Denied { writes_wait: true, ..Denied::NONE });
         (0..5).for_each(|_| assert!(!turn(&mut server, 1, "").1, "{line}: it waits"));

@@ -16,6 +16,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use varve_base::share::share;
+
 use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
 use crate::state::key::hash_of;
@@ -29,13 +31,8 @@ use crate::state::watch::Watcher;
 const LOOKS: u32 = 1000;
 /// Entries that are tried in a round, where not very many are owed.
 const ROUND: usize = 256;
-/// A round tries this part of what is owed, if that is more: clients that make lists as fast as they can are kept up with. It tries
-/// no more than [`ROUND_MOST`] entries, which takes a millisecond, for each millisecond since the last round: the work of many clients
-/// lies between two rounds of a busy worker.
-const OWED_PART: usize = 128;
+/// Entries that a round tries at most for each millisecond since the last one, where more are owed: they take a millisecond.
 const ROUND_MOST: usize = 2048;
-/// Milliseconds since the last round that count at most.
-const PASSED_MOST_MS: i64 = 64;
 /// How soon an entry that is owed is tried again, ms.
 const AGAIN_MS: i64 = 1;
 
@@ -140,12 +137,11 @@ impl WorkerState {
             return self.owed.again_ms;
         }
         // The last round was a millisecond before that time.
-        let passed_ms = (now_ms - self.owed.again_ms + AGAIN_MS).clamp(1, PASSED_MOST_MS);
+        let passed_ms = now_ms - self.owed.again_ms + AGAIN_MS;
         self.owed.again_ms = now_ms + AGAIN_MS;
         let Some(_inside) = store.gate().try_enter(self.id()) else { return self.owed.again_ms };
         let mut looks = LOOKS;
-        let most = ROUND_MOST * passed_ms as usize;
-        let round = ((self.owed.listed + self.owed.entries.len()) / OWED_PART).clamp(ROUND, most);
+        let round = share(self.owed.listed + self.owed.entries.len(), ROUND, ROUND_MOST, passed_ms);
         let tried = round.min(self.owed.entries.len());
         for nth in 0..round {
             // Those that were put back in this round are not tried again. Where somebody holds many shards for long, the entries of
@@ -254,7 +250,7 @@ mod tests {
             worker.background(now_ms, Duration::ZERO);
             most = most.max(worker.parts().1.owed.listed);
         }
-        assert!(most < OWED_PART * EACH, "{most} entries are owed");
+        assert!(most < varve_base::share::PART * EACH, "{most} entries are owed");
         for now_ms in 6000..12_000 {
             worker.background(now_ms, Duration::ZERO);
         }

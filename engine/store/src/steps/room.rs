@@ -83,8 +83,8 @@ struct ReclaimAttempt {
     busy: u32,
     /// When the first that did was.
     busy_from: Option<Instant>,
-    /// Steps that removed keys of emptied databases; the last slice was one.
-    sweeps: u32,
+    /// Some slice has removed keys of an emptied database; the last one has.
+    has_swept: bool,
     swept_last: bool,
     /// Steps of the walk under way.
     walk_steps: u32,
@@ -144,7 +144,7 @@ impl ReclaimAttempt {
 
     /// True once it has worked for its share of time at an emptied database, whose keys are many: it is tried again.
     fn has_swept_its_share(&self) -> bool {
-        self.sweeps > 0 && self.begun.elapsed() >= SHARE
+        self.has_swept && self.begun.elapsed() >= SHARE
     }
 
     /// True once it has worked for its share of time, where the limit is passed by far, and as much has died as the `bytes` bytes
@@ -162,7 +162,7 @@ impl ReclaimAttempt {
             slices: 0,
             busy: 0,
             busy_from: None,
-            sweeps: 0,
+            has_swept: false,
             swept_last: false,
             walk_steps: 0,
             begun: Instant::now(),
@@ -340,7 +340,7 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
     let swept = if p.swept_last { Step::Done } else { sweep::step(store) };
     p.swept_last = swept == Step::More;
     if p.swept_last {
-        p.sweeps += 1;
+        p.has_swept = true;
         p.count_busy(Slice::Progress);
         return true;
     }
@@ -423,8 +423,8 @@ mod tests {
     use super::*;
     use crate::{LogGeometry, Options, StoreWorker, StringForm, Ttl};
 
-    /// A store with 20 000 keys in each of two databases.
-    fn filled() -> (Arc<Store>, StoreWorker) {
+    /// A store at its limit with 20 000 keys, and as many of a database that was emptied.
+    fn half_emptied(policy: Policy) -> (Arc<Store>, StoreWorker) {
         let geometry = LogGeometry {
             segment_bytes: 64 << 10,
             piece_bytes: 4 << 10,
@@ -442,16 +442,16 @@ mod tests {
                 tx.set(&key, &[b'v'; 100], Ttl::Clear, StringForm::Auto);
             });
         }
+        store.set_limit(store.used_memory(), policy);
+        worker.exclusive(|worker| store.flush_db(worker, 1));
+        worker.park();
         (store, worker)
     }
 
     /// Somebody holds the shard whose keys of an emptied database are the next to go: other keys go, and nobody waits for it.
     #[test]
     fn issue_11_a_shard_that_is_held_is_in_nobody_s_way() {
-        let (store, mut worker) = filled();
-        store.set_limit(store.used_memory(), Policy::AllKeysRandom);
-        worker.exclusive(|worker| store.flush_db(worker, 1));
-        worker.park();
+        let (store, mut worker) = half_emptied(Policy::AllKeysRandom);
         let held = store.cells()[0].lock.lock();
         std::thread::scope(|scope| {
             let worker = &mut worker;
@@ -466,10 +466,7 @@ mod tests {
     /// A write behind FLUSHDB of many keys sweeps for its share of time, and is tried again.
     #[test]
     fn issue_11_a_write_sweeps_for_its_share_of_time() {
-        let (store, mut worker) = filled();
-        store.set_limit(store.used_memory(), Policy::NoEviction);
-        worker.exclusive(|worker| store.flush_db(worker, 1));
-        worker.park();
+        let (store, mut worker) = half_emptied(Policy::NoEviction);
         let (_, local) = worker.parts();
         let mut attempt = ReclaimAttempt::new();
         attempt.begun -= SHARE;

@@ -1,5 +1,5 @@
 //! Inserting entries of a data set over several turns of a worker, for a moment in each: beside the data that is served, into fresh
-//! databases; and where a value is so long that a client would wait for its answer, be it that data is loaded.
+//! databases; and where a value is so long that a client would wait for its answer, even for the one that data is being loaded.
 //!
 //! ```text
 //!   batch: taken --> entries, parts of a long value, up to a moment's work --> put back, with the place  --> ... --> done
@@ -35,7 +35,8 @@ pub(super) enum Went {
     More,
 }
 
-/// Inserts some more of a batch, into the fresh databases if there are any, if the gate is open. Gives what was inserted and how far that went.
+/// Inserts some more of a batch if the gate is open, into the fresh databases where there are any. Gives what was inserted and how far
+/// that went.
 ///
 /// # Errors
 /// The first entry that cannot be inserted, and why.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
+use varve_base::share::share;
 use varve_base::shared::{SharedBool, SharedMutex, SharedUsize};
 use varve_store::{Author, Observer, Store};
 
@@ -31,9 +32,7 @@ const EVICT_MAX: usize = 256;
 const REPLACED: usize = 2;
 /// Entries whose memory one turn gives back, where those that wait are not very many: some 0.2 ms.
 const FREE_MAX: usize = 1024;
-/// A turn gives back this part of them, if that is more: clients that fill the table and empty it again and again are kept up with.
-/// It gives back no more than [`FREE_MOST`] entries, which takes a millisecond.
-const FREE_PART: usize = 128;
+/// Entries whose memory it gives back at most, where more wait: they take a millisecond.
 const FREE_MOST: usize = 4096;
 /// A sweep begins when one client has ended tracking for this number of numbers in the table.
 const SWEEP_ITEMS_EACH: usize = 16;
@@ -354,7 +353,7 @@ impl TrackingTable {
             (lists.pop(), left)
         };
         let Some(mut list) = taken else { return };
-        let freed = list.free((left / FREE_PART).clamp(FREE_MAX, FREE_MOST));
+        let freed = list.free(share(left, FREE_MAX, FREE_MOST, 1));
         self.freeing_bytes.fetch_sub(freed, Relaxed);
         let mut lists = self.to_free.lock();
         if list.keys.len() > 0 {

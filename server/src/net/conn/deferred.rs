@@ -32,8 +32,7 @@ impl Deferred {
         }
         let mut deferred = Deferred { reply, questions, behind_held_bytes: 0, behind_bytes: 0 };
         deferred.drop_lost();
-        deferred.behind_held_bytes = deferred.questions.iter().map(DeferredQuestion::held_bytes).sum();
-        deferred.behind_bytes = deferred.questions.iter().map(|one| one.replies.len()).sum();
+        deferred.recount();
         deferred
     }
 
@@ -47,9 +46,14 @@ impl Deferred {
         if self.reply.is_overflown() {
             self.questions.retain(|one| one.question.as_ref().is_none_or(Question::does_something));
             self.questions.iter_mut().for_each(|one| one.replies = Reply::new());
-            self.behind_held_bytes = self.questions.iter().map(DeferredQuestion::held_bytes).sum();
-            self.behind_bytes = 0;
+            self.recount();
         }
+    }
+
+    /// Adds up what lies behind the questions.
+    fn recount(&mut self) {
+        self.behind_held_bytes = self.questions.iter().map(DeferredQuestion::held_bytes).sum();
+        self.behind_bytes = self.questions.iter().map(|one| one.replies.len()).sum();
     }
 
     /// The next question, to be asked now.

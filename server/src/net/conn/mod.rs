@@ -343,19 +343,18 @@ impl Conn {
         self.output.clear(0);
     }
 
-    /// A transaction has left questions, to be asked one after the other; its reply waits for all of them, and messages behind it.
-    pub(crate) fn defer(&mut self, deferred: Box<Deferred>, messages: Reply) {
+    /// A transaction has left questions, to be asked one after the other; its reply waits for all of them.
+    pub(crate) fn defer(&mut self, deferred: Box<Deferred>) {
         self.deferred = Some(deferred);
+    }
+
+    /// Has messages stand behind the reply that is still to be completed.
+    pub(crate) fn hold_messages(&mut self, messages: Reply) {
         if !messages.is_empty() {
             let mut behind = self.take_message_output(true);
             behind.append(messages);
             self.keep_message_output(behind, true);
         }
-    }
-
-    /// The transaction waits on.
-    pub(crate) fn defer_on(&mut self, deferred: Box<Deferred>) {
-        self.deferred = Some(deferred);
     }
 
     /// The next question that a transaction has left, to be asked now.

@@ -13,6 +13,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
+use varve_base::share::share;
+
 use super::inbox::{Entry, Item, Message};
 use super::latch::Latch;
 use super::run::{List, Run};
@@ -25,12 +27,8 @@ const LOOK_MAX: usize = 4096;
 
 /// Subscriptions of connections that have gone which one turn ends, where those are not very many: some 0.3 ms.
 const LEAVE_MAX: usize = 512;
-/// A turn ends this part of them, if that is more: connections that come, subscribe to many names and go are kept up with. It ends
-/// no more than [`LEAVE_MOST`], which takes a millisecond, for each millisecond since the last turn that ended some.
-const LEAVE_PART: usize = 128;
+/// Those that a turn ends at most for each millisecond since the last one, where there are more: they take a millisecond.
 const LEAVE_MOST: usize = 2048;
-/// Milliseconds since then that count at most.
-const PASSED_MOST_MS: i64 = 64;
 
 /// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
@@ -272,9 +270,8 @@ impl Hub {
     /// Ends some subscriptions of connections that have gone.
     #[cold]
     pub(crate) fn go_on_leaving(&mut self, registry: &Registry, now_ms: i64) {
-        let passed_ms = (now_ms - self.left_at_ms).clamp(1, PASSED_MOST_MS);
-        self.left_at_ms = now_ms;
-        self.end_leaving(registry, (self.left / LEAVE_PART).clamp(LEAVE_MAX, LEAVE_MOST * passed_ms as usize));
+        let passed_ms = now_ms - std::mem::replace(&mut self.left_at_ms, now_ms);
+        self.end_leaving(registry, share(self.left, LEAVE_MAX, LEAVE_MOST, passed_ms));
     }
 
     fn end_leaving(&mut self, registry: &Registry, most: usize) {

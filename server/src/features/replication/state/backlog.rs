@@ -6,8 +6,8 @@
 //!               at least `repl-backlog-size` bytes, and all that some replica still needs
 //! ```
 //! Pieces are the journal's chunks, shared with the thread that writes them to a file. Small ones are copied behind each
-//! other: a chunk of a quiet server is a few bytes in 64 KB. One that fills less than half of its buffer is copied, too. Where the backlog is to be smaller than some chunks, they are copied in
-//! pieces of 16 KB, since only whole pieces are let go of. A large value that everybody has is let go of at once, and the
+//! other: a chunk of a quiet server is a few bytes in 64 KB. One that fills less than half of its buffer is copied, too. Where the
+//! backlog is to be smaller than some chunks, they are copied in pieces of 16 KB, since only whole pieces are let go of. A large value that everybody has is let go of at once, and the
 //! backlog begins behind it: it is memory of the store, which the store counts and could not free. Pieces are freed
 //! when nobody waits for the backlog any more, and by a thread of their own where they are many.
 //!

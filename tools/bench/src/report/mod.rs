@@ -291,7 +291,7 @@ impl Findings {
     }
 }
 
-/// A number for people: three digits that count, with k, M, G from a thousand on.
+/// A number for people: three digits that count, with k, M, G from ten thousand on.
 pub(crate) fn short(number: f64) -> String {
     let (divisor, letter) = match number.abs() {
         size if size >= 1e9 => (1e9, " G"),
@@ -304,7 +304,8 @@ pub(crate) fn short(number: f64) -> String {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
-        _ => 3,
+        size if size >= 0.1 || size == 0.0 => 3,
+        size => (2.0 - size.log10().floor()).min(12.0) as usize,
     };
     let text = format!("{number:.digits$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let texts = [1_541_307.0, 724.0, 20_500.0, 0.12, 5.0, 2e9].map(short);
-        assert_eq!(texts, ["1.54 M", "724", "20.5 k", "0.12", "5", "2 G"]);
+        let texts = [1_541_307.0, 724.0, 20_500.0, 0.12, 5.0, 2e9, 0.00041234, 0.0].map(short);
+        assert_eq!(texts, ["1.54 M", "724", "20.5 k", "0.12", "5", "2 G", "0.000412", "0"]);
     }
 }

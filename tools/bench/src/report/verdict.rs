@@ -1,9 +1,9 @@
 //! One line on each figure: ahead, level or behind, in how many of its cases, and by how much.
 //!
 //! A figure stands where most of its cases stand, so that one case with a great ratio does not speak for the others. The line
-//! counts the cases on each side, and names the worst one.
+//! counts the cases on each side, and names the worst one. Behind it a short sentence counts the cases beside each rival.
 
-use super::{Better, Figure, Role, Target, Value, WIDE};
+use super::{Better, Figure, Role, Series, Target, Value, WIDE, short};
 
 /// Two servers within this part of each other are level in a case; where their runs differ, within half of both ranges.
 const LEVEL: f64 = 0.05;
@@ -41,7 +41,7 @@ struct Case {
 
 /// Numbers of the cases in which Varve is ahead, level and behind.
 pub(crate) fn cases(figure: &Figure) -> [usize; 3] {
-    compared(figure).map_or([0; 3], |(cases, _)| counts(&cases))
+    beside_peer(figure).map_or([0; 3], |(cases, _)| counts(&cases))
 }
 
 fn counts(cases: &[Case]) -> [usize; 3] {
@@ -51,7 +51,7 @@ fn counts(cases: &[Case]) -> [usize; 3] {
 
 /// The verdict on a figure, as a word and a sentence.
 pub(crate) fn verdict(figure: &Figure) -> (Standing, String) {
-    let Some((mut cases, peer)) = compared(figure) else {
+    let Some((mut cases, peer)) = beside_peer(figure) else {
         return (Standing::Alone, alone(figure));
     };
     let [ahead, level, behind] = counts(&cases);
@@ -64,9 +64,9 @@ pub(crate) fn verdict(figure: &Figure) -> (Standing, String) {
     let (worst, best) = (cases[0], cases[cases.len() - 1]);
     let text = if cases.len() == 1 {
         match standing {
-            Standing::Behind => format!("Behind {peer}: {peer} is {:.2} times as good", 1.0 / worst.ratio),
-            Standing::Level => format!("Level with {peer}: {:.2} times as good", worst.ratio),
-            _ => format!("Ahead of {peer}: {:.2} times as good", worst.ratio),
+            Standing::Behind => format!("Behind {peer}: {peer} is {} times as good", times(1.0 / worst.ratio)),
+            Standing::Level => format!("Level with {peer}: {} times as good", times(worst.ratio)),
+            _ => format!("Ahead of {peer}: {} times as good", times(worst.ratio)),
         }
     } else {
         let head = match standing {
@@ -75,17 +75,31 @@ pub(crate) fn verdict(figure: &Figure) -> (Standing, String) {
             _ => "Ahead of",
         };
         format!(
-            "{head} {peer}: ahead in {ahead}, level in {level}, behind in {behind} of {} cases; {:.2} times as good in the \
-             middle, least {:.2} ({}), most {:.2} ({})",
+            "{head} {peer}: ahead in {ahead}, level in {level}, behind in {behind} of {} cases; {} times as good in the \
+             middle, least {} ({}), most {} ({})",
             cases.len(),
-            cases[cases.len() / 2].ratio,
-            worst.ratio,
+            times(cases[cases.len() / 2].ratio),
+            times(worst.ratio),
             figure.places[worst.place],
-            best.ratio,
+            times(best.ratio),
             figure.places[best.place]
         )
     };
-    (standing, format!("{text}.{}{}", targets(figure), trust(figure)))
+    (standing, format!("{text}.{}{}{}", rivals(figure), targets(figure), trust(figure)))
+}
+
+/// A ratio for people: two decimals, fewer digits for a great one, and for a small one as many decimals as leave two digits that count.
+fn times(ratio: f64) -> String {
+    let decimals = match ratio {
+        _ if ratio >= 1000.0 => 0,
+        _ if ratio >= 0.1 || ratio <= 0.0 => 2,
+        _ => 1 - ratio.log10().floor() as i32,
+    };
+    let text = format!("{ratio:.*}", decimals.unsigned_abs() as usize);
+    match text.strip_suffix('0') {
+        Some(shorter) if decimals > 2 => shorter.to_string(),
+        _ => text,
+    }
 }
 
 /// The part by which two values have to differ so that the difference says something: half of the range of both. A value of
@@ -95,11 +109,31 @@ fn noise(ours: Value, theirs: Value) -> f64 {
     half(ours) + half(theirs)
 }
 
-/// The cases in which both servers have a value, and the peer's name.
-fn compared(figure: &Figure) -> Option<(Vec<Case>, &str)> {
-    let (varve, peer) = (figure.of(Role::Varve)?, figure.of(Role::Peer)?);
+/// The cases in which Varve and the peer have a value, and the peer's name.
+fn beside_peer(figure: &Figure) -> Option<(Vec<Case>, &str)> {
+    let peer = figure.of(Role::Peer)?;
+    Some((compared(figure, peer)?, peer.name.as_str()))
+}
+
+/// A sentence for each rival that has values beside Varve's.
+fn rivals(figure: &Figure) -> String {
+    let sentence = |rival: &Series| {
+        let cases = compared(figure, rival)?;
+        let ([ahead, level, behind], all) = (counts(&cases), cases.len());
+        let cases = if all == 1 { "case" } else { "cases" };
+        Some(format!(
+            " Beside {}: ahead in {ahead}, level in {level}, behind in {behind} of {all} {cases}.",
+            rival.name
+        ))
+    };
+    figure.series.iter().filter(|series| series.role == Role::Rival).filter_map(sentence).collect()
+}
+
+/// The cases in which Varve and another server have a value; none at all where nothing is better.
+fn compared(figure: &Figure, other: &Series) -> Option<Vec<Case>> {
+    let varve = figure.of(Role::Varve)?;
     let case = |place| {
-        let (ours, theirs) = (varve.at(place)?, peer.at(place)?);
+        let (ours, theirs) = (varve.at(place)?, other.at(place)?);
         let ratio = match figure.better {
             Better::Less => theirs.median / ours.median,
             Better::More => ours.median / theirs.median,
@@ -114,15 +148,17 @@ fn compared(figure: &Figure) -> Option<(Vec<Case>, &str)> {
         (ratio.is_finite() && ratio > 0.0).then_some(Case { place, ratio, standing })
     };
     let cases: Vec<Case> = (0..figure.places.len()).filter_map(case).collect();
-    (!cases.is_empty()).then_some((cases, peer.name.as_str()))
+    (!cases.is_empty()).then_some(cases)
 }
 
 fn alone(figure: &Figure) -> String {
+    let rivals = rivals(figure);
     let why = match figure.better {
         Better::Neither => "Nothing here is better or worse.",
-        _ => "No other server has the like.",
+        _ if rivals.is_empty() => "No other server has the like.",
+        _ => "redis-server has no value here.",
     };
-    format!("{why}{}{}", targets(figure), trust(figure))
+    format!("{why}{rivals}{}{}", targets(figure), trust(figure))
 }
 
 /// The aims that are met, and the cases that miss theirs. An aim beside the peer is none where the peer has no value.
@@ -135,9 +171,9 @@ fn targets(figure: &Figure) -> String {
         let (kept, text) = match target {
             Target::Ratio(ratio) => {
                 let Some(peer) = value(Role::Peer) else { continue };
-                (varve <= ratio * peer, format!("{ratio} of the peer's"))
+                (varve <= ratio * peer, format!("{} of redis-server's", short(*ratio)))
             }
-            Target::AtMost(most) => (varve <= *most, format!("{most}")),
+            Target::AtMost(most) => (varve <= *most, short(*most)),
         };
         if kept {
             met += 1;
@@ -145,10 +181,16 @@ fn targets(figure: &Figure) -> String {
             missed.push(format!("{} (at most {text})", figure.places[place]));
         }
     }
-    match (met, missed.is_empty()) {
-        (0, true) => String::new(),
-        (_, true) => format!(" All {met} aims are met."),
-        _ => format!(" {met} aims are met; missed: {}.", missed.join(", ")),
+    let names = missed.join(", ");
+    match (met, missed.len()) {
+        (0, 0) => String::new(),
+        (1, 0) => " The aim is met.".into(),
+        (2, 0) => " Both aims are met.".into(),
+        (_, 0) => format!(" All {met} aims are met."),
+        (0, 1) => format!(" The aim is missed: {names}."),
+        (0, _) => format!(" No aim is met; missed: {names}."),
+        (1, _) => format!(" 1 aim is met; missed: {names}."),
+        _ => format!(" {met} aims are met; missed: {names}."),
     }
 }
 
@@ -166,11 +208,14 @@ pub(crate) fn values<'f>(figures: impl IntoIterator<Item = &'f Figure>) -> [usiz
 fn trust(figure: &Figure) -> String {
     let [all, wide, single] = values([figure]);
     let mut text = String::new();
+    let be = |count: usize| if count == 1 { "is" } else { "are" };
     if wide > 0 {
-        text += &format!(" {wide} of {all} values are pale: their runs differ by more than 15%.");
+        let whose = if wide == 1 { "its" } else { "their" };
+        text += &format!(" {wide} of {all} values {} pale: {whose} runs differ by more than 15%.", be(wide));
     }
     if single > 0 {
-        text += &format!(" {single} of {all} values are of one run: how far another would differ is not known.");
+        text +=
+            &format!(" {single} of {all} values {} of one run: how far another would differ is not known.", be(single));
     }
     text
 }
@@ -238,7 +283,52 @@ mod tests {
         figure.targets = vec![Some(Target::AtMost(1.5)), Some(Target::Ratio(0.5)), Some(Target::Ratio(0.5))];
         figure.series[0].points[0].value = Value::of(vec![0.8, 1.0, 1.2]);
         let (_, text) = verdict(&figure);
-        assert!(text.contains("1 aims are met; missed: c1 (at most 0.5 of the peer's)."), "{text}");
-        assert!(text.contains("1 of 5 values are pale") && text.contains("4 of 5 values are of one run"), "{text}");
+        assert!(text.contains(" 1 aim is met; missed: c1 (at most 0.5 of redis-server's)."), "{text}");
+        assert!(
+            text.contains("1 of 5 values is pale: its runs") && text.contains("4 of 5 values are of one run"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn aims_are_counted_in_words() {
+        let of = |targets: &[f64]| {
+            let ones = vec![1.0; targets.len()];
+            let mut figure = figure(Better::Less, &ones, &ones);
+            figure.targets = targets.iter().map(|&most| Some(Target::AtMost(most))).collect();
+            super::targets(&figure)
+        };
+        assert_eq!(of(&[]), "");
+        assert_eq!(of(&[2.0]), " The aim is met.");
+        assert_eq!(of(&[2.0, 2.0]), " Both aims are met.");
+        assert_eq!(of(&[2.0, 2.0, 2.0]), " All 3 aims are met.");
+        assert_eq!(of(&[0.1234567]), " The aim is missed: c0 (at most 0.123).");
+        assert_eq!(of(&[0.5, 0.5]), " No aim is met; missed: c0 (at most 0.5), c1 (at most 0.5).");
+        assert_eq!(of(&[2.0, 0.5]), " 1 aim is met; missed: c1 (at most 0.5).");
+    }
+
+    #[test]
+    fn a_ratio_has_the_digits_that_count() {
+        let texts = [8.0, 0.95, 0.0004, 0.00412, 0.0996, 999.4, 1234.5].map(times);
+        assert_eq!(texts, ["8.00", "0.95", "0.0004", "0.0041", "0.10", "999.40", "1234"]);
+        let (_, text) = verdict(&figure(Better::Less, &[2000.0, 1.0], &[1.0, 5000.0]));
+        assert!(text.contains("least 0.0005 (c0), most 5000 (c1)"), "{text}");
+    }
+
+    #[test]
+    fn each_rival_has_a_sentence() {
+        let mut figure = figure(Better::Less, &[1.0, 1.0, 1.0], &[2.0, 2.0, 2.0]);
+        for (name, values) in [("valkey", [2.0, 1.0, 0.5]), ("other", [f64::NAN, f64::NAN, 3.0])] {
+            let mut series = Series::new(name, Role::Rival);
+            values.iter().enumerate().for_each(|(place, &value)| series.push(place, value));
+            figure.series.push(series);
+        }
+        let (standing, text) = verdict(&figure);
+        assert_eq!((standing, cases(&figure)), (Standing::Ahead, [3, 0, 0]), "rivals do not count beside the peer");
+        assert!(text.contains(" Beside valkey: ahead in 1, level in 1, behind in 1 of 3 cases."), "{text}");
+        assert!(text.contains(" Beside other: ahead in 1, level in 0, behind in 0 of 1 case."), "{text}");
+        figure.series.retain(|series| series.role != Role::Peer);
+        let (standing, text) = verdict(&figure);
+        assert!(standing == Standing::Alone && text.starts_with("redis-server has no value here. Beside"), "{text}");
     }
 }

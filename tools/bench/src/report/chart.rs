@@ -10,7 +10,7 @@
 //! plotters draws in pixels; the colours that it writes are then replaced by variables of the style sheet, so that one SVG
 //! serves both themes. A value whose runs differ too much is drawn pale; a range is a bar with two ends.
 
-use super::{Figure, Form, Role, Value, short};
+use super::{Figure, Form, Role, Value, axis, short};
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, IntoDrawingArea};
@@ -264,7 +264,7 @@ fn dots(area: &Area<'_>, figure: &Figure, top: i32) -> Result<(), ()> {
 }
 
 fn axis_text(figure: &Figure, scale: &Scale) -> String {
-    format!("{}{}", figure.unit, if scale.log { " (logarithmic)" } else { "" })
+    format!("{}{}", axis::label(figure), if scale.log { ", logarithmic" } else { "" })
 }
 
 fn opacity(value: &Value) -> f64 {

@@ -9,6 +9,7 @@
 //! A figure has places along one axis (fills, lengths, names of cases) and a series for each server, each with a value at
 //! some of the places. Nothing here measures.
 
+mod axis;
 mod chart;
 mod files;
 mod look;

@@ -7,7 +7,7 @@
 //! ```
 
 use super::verdict::{self, Standing, verdict};
-use super::{Figure, Findings, chart, short};
+use super::{Figure, Findings, axis, chart, short};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -128,9 +128,9 @@ fn drawn(figure: &Figure, anchor: &str) -> String {
 fn table(figure: &Figure) -> String {
     let heads: String = figure.series.iter().map(|series| format!("<th>{}</th>", escaped(&series.name))).collect();
     let axis = escaped(&figure.axis);
-    let caption = escaped(&figure.unit);
+    let caption = escaped(&axis::label(figure));
     let mut text = format!(
-        "<div class=\"chart\"><table><caption>{caption}; in brackets the range of the runs</caption>\n\
+        "<div class=\"chart\"><table><caption>{caption}; in the brackets of a value the range of its runs</caption>\n\
          <thead><tr><th>{axis}</th>{heads}</tr></thead>\n<tbody>\n"
     );
     for (place, name) in figure.places.iter().enumerate() {

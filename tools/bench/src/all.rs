@@ -193,9 +193,11 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
         let before_s = kept::begin(&cases_file(&folder, entry), &under)?;
         progress.begin(entry.name, usual(entry), before_s);
         let moment = machine::moment();
-        match (entry.run)(plan.size) {
+        let found = (entry.run)(plan.size);
+        let took = progress.end();
+        match found {
             Ok(findings) => {
-                let findings = Findings { title: entry.title.into(), ..findings };
+                let findings = Findings { title: entry.title.into(), took: Some(took), ..findings };
                 let without = WITHOUT.iter().filter(|(name, _)| *name == entry.name);
                 let findings = without.fold(findings, |findings, (_, why)| findings.note(*why)).note(moment);
                 report::write(&folder, &findings)?;
@@ -204,7 +206,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<()> {
             Err(_) if screen::is_stopped() => break,
             Err(error) => failed.push(format!("{} failed: {error}", entry.name)),
         }
-        say!("{} took {:.0} s", entry.name, progress.end());
+        say!("{} took {took:.0} s", entry.name);
         write_report(&folder, &facts, plan.size, &failed)?;
     }
     drop(progress);

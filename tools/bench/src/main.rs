@@ -57,6 +57,7 @@ use crate::size::Size;
 use clap::{Parser, Subcommand};
 use std::io;
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// The experiments
 #[derive(Parser)]
@@ -333,7 +334,7 @@ fn main() -> ExitCode {
         }
         Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
         Experiment::Look { report } => report::look(&report).map_err(io::Error::other),
-        one => run(one).and_then(|findings| {
+        one => run_timed(one).and_then(|findings| {
             report::show(&findings);
             let folder = varve_testkit::server::target_dir().join("bench");
             std::fs::create_dir_all(&folder)?;
@@ -349,6 +350,13 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs one experiment, and keeps the time that it took.
+fn run_timed(experiment: Experiment) -> io::Result<Findings> {
+    let begun = Instant::now();
+    let findings = run(experiment)?;
+    Ok(Findings { took: Some(begun.elapsed().as_secs_f64()), ..findings })
 }
 
 /// Runs one experiment.

@@ -196,8 +196,8 @@ impl Times {
     }
 }
 
-/// Seconds as people say them.
-fn time(seconds: f64) -> String {
+/// A number of seconds for people: in seconds, minutes or hours, by its size.
+pub(crate) fn time(seconds: f64) -> String {
     match seconds {
         _ if seconds < 90.0 => format!("{seconds:.0} s"),
         _ if seconds < 5400.0 => format!("{:.0} min", seconds / 60.0),

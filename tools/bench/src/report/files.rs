@@ -67,6 +67,10 @@ mod tests {
         let findings = Findings::new("lists", "Lists").with([figure.clone(), figure.clone()]).note("n").lost("l");
         write(&folder, &findings).unwrap();
         assert_eq!(read(&folder, "lists").unwrap(), findings);
+        assert!(!fs::read_to_string(folder.join("lists.json")).unwrap().contains("took"), "as files of older runs are");
+        let timed = Findings { took: Some(12.5), ..findings };
+        write(&folder, &timed).unwrap();
+        assert_eq!(read(&folder, "lists").unwrap(), timed);
         let csv = fs::read_to_string(folder.join("lists.csv")).unwrap();
         assert!(csv.contains("\n\"CPU, \"\"all\"\"\",us,Varve,-2,2,1,4,3\n"), "{csv}");
         write(&folder, &Findings::new("lists", "Lists").with([figure])).unwrap();

@@ -24,6 +24,7 @@ pub(crate) use page::{About, write as write_page};
 pub(crate) use print::show;
 pub(crate) use rows::{Row, Table, figures};
 
+use crate::screen::time;
 use serde::{Deserialize, Serialize};
 
 /// Behind the title of a figure from which the floor is taken off.
@@ -257,6 +258,9 @@ pub(crate) struct Findings {
     pub(crate) notes: Vec<String>,
     /// Sentences on what cannot be reproduced here, and why.
     pub(crate) lost: Vec<String>,
+    /// Seconds that it took, with those of cases that a run before had kept; files of older runs do not have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) took: Option<f64>,
 }
 
 impl Findings {
@@ -289,6 +293,11 @@ impl Findings {
     pub(crate) fn lost(mut self, what: impl Into<String>) -> Findings {
         self.lost.push(what.into());
         self
+    }
+
+    /// The sentence on the time that it took, where that is known.
+    fn took_note(&self) -> Option<String> {
+        self.took.map(|seconds| format!("The experiment took {}.", time(seconds)))
     }
 }
 

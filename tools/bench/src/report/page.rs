@@ -102,7 +102,8 @@ fn section(findings: &Findings) -> String {
     let words = name.replacen('-', " --part ", 1);
     let command = format!("<p class=\"command\"><code>cargo xtask bench {words}</code></p>\n");
     text += &command;
-    text += &findings.notes.iter().map(|note| format!("<p>{}</p>\n", escaped(note))).collect::<String>();
+    let notes = findings.notes.iter().cloned().chain(findings.took_note());
+    text += &notes.map(|note| format!("<p>{}</p>\n", escaped(&note))).collect::<String>();
     for (number, figure) in findings.figures.iter().enumerate() {
         text += &drawn(figure, &anchor(findings, number));
     }
@@ -183,7 +184,9 @@ mod tests {
             assert!(page.contains(text), "{text}");
         }
         assert!(page.contains("<code>cargo xtask bench point</code>"));
-        assert!(section(&Findings::new("lists-40b-piped", "")).contains("bench lists --part 40b-piped</code>"));
+        let lists = Findings::new("lists-40b-piped", "");
+        assert!(section(&lists).contains("bench lists --part 40b-piped</code>") && !section(&lists).contains(" took "));
+        assert!(section(&Findings { took: Some(5400.0), ..lists }).contains("<p>The experiment took 1.5 h.</p>"));
         assert_eq!(page.matches("<svg ").count(), 2);
         assert!(!page.contains("<script") && !page.contains("src="));
     }

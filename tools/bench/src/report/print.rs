@@ -10,7 +10,7 @@ pub(crate) fn show(findings: &Findings) {
         say!("\n{}", table(figure));
         say!("  {}", verdict(figure).1);
     }
-    for note in findings.notes.iter().chain(&findings.lost) {
+    for note in findings.notes.iter().chain(&findings.lost).chain(&findings.took_note()) {
         say!("\n{note}");
     }
 }

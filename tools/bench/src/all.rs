@@ -135,9 +135,8 @@ const WITHOUT: &[(&str, &str)] = &[
     (
         "tls",
         "There are no rivals here: each server has settings of its own for certificates. The floor has no TLS: that of plain \
-         requests is drawn beside both.",
+         requests is drawn beside both. The floor of a handshake accepts connections and sees them end.",
     ),
-    ("publish", "There is no floor here: a server that parses nothing delivers nothing to others."),
     (
         "pipe",
         "There is no floor here: it answers when the bytes of a request are there, and redis-cli ends by a reply that it \
@@ -147,7 +146,6 @@ const WITHOUT: &[(&str, &str)] = &[
         "giveback",
         "There is no floor here: it holds no data. Varve is alone in what is said of keys that expire, which its own INFO tells.",
     ),
-    ("hitrate", "There is no floor here: it holds no data, so that no GET could hit."),
     ("holds", "There is no floor here: a server that parses nothing has no collection that a command could hold."),
     (
         "save",
@@ -155,7 +153,8 @@ const WITHOUT: &[(&str, &str)] = &[
     ),
     (
         "replication",
-        "There are neither a floor nor rivals here: the first replicates nothing, the others have settings of their own for it.",
+        "There are no rivals here: each server has settings of its own for replicas. The floor replicates nothing: that of a SET \
+         alone is drawn beside both, and the other parts have none.",
     ),
 ];
 

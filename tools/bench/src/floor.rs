@@ -94,7 +94,15 @@ impl Under {
     pub(crate) fn load(write: &mut dyn FnMut(&mut Vec<u8>)) -> io::Result<Under> {
         let mut sample = Vec::new();
         (0..SAMPLE).for_each(|_| write(&mut sample));
-        let request = vec![b'x'; (sample.len() / SAMPLE as usize).max(1)];
+        Under::requests_of(sample.len() / SAMPLE as usize)
+    }
+
+    /// A floor under requests of this length.
+    ///
+    /// # Errors
+    /// Those of [`Floor::start`].
+    pub(crate) fn requests_of(bytes: usize) -> io::Result<Under> {
+        let request = vec![b'x'; bytes.max(1)];
         Ok(Under { floor: Floor::start(request.len())?, request })
     }
 
@@ -121,10 +129,22 @@ impl Floor {
     /// # Errors
     /// When it cannot be started or does not listen within five seconds.
     pub(crate) fn start(request_bytes: usize) -> io::Result<Floor> {
+        Floor::start_with(request_bytes, &[])
+    }
+
+    /// Starts one that copies a message of this length to all other connections for each request ([`crate::fan_floor`]).
+    ///
+    /// # Errors
+    /// Those of [`Floor::start`].
+    pub(crate) fn start_fan(request_bytes: usize, message_bytes: usize) -> io::Result<Floor> {
+        Floor::start_with(request_bytes, &["--message-bytes", &message_bytes.to_string()])
+    }
+
+    fn start_with(request_bytes: usize, more: &[&str]) -> io::Result<Floor> {
         let port = varve_testkit::server::free_port()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let args = ["floor", "--port", &port.to_string(), "--request-bytes", &request_bytes.to_string()];
-        let child = Command::new(std::env::current_exe()?).args(args).stdin(Stdio::null()).spawn()?;
+        let child = Command::new(std::env::current_exe()?).args(args).args(more).stdin(Stdio::null()).spawn()?;
         let floor = Floor { child, address };
         for _ in 0..500 {
             if TcpStream::connect(address).is_ok() {

@@ -6,8 +6,10 @@
 //! All contenders run at one limit; then Varve at a limit that holds as many keys as the peer's, found by its bytes a key.
 //! The trace lasts seconds, since clocks have seconds.
 
+use crate::floor::Under;
+use crate::load::Traffic;
 use crate::report::{Better, Figure, Findings, Form, Role, Series};
-use crate::turns::{must, used_memory};
+use crate::turns::{must, push, used_memory};
 use crate::{contenders, kept, say, screen};
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -47,6 +49,7 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     for figure in &mut figures {
         figure.series = sides.iter().map(|(name, role)| Series::new(name.as_str(), *role)).collect();
     }
+    let mut floors = Series::new("floor", Role::Floor);
     for (place, policy) in scale.policies.iter().enumerate() {
         let mut all = Vec::new();
         for entrant in contenders::entrants(&settings(policy, scale.limit)) {
@@ -62,6 +65,9 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
             let entrants = contenders::entrants(&settings(policy, scale.limit));
             trace(&entrants[0].start()?.server, policy, peer_keys, &scale).map(Some)
         })?);
+        let hits: Vec<f64> = all.iter().flatten().map(|one| one.hits).collect();
+        let hits = hits.iter().sum::<f64>() / hits.len() as f64;
+        floors.push(place, kept::case(&format!("{policy}, floor"), || floor(policy, hits))?);
         let keys: Vec<u64> = all.iter().flatten().map(|one| one.keys).collect();
         say!("{policy}: {keys:?} keys of {:?}", sides.iter().map(|(name, _)| name).collect::<Vec<_>>());
         for (number, one) in all.into_iter().enumerate() {
@@ -71,10 +77,41 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
             }
         }
     }
+    figures[1].series.push(floors);
     Ok(Findings::new("hitrate", "Hit rates of the eviction policies").with(figures).note(
         "A cache in front of a Zipf trace, one connection. Varve also runs at a limit that holds as many keys as the peer's. A \
-         request is a GET or the SET that follows a miss, with pipelines of 100.",
+         request is a GET or the SET that follows a miss, with pipelines of 100. The floor gets as many bytes in as many \
+         requests, with the mean share of misses of all servers.",
     ))
+}
+
+/// Requests with which the floor is measured.
+const FLOOR_REQUESTS: u64 = 100_000;
+
+/// Microseconds of CPU of a request at a server that parses nothing, where this percentage of GETs hits: batches of GETs and
+/// of the SETs that follow are sent as batches of their mean length, and requests as requests of theirs.
+fn floor(policy: &str, hits: f64) -> io::Result<f64> {
+    let missed = ((100.0 - hits) / 100.0 * BATCH as f64).round() as usize;
+    let (name, mut reads, mut writes) = (name(0), Vec::new(), Vec::new());
+    push(&mut reads, &[b"GET", name.as_bytes()]);
+    push(&mut writes, &set_words(name.as_bytes(), policy.starts_with("volatile")));
+    let all = BATCH + missed;
+    let under = Under::requests_of((BATCH * reads.len() + missed * writes.len()) / all)?;
+    Ok(under.pace(Traffic { connections: 1, pipeline: all.div_ceil(2), requests: FLOOR_REQUESTS })?.cpu_us)
+}
+
+/// The name of a key.
+fn name(number: u64) -> String {
+    format!("key:{number:010}")
+}
+
+/// The words of a SET.
+fn set_words(name: &[u8], expires: bool) -> Vec<&[u8]> {
+    let mut words: Vec<&[u8]> = vec![b"SET", name, &VALUE];
+    if expires {
+        words.extend([b"EX".as_slice(), b"100000"]);
+    }
+    words
 }
 
 /// The lines of a cache.
@@ -146,7 +183,7 @@ fn trace(server: &Server, policy: &str, wanted: Option<u64>, scale: &Scale) -> i
 fn batch(client: &mut Client, random: &mut Random, keys: f64, expires: bool) -> io::Result<(usize, usize)> {
     // The n-th key about as often as 1/n.
     let mut draw = || keys.powf(random.below(1 << 30) as f64 / f64::from(1 << 30)) as u64;
-    let names: Vec<String> = (0..BATCH).map(|_| format!("key:{:010}", draw())).collect();
+    let names: Vec<String> = (0..BATCH).map(|_| name(draw())).collect();
     for name in &names {
         client.queue(&[b"GET".as_slice(), name.as_bytes()]);
     }
@@ -158,10 +195,7 @@ fn batch(client: &mut Client, random: &mut Random, keys: f64, expires: bool) -> 
         }
     }
     for name in &missed {
-        match expires {
-            false => client.queue(&[b"SET".as_slice(), name.as_bytes(), &VALUE]),
-            true => client.queue(&[b"SET".as_slice(), name.as_bytes(), &VALUE, b"EX", b"100000"]),
-        }
+        client.queue(&set_words(name.as_bytes(), expires));
     }
     client.flush()?;
     for _ in &missed {

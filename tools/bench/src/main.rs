@@ -14,6 +14,7 @@ mod contenders;
 mod cores;
 mod draw;
 mod engine;
+mod fan_floor;
 mod floor;
 mod fragmentation;
 mod giveback;
@@ -321,6 +322,9 @@ enum Experiment {
         /// Bytes of a request
         #[arg(long)]
         request_bytes: usize,
+        /// Bytes of a message that all other connections get for each request
+        #[arg(long)]
+        message_bytes: Option<usize>,
     },
 }
 
@@ -332,7 +336,10 @@ fn main() -> ExitCode {
             let size = if tiny { Size::Tiny } else { Size::of(quick) };
             all::run(&all::Plan { size, only, into, again })
         }
-        Experiment::Floor { port, request_bytes } => floor::serve(port, request_bytes),
+        Experiment::Floor { port, request_bytes, message_bytes: None } => floor::serve(port, request_bytes),
+        Experiment::Floor { port, request_bytes, message_bytes: Some(bytes) } => {
+            fan_floor::serve(port, request_bytes, bytes)
+        }
         Experiment::Look { report } => report::look(&report).map_err(io::Error::other),
         one => run_timed(one).and_then(|findings| {
             report::show(&findings);

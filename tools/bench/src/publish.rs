@@ -6,12 +6,14 @@
 //! ```
 //! All of them are one thread of this process. Figures: seconds from the first request to the last delivery; server CPU;
 //! `write()` calls, which both servers count (INFO `total_writes_processed`); the longest PING of a subscriber, which
-//! stands behind the messages that are on their way to it.
+//! stands behind the messages that are on their way to it. The floor copies as many bytes to as many sockets, and answers no
+//! PING ([`crate::fan_floor`]).
 
+use crate::floor::Floor;
 use crate::load::{connect, poll_events};
-use crate::report::{Findings, Row, Target, Value, figures};
+use crate::report::{Findings, Role, Row, Target, Value, figures};
 use crate::turns::{must, push};
-use crate::{contenders, kept, say};
+use crate::{contenders, kept, say, screen};
 use mio::net::TcpStream;
 use mio::{Events, Poll, Token};
 use serde::{Deserialize, Serialize};
@@ -50,10 +52,11 @@ pub(crate) fn run(quick: bool, turns: usize) -> io::Result<Findings> {
         for (subscribers, messages) in SCENES {
             let messages = if quick { messages / 50 } else { messages };
             let name = format!("{subscribers} x {messages}, {threads} thread{}", if threads == 1 { "" } else { "s" });
+            let turns = if quick { 1 } else { turns };
             let found = kept::case(&name, || {
                 let entrants = contenders::entrants_with(threads);
                 let mut all: Vec<Vec<Figures>> = entrants.iter().map(|_| Vec::new()).collect();
-                for _ in 0..if quick { 1 } else { turns } {
+                for _ in 0..turns {
                     for (one, figures) in entrants.iter().zip(&mut all) {
                         let found = one.start().and_then(|started| scene(&started.server, subscribers, messages));
                         figures.extend(contenders::spared(&one.name, one.role, found)?);
@@ -61,22 +64,31 @@ pub(crate) fn run(quick: bool, turns: usize) -> io::Result<Findings> {
                 }
                 Ok(all)
             })?;
+            let floors = kept::case(&format!("{name}, floor"), || {
+                (0..turns).map(|_| floor_cpu_s(subscribers, messages)).collect::<io::Result<Vec<f64>>>()
+            })?;
             let deliveries = (subscribers as u64 * messages) as f64;
-            let mut row = |what: &str, unit: &str, of: &dyn Fn(&Figures) -> f64, target| {
+            let row = |what: &str, unit: &str, of: &dyn Fn(&Figures) -> f64, target| {
                 let values = found.iter().map(|figures| Value::of(figures.iter().map(of).collect()));
-                rows.push(Row::new(format!("{name}: {what}"), unit, values).at_most(target));
+                Row::new(format!("{name}: {what}"), unit, values).at_most(target)
             };
-            row("last delivery", "s", &|f| f.last_s, Some(Target::Ratio(1.0)));
-            row("deliveries", "/s", &|f| deliveries / f.last_s, None);
-            row("server CPU", "s", &|f| f.cpu_s, Some(Target::Ratio(1.0)));
-            row("a delivery", "us of CPU", &|f| f.cpu_s * 1e6 / deliveries, None);
-            row("writes", "calls", &|f| f.writes, None);
-            row("longest PING", "ms", &|f| f.ping_ms, Some(Target::AtMost(PING_MS_MAX)));
+            let floor = Value::of(floors).scaled(1e6 / deliveries);
+            rows.extend([
+                row("last delivery", "s", &|f| f.last_s, Some(Target::Ratio(1.0))),
+                row("deliveries", "/s", &|f| deliveries / f.last_s, None),
+                row("server CPU", "s", &|f| f.cpu_s, Some(Target::Ratio(1.0))),
+                row("a delivery", "us of CPU", &|f| f.cpu_s * 1e6 / deliveries, None).with("floor", Role::Floor, floor),
+                row("writes", "calls", &|f| f.writes, None),
+                row("longest PING", "ms", &|f| f.ping_ms, Some(Target::AtMost(PING_MS_MAX))),
+            ]);
             let each = |figures: &Vec<Figures>| figures.first().map_or(f64::NAN, |f| f.cpu_s * 1e9 / deliveries);
             say!("{name}: {:.0?} ns of CPU a delivery", found.iter().map(each).collect::<Vec<f64>>());
         }
     }
-    Ok(Findings::new("publish", "One publisher, many subscribers").with(figures("Fan-out", &rows)))
+    Ok(Findings::new("publish", "One publisher, many subscribers").with(figures("Fan-out", &rows)).note(
+        "The floor is one thread that copies a message as long to each subscriber's socket for each request: one write a \
+         subscriber for all requests that one read has brought.",
+    ))
 }
 
 /// Publishes to subscribers until the last one has everything.
@@ -99,15 +111,29 @@ fn scene(server: &Server, subscribers: usize, messages: u64) -> io::Result<Figur
     let mut pinging = Pinging::default();
     let got = pinging.take(&mut all[0])?;
     all[0].left -= got;
-    let publisher = connect(server.address(), &poll, Token(subscribers))?;
-    let mut publisher = Publisher { stream: publisher, left: messages, out: Vec::new(), sent: 0 };
+    let mut publisher = Publisher::new(connect(server.address(), &poll, Token(subscribers))?, messages);
     let writes_before = writes(&mut control)?;
     let cpu_before = process::cpu_ns(server.pid())?;
     let begun = Instant::now();
-    let last_s = drive(&mut poll, &mut all, &mut publisher, &mut pinging, begun)?;
+    let last_s = drive(&mut poll, &mut all, &mut publisher, Some(&mut pinging), begun)?;
     let cpu_s = (process::cpu_ns(server.pid())? - cpu_before) as f64 / 1e9;
     let writes = writes(&mut control)? - writes_before;
     Ok(Figures { last_s, cpu_s, writes, ping_ms: pinging.longest.as_secs_f64() * 1000.0 })
+}
+
+/// The floor's CPU, in seconds, for as many bytes to as many subscribers.
+fn floor_cpu_s(subscribers: usize, messages: u64) -> io::Result<f64> {
+    let mut request = Vec::new();
+    push_request(&mut request);
+    let floor = Floor::start_fan(request.len(), message_bytes())?;
+    let mut poll = Poll::new()?;
+    let left = message_bytes() as u64 * messages;
+    let subscriber = |id| Ok(Subscriber { stream: connect(floor.address(), &poll, Token(id))?, left });
+    let mut all = (0..subscribers).map(subscriber).collect::<io::Result<Vec<Subscriber>>>()?;
+    let mut publisher = Publisher::new(connect(floor.address(), &poll, Token(subscribers))?, messages);
+    let before = process::cpu_ns(floor.pid())?;
+    drive(&mut poll, &mut all, &mut publisher, None, Instant::now())?;
+    Ok((process::cpu_ns(floor.pid())? - before) as f64 / 1e9)
 }
 
 /// Until everybody has everything; the seconds that it took.
@@ -115,7 +141,7 @@ fn drive(
     poll: &mut Poll,
     all: &mut [Subscriber],
     publisher: &mut Publisher,
-    pinging: &mut Pinging,
+    mut pinging: Option<&mut Pinging>,
     begun: Instant,
 ) -> io::Result<f64> {
     let mut events = Events::with_capacity(1024);
@@ -123,18 +149,22 @@ fn drive(
     let mut waiting = all.len();
     publisher.go_on(&mut buffer)?;
     while waiting > 0 {
+        screen::go_on()?;
         poll_events(poll, &mut events, Some(PING_EVERY))?;
         for event in &events {
             let Token(id) = event.token();
             if id == all.len() {
                 publisher.go_on(&mut buffer)?;
             } else if all[id].left > 0 {
-                let got = if id == 0 { pinging.take(&mut all[0])? } else { all[id].take(&mut buffer)? };
+                let got = match pinging.as_mut().filter(|_| id == 0) {
+                    Some(pinging) => pinging.take(&mut all[0])?,
+                    None => all[id].take(&mut buffer)?,
+                };
                 all[id].left -= got;
                 waiting -= usize::from(all[id].left == 0);
             }
         }
-        if all[0].left > 0 {
+        if let Some(pinging) = pinging.as_mut().filter(|_| all[0].left > 0) {
             pinging.ping(&mut all[0].stream)?;
         }
     }
@@ -251,7 +281,16 @@ struct Publisher {
     sent: usize,
 }
 
+/// Writes the publisher's request.
+fn push_request(out: &mut Vec<u8>) {
+    push(out, &[b"PUBLISH", CHANNEL, &[b'x'; PAYLOAD_BYTES]]);
+}
+
 impl Publisher {
+    fn new(stream: TcpStream, messages: u64) -> Publisher {
+        Publisher { stream, left: messages, out: Vec::new(), sent: 0 }
+    }
+
     /// Sends as much as the socket takes, and reads the replies that are there.
     fn go_on(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         loop {
@@ -259,7 +298,7 @@ impl Publisher {
                 self.out.clear();
                 self.sent = 0;
                 while self.left > 0 && self.out.len() < CHUNK_BYTES {
-                    push(&mut self.out, &[b"PUBLISH", CHANNEL, &[b'x'; PAYLOAD_BYTES]]);
+                    push_request(&mut self.out);
                     self.left -= 1;
                 }
             }

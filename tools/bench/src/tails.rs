@@ -25,6 +25,7 @@ use crate::turns::{must, push, used_memory};
 use crate::{contenders, kept, say};
 use std::collections::BTreeSet;
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use varve_base::hist::{Counts, Hist};
 use varve_testkit::{Launch, Random, Server, process};
@@ -36,6 +37,8 @@ const VALUE_BYTES: usize = 64;
 const SET_STEP: u64 = 100;
 /// Requests a second of what happens meanwhile, where that is requests.
 const OTHERS_RATE: f64 = 10_000.0;
+/// Such requests from which their mean length is taken.
+const SAMPLE: u64 = 1000;
 /// The server's own histograms and what their p99.99 may be at most, microseconds.
 const OWN: [&str; 2] = ["background_slices", "lock_holds"];
 const OWN_FIGURES: [&str; 5] = ["count", "p50_us", "p99_us", "p99.99_us", "max_us"];
@@ -120,10 +123,9 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
             let named = OWN.into_iter().zip(own);
             own_lines.extend(named.map(|(field, figures)| (format!("{}, {field}", scene.name()), figures)));
         }
-        if scene == Scene::Quiet {
-            let found = kept::case(&format!("quiet, floor, turn {turn}"), || floor(rate, &scale, &apart))?;
-            table.add("quiet, floor".into(), found);
-        }
+        let name = format!("{}, floor", scene.name());
+        let found = kept::case(&format!("{name}, turn {turn}"), || floor(scene, rate, &scale, &apart))?;
+        table.add(name, found);
     }
     say!("\nthe server's own, microseconds");
     let missed = own_lines.iter().filter(|(_, figures): &&(String, Vec<f64>)| figures[3] > OWN_US_MAX);
@@ -148,19 +150,68 @@ fn own_of(server: &Server) -> io::Result<Vec<Vec<f64>>> {
     OWN.into_iter().map(|field| own::figures(&info, field, &OWN_FIGURES)).collect()
 }
 
-/// The line of the same GETs at a server that parses nothing: the part of the clients, the kernel and the machine.
-fn floor(rate: f64, scale: &Scale, apart: &Apart) -> io::Result<Vec<f64>> {
-    let mut request = Vec::new();
-    get(&mut request, scale.keys, &mut Random::new(4));
+/// The line of a scene's requests at a server that parses nothing: the part of the clients, the kernel and the machine. All
+/// requests have one length, since the floor knows but one: the mean of the scene's.
+fn floor(scene: Scene, rate: f64, scale: &Scale, apart: &Apart) -> io::Result<Vec<f64>> {
+    let (mut gets, mut others) = (Vec::new(), Vec::new());
+    get(&mut gets, scale.keys, &mut Random::new(4));
+    let mut random = Random::new(5);
+    (0..SAMPLE).for_each(|number| other(&mut others, scene, scale.keys, number, &mut random));
+    let (count, other_count) = (gets_of(rate, scale), meanwhile(scene, scale).map_or(0, |(_, requests)| requests));
+    let bytes = gets.len() as u64 * count + others.len() as u64 / SAMPLE * other_count;
+    let request = vec![b'x'; (bytes / (count + other_count).max(1)).max(1) as usize];
     let floor = Floor::start(request.len())?;
     apart.put(floor.pid());
-    let (waited, mut write) = (Hist::new(), |out: &mut Vec<u8>| out.extend_from_slice(&request));
-    let requests = (rate * scale.time.as_secs_f64()) as u64;
+    let mut write = |out: &mut Vec<u8>| out.extend_from_slice(&request);
+    let mut write_other = |out: &mut Vec<u8>| out.extend_from_slice(&request);
     let before = process::cpu_ns(floor.pid())?;
-    let stream =
-        Stream { connections: CLIENTS, rate, first: Duration::ZERO, requests, write: &mut write, times: &waited };
-    pace::run(floor.address(), &mut [stream])?;
-    Ok(line(&waited.read(), process::cpu_ns(floor.pid())? - before, requests))
+    let waited = drive(floor.address(), scene, rate, scale, [&mut write, &mut write_other])?;
+    Ok(line(&waited, process::cpu_ns(floor.pid())? - before, count))
+}
+
+/// GETs of a scene.
+fn gets_of(rate: f64, scale: &Scale) -> u64 {
+    (rate * scale.time.as_secs_f64()) as u64
+}
+
+/// When the first request of what happens meanwhile is due, and the number of such requests.
+fn meanwhile(scene: Scene, scale: &Scale) -> Option<(Duration, u64)> {
+    match scene {
+        Scene::Quiet | Scene::Expiry => None,
+        Scene::Deletion => Some((scale.time / 2, 1)),
+        Scene::Growth | Scene::Reclaim => Some((Duration::ZERO, (OTHERS_RATE * scale.time.as_secs_f64()) as u64)),
+    }
+}
+
+/// Writes a request of what happens meanwhile.
+fn other(out: &mut Vec<u8>, scene: Scene, keys: u64, number: u64, random: &mut Random) {
+    let value = [b'w'; 128];
+    match scene {
+        Scene::Deletion => push(out, &[b"DEL", b"big"]),
+        Scene::Reclaim => {
+            let number = random.below(keys as usize) as u64;
+            push(out, &[b"SET", &key("", number), &value[..16 + random.below(113)]]);
+        }
+        _ => push(out, &[b"SET", &key("n", number), &value[..VALUE_BYTES]]),
+    }
+}
+
+/// Writers of the GETs and of the requests that come beside them.
+type Writers<'w> = [&'w mut dyn FnMut(&mut Vec<u8>); 2];
+
+/// Sends GETs at their rate, and beside them what happens meanwhile; the times of the GETs.
+fn drive(address: SocketAddr, scene: Scene, rate: f64, scale: &Scale, [get, other]: Writers<'_>) -> io::Result<Counts> {
+    let (waited, others_waited) = (Hist::new(), Hist::new());
+    let (requests, first) = (gets_of(rate, scale), Duration::ZERO);
+    let mut streams = vec![Stream { connections: CLIENTS, rate, first, requests, write: get, times: &waited }];
+    if let Some((first, requests)) = meanwhile(scene, scale) {
+        let times = &others_waited;
+        streams.push(Stream { connections: 1, rate: OTHERS_RATE, first, requests, write: other, times });
+    }
+    match pace::run(address, &mut streams)? {
+        0 => Ok(waited.read()),
+        errors => Err(io::Error::other(format!("{errors} replies were errors"))),
+    }
 }
 
 /// A line of the table: percentiles in microseconds, and the server's CPU a GET.
@@ -217,45 +268,16 @@ fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<V
         let begin = (due_ms as i64 - unix_ms() as i64 - scale.time.as_millis() as i64 / 2).max(0);
         std::thread::sleep(Duration::from_millis(begin as u64));
     }
-    let (waited, others_waited) = (Hist::new(), Hist::new());
     let (mut random, mut other_random) = (Random::new(4), Random::new(5));
-    let mut get = |out: &mut Vec<u8>| get(out, scale.keys, &mut random);
     let mut next = 0;
-    let value = [b'w'; 128];
-    let mut other = |out: &mut Vec<u8>| {
+    let mut write = |out: &mut Vec<u8>| get(out, scale.keys, &mut random);
+    let mut write_other = |out: &mut Vec<u8>| {
         next += 1;
-        match scene {
-            Scene::Deletion => push(out, &[b"DEL", b"big"]),
-            Scene::Reclaim => {
-                let number = other_random.below(scale.keys as usize) as u64;
-                push(out, &[b"SET", &key("", number), &value[..16 + other_random.below(113)]]);
-            }
-            _ => push(out, &[b"SET", &key("n", next), &value[..VALUE_BYTES]]),
-        }
+        other(out, scene, scale.keys, next, &mut other_random);
     };
-    let seconds = scale.time.as_secs_f64();
-    let mut streams = vec![Stream {
-        connections: CLIENTS,
-        rate,
-        first: Duration::ZERO,
-        requests: (rate * seconds) as u64,
-        write: &mut get,
-        times: &waited,
-    }];
-    let others = match scene {
-        Scene::Quiet | Scene::Expiry => None,
-        Scene::Deletion => Some((scale.time / 2, 1)),
-        Scene::Growth | Scene::Reclaim => Some((Duration::ZERO, (OTHERS_RATE * seconds) as u64)),
-    };
-    if let Some((first, requests)) = others {
-        let times = &others_waited;
-        streams.push(Stream { connections: 1, rate: OTHERS_RATE, first, requests, write: &mut other, times });
-    }
-    let (before, gets) = (server.cpu_ns()?, streams[0].requests);
-    match pace::run(server.address(), &mut streams)? {
-        0 => Ok(line(&waited.read(), server.cpu_ns()? - before, gets)),
-        errors => Err(io::Error::other(format!("{errors} replies were errors"))),
-    }
+    let before = server.cpu_ns()?;
+    let waited = drive(server.address(), scene, rate, scale, [&mut write, &mut write_other])?;
+    Ok(line(&waited, server.cpu_ns()? - before, gets_of(rate, scale)))
 }
 
 /// Prepares what a scene needs beside the keys that are read. Returns when its keys are due, in milliseconds of Unix time.
@@ -310,6 +332,22 @@ fn unix_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scene_has_its_requests_beside_the_gets() {
+        let mut random = Random::new(1);
+        let mut text = |scene| {
+            let mut out = Vec::new();
+            other(&mut out, scene, 10, 7, &mut random);
+            String::from_utf8(out).unwrap()
+        };
+        assert!(text(Scene::Growth).contains("n000000000000007") && text(Scene::Deletion).contains("DEL"));
+        assert!(text(Scene::Reclaim).contains("SET"));
+        let time = Duration::from_secs(2);
+        let scale = Scale { keys: 10, expiring: 0, members: 0, time, turns: 1, fill_time: time };
+        assert_eq!(SCENES.map(|scene| meanwhile(scene, &scale).map_or(0, |all| all.1)), [0, 20_000, 20_000, 0, 1]);
+        assert_eq!(gets_of(1000.0, &scale), 2000);
+    }
 
     #[test]
     fn keys_of_several_kinds_differ() {

@@ -10,7 +10,7 @@
 //! figure, and a figure is the median of its turns. What GETs wait is the machine's as well: it is judged by the difference
 //! between two runs, one of them without handshakes.
 
-use crate::floor::Under;
+use crate::floor::{Floor, Under};
 use crate::load::{self, Outcome, Traffic};
 use crate::pace::{self, Stream};
 use crate::point::refuse_errors;
@@ -215,19 +215,40 @@ fn waited_us(both: &Both, time: Duration) -> io::Result<f64> {
     }
 }
 
-/// Does handshakes at their rate until it is told to end; the number of them.
-fn greet(address: SocketAddr, config: &Arc<ClientConfig>, ends: &AtomicBool) -> io::Result<u64> {
+/// A whole handshake, and the connection's end.
+fn handshake(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<()> {
+    // Without what a session before has left, each of them is whole.
+    let mut config = ClientConfig::clone(config);
+    config.resumption = varve_testkit::tls::no_resumption();
+    connect_whole(address, &Arc::new(config)).map(drop)
+}
+
+/// Does something at the rate of handshakes until it is told to end; how often.
+fn greet(ends: &AtomicBool, greeting: impl Fn() -> io::Result<()>) -> io::Result<u64> {
     let (start, mut done) = (Instant::now(), 0);
     while !ends.load(Ordering::Relaxed) {
-        // Without what a session before has left, each of them is whole.
-        let mut config = ClientConfig::clone(config);
-        config.resumption = varve_testkit::tls::no_resumption();
-        drop(connect_whole(address, &Arc::new(config))?);
+        greeting()?;
         done += 1;
         let due = Duration::from_secs_f64(done as f64 / HANDSHAKES_PER_S);
         std::thread::sleep(due.saturating_sub(start.elapsed()));
     }
     Ok(done)
+}
+
+/// Microseconds of CPU of a server that accepts connections and sees them end, for each of them.
+fn floor_of_handshakes(scale: &Scale) -> io::Result<Value> {
+    let floor = Floor::start(1)?;
+    let turn = |_| {
+        let (ends, before) = (AtomicBool::new(false), process::cpu_ns(floor.pid())?);
+        let done = std::thread::scope(|scope| {
+            let greeting = scope.spawn(|| greet(&ends, || TcpStream::connect(floor.address()).map(drop)));
+            std::thread::sleep(scale.time);
+            ends.store(true, Ordering::Relaxed);
+            greeting.join().expect("it does not panic")
+        })?;
+        Ok((process::cpu_ns(floor.pid())? - before) as f64 / 1000.0 / done as f64)
+    };
+    Ok(Value::of((0..scale.turns).map(turn).collect::<io::Result<Vec<f64>>>()?))
 }
 
 fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale) -> io::Result<Vec<Row>> {
@@ -242,7 +263,7 @@ fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale) ->
             let between = process::cpu_ns(both.server.pid())?;
             let ends = AtomicBool::new(false);
             let (waited, greeted) = std::thread::scope(|scope| {
-                let greeting = scope.spawn(|| greet(both.tls, config, &ends));
+                let greeting = scope.spawn(|| greet(&ends, || handshake(both.tls, config)));
                 let waited = waited_us(both, scale.time);
                 ends.store(true, Ordering::Relaxed);
                 (waited, greeting.join().expect("it does not panic"))
@@ -260,8 +281,7 @@ fn handshakes(servers: &[Both; 2], config: &Arc<ClientConfig>, scale: &Scale) ->
         cost.push(spent / 1000.0 / done as f64);
     }
     let added = Row::new("200 handshakes/s add to p99.9 of GETs", "us", added);
-    Ok(vec![
-        added.at_most(Target::AtMost(ADDED_US_MAX)),
-        Row::new("a handshake, both certificates", "us of CPU, a handshake", cost),
-    ])
+    let cost = Row::new("a handshake, both certificates", "us of CPU, a handshake", cost);
+    let floor = floor_of_handshakes(scale)?;
+    Ok(vec![added.at_most(Target::AtMost(ADDED_US_MAX)), cost.with("floor", Role::Floor, floor)])
 }

@@ -12,7 +12,7 @@
 //! ([`ycsb_like`](crate::ycsb_like)). A record is a hash of ten fields of 100 bytes. A request waits for its reply before the thread sends the next one. Workload E
 //! reads ranges of keys, which hashes do not have.
 
-use crate::grid::{Grid, Quantity};
+use crate::grid::{Below, Grid, Quantity};
 use crate::report::{Better, Findings};
 use crate::{contenders, ycsb_like};
 use std::collections::HashMap;
@@ -84,18 +84,20 @@ pub(crate) fn run(quick: bool, only: Option<&str>, own: bool) -> io::Result<Find
     let mut grid = Grid::new(&FIGURES);
     for workload in wanted {
         let options = options(workload);
+        let mut floor = ycsb_like::floor(workload, scale.records, &scale)?;
         grid.measure(
             format!("workload {}", workload.name.to_uppercase()),
             &contenders,
             scale.turns,
             &mut |server, _| measure(&java, server, &scale, &options),
-            None,
+            Some(Below { quantity: ycsb_like::CPU, cpu_us: &mut floor }),
         )?;
     }
     Ok(findings.with(grid.figures).note(format!(
         "YCSB 0.17.0: {} records of ten fields of 100 bytes, {} operations a run, {THREADS} threads, one request of each under \
-         way. YCSB runs on the same cores as the server: its own CPU bounds the throughput, and delays are its. There is no \
-         floor here: YCSB reads what the replies say.",
+         way. YCSB runs on the same cores as the server: its own CPU bounds the throughput, and delays are its. The \
+         floor is asked by this project's own generator, since YCSB reads what replies say: as many requests of the same length, \
+         but as fast as the floor answers them.",
         scale.records, scale.operations
     )))
 }

@@ -25,7 +25,7 @@ use varve_testkit::{Random, Server};
 const FIELDS: usize = 10;
 const FIELD_BYTES: usize = 100;
 /// The number of the quantity that is CPU.
-const CPU: usize = 1;
+pub(crate) const CPU: usize = 1;
 const FIGURES: [Quantity; 4] = [
     ("Own generator with YCSB's distributions: throughput", "operations a second", Better::More),
     ("Own generator with YCSB's distributions: server CPU", "microseconds of CPU per operation", Better::Less),
@@ -46,10 +46,8 @@ pub(crate) fn run(findings: Findings, scale: &Scale, wanted: &[&Workload], why: 
     // Records that the workloads before have added; all contenders have the same.
     let mut records = scale.records;
     for workload in wanted {
-        let plan = Traffic { connections: THREADS as usize, pipeline: 1, requests: scale.operations };
-        let mut sample = Generator::new(workload, records, 0);
-        let under = Under::load(&mut |out| sample.push(out))?;
-        let (begins, requests) = (records, requests_an_operation(workload));
+        let plan = traffic(scale);
+        let (begins, mut floor) = (records, floor(workload, records, scale)?);
         grid.measure(
             format!("workload {}, own generator", workload.name.to_uppercase()),
             &contenders,
@@ -60,7 +58,7 @@ pub(crate) fn run(findings: Findings, scale: &Scale, wanted: &[&Workload], why: 
                 records = records.max(generator.records);
                 Ok(figures)
             },
-            Some(Below { quantity: CPU, cpu_us: &mut || Ok(under.pace(plan)?.cpu_us * requests) }),
+            Some(Below { quantity: CPU, cpu_us: &mut floor }),
         )?;
     }
     Ok(findings
@@ -71,6 +69,26 @@ pub(crate) fn run(findings: Findings, scale: &Scale, wanted: &[&Workload], why: 
             scale.records, scale.operations
         ))
         .lost(format!("YCSB itself: {why}. Its workloads were drawn by this project's own generator.")))
+}
+
+/// As many connections as YCSB has threads, one request of each under way.
+fn traffic(scale: &Scale) -> Traffic {
+    Traffic { connections: THREADS as usize, pipeline: 1, requests: scale.operations }
+}
+
+/// Starts the floor under a workload's requests, and returns what measures it: microseconds of CPU of an operation.
+///
+/// # Errors
+/// When the floor does not start.
+pub(crate) fn floor(
+    workload: &Workload,
+    records: u64,
+    scale: &Scale,
+) -> io::Result<impl FnMut() -> io::Result<f64> + use<>> {
+    let (mut sample, plan) = (Generator::new(workload, records, 0), traffic(scale));
+    let under = Under::load(&mut |out| sample.push(out))?;
+    let requests = requests_an_operation(workload);
+    Ok(move || Ok(under.pace(plan)?.cpu_us * requests))
 }
 
 /// Requests of an operation, on average: a read-modify-write has two.

@@ -45,6 +45,7 @@ mod scripts;
 mod segments;
 mod size;
 mod sizes;
+mod spent;
 mod syncs;
 mod tails;
 mod tls;

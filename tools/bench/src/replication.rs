@@ -5,7 +5,7 @@
 //! |---|---|
 //! | cost | the primary's CPU a SET without a replica and with one; the replica's CPU a SET, over the primary's without a replica |
 //! | apply | a recorded stream applied in process by one thread and by two ([`crate::apply`]) |
-//! | sync | from REPLICAOF until the link is up, at rest and while keys are overwritten: MB of values a second, and how much larger the primary is at its largest than while keys are overwritten without a replica |
+//! | sync | from REPLICAOF until the link is up, at rest and while keys are overwritten: MB of values a second, the primary's CPU at rest, and how much larger the primary is at its largest than while keys are overwritten without a replica |
 //! | takeover | from SIGKILL of a primary under load until the replica, which is sent REPLICAOF NO ONE at once, has taken a SET |
 //!
 //! Primary and replica are the same program, with one worker each. The full form has 2 GB of values; the quick one has 2 MB.
@@ -15,7 +15,8 @@ use crate::load::{self, Load, Op, Order, Sizes, Traffic};
 use crate::point;
 use crate::report::{Better, Findings, Table};
 use crate::turns::{self, must};
-use crate::{apply, kept, screen};
+use crate::{apply, kept, screen, spent};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -219,26 +220,39 @@ fn cost_of((_, launch): Program, few: &Scale, loads: &[Load]) -> io::Result<Vec<
 
 /// Data sets that are sent, at rest and while keys are overwritten.
 fn syncs(scale: &Scale) -> io::Result<Table> {
-    let mut table = Table::new(&["data MB", "seconds", "MB/s", "grown MB"]);
+    let mut table = Table::new(&["data MB", "seconds", "MB/s", "CPU s", "grown MB"]);
     let scenes = [("at rest", false), ("overwritten", true)];
     for (name, launch) in PROGRAMS {
         let found = kept::case(&format!("sync, {name}"), || {
             let primary = start(launch)?;
             set(&primary, &sets(scale, Order::Sequence(0), 100, scale.keys))?;
             let sent = scenes.map(|(_, is_written)| sent(&primary, launch, is_written, scale));
-            sent.into_iter().collect::<io::Result<Vec<(Option<f64>, f64)>>>()
+            sent.into_iter().collect::<io::Result<Vec<Sent>>>()
         })?;
         let megabytes = (scale.keys * scale.value_bytes as u64) as f64 / MB;
-        for ((scene, _), (seconds, grown)) in scenes.into_iter().zip(found) {
-            let seconds = seconds.unwrap_or(f64::NAN);
-            table.add(format!("{scene}, {name}"), vec![megabytes, seconds, megabytes / seconds, grown]);
+        for ((scene, is_written), sent) in scenes.into_iter().zip(found) {
+            let seconds = sent.seconds.unwrap_or(f64::NAN);
+            // While keys are overwritten, most of it is that of the SETs.
+            let cpu_s = if is_written { f64::NAN } else { sent.cpu_s };
+            table.add(format!("{scene}, {name}"), vec![megabytes, seconds, megabytes / seconds, cpu_s, sent.grown_mb]);
         }
     }
     Ok(table)
 }
 
+/// A data set that was sent, or was not in [`ARRIVES_WITHIN`].
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    /// Until the replica's link was up; none if it was not.
+    seconds: Option<f64>,
+    /// The primary's CPU meanwhile, with that of its child.
+    cpu_s: f64,
+    /// MB by which the primary was larger meanwhile than before.
+    grown_mb: f64,
+}
+
 /// The figures of [`send`], at rest or while keys are overwritten.
-fn sent(primary: &Server, launch: fn() -> Launch, is_written: bool, scale: &Scale) -> io::Result<(Option<f64>, f64)> {
+fn sent(primary: &Server, launch: fn() -> Launch, is_written: bool, scale: &Scale) -> io::Result<Sent> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let writer = is_written.then(|| scope.spawn(|| overwrite(primary, scale, &over)));
@@ -259,16 +273,15 @@ fn overwrite(primary: &Server, scale: &Scale, over: &AtomicBool) -> io::Result<(
     Ok(())
 }
 
-/// Has a replica come when the primary was looked at for a while; the seconds until its link is up, none if that takes longer
-/// than [`ARRIVES_WITHIN`], and the MB by which the primary was larger meanwhile than before.
-fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Result<(Option<f64>, f64)> {
+/// Has a replica come when the primary was looked at for a while.
+fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Result<Sent> {
     let replica = start(launch)?;
     let (begun, mut before) = (Instant::now(), primary.memory()?.resident);
     while begun.elapsed() < settled {
         before = before.max(primary.memory()?.resident);
         thread::sleep(LOOK);
     }
-    let (begun, mut most) = (Instant::now(), before);
+    let (begun, spent, mut most) = (Instant::now(), spent::cpu_s(primary.pid())?, before);
     let mut client = replica.client();
     must(&mut client, &format!("REPLICAOF 127.0.0.1 {}", primary.port()))?;
     let mut is_up = false;
@@ -279,7 +292,11 @@ fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Resu
         is_up = field(&mut client, "replication", "master_link_status")? == "up";
     }
     let seconds = is_up.then(|| begun.elapsed().as_secs_f64());
-    Ok((seconds, most.saturating_sub(before) as f64 / MB))
+    // A child's CPU counts when its primary has seen its end.
+    let mut asked = primary.client();
+    wait("a child's end", || Ok(!is_up || field(&mut asked, "persistence", "rdb_bgsave_in_progress")? == "0"))?;
+    let cpu_s = spent::cpu_s(primary.pid())? - spent;
+    Ok(Sent { seconds, cpu_s, grown_mb: most.saturating_sub(before) as f64 / MB })
 }
 
 /// Primaries that are killed, each with its replica, the two programs in turns.

@@ -2,11 +2,11 @@
 //!
 //! | part | what is measured |
 //! |---|---|
-//! | save | BGSAVE, and BGREWRITEAOF, of a server at rest: seconds, MB of the file (of the base) a second; memory that it took beside the data |
+//! | save | BGSAVE, and BGREWRITEAOF, of a server at rest: seconds, MB of the file (of the base) a second, and the CPU's seconds, those of a child with them; memory that it took beside the data |
 //! | load | the start with that file: seconds, MB of the file a second, with one worker and with two, and the CPU's seconds; the same of an append-only file of commands |
 //! | tails | GETs and as many SETs at a fixed rate: at rest, while one BGSAVE follows the other, a minute of `appendfsync everysec`, and while one rewrite follows the other |
 //! | holds | in the same scenes, Varve's own histograms ([`crate::own`]): how long commands held shards, and how long steps of the background took, and turns of such steps: a step holds a shard no longer |
-//! | always | SETs a second of 50 clients that wait for `appendfsync always`, and SETs a sync ([`crate::syncs`]) |
+//! | always | SETs a second of 50 clients that wait for `appendfsync always`, CPU of each, and SETs a sync ([`crate::syncs`]) |
 //!
 //! The data set has 2 GB of values, and three collections of two million elements each; the quick form has 2 MB.
 //!
@@ -19,6 +19,7 @@ use crate::own;
 use crate::pace::{self, Stream};
 use crate::point;
 use crate::report::{Better, Findings, Table};
+use crate::spent;
 use crate::syncs::Syncs;
 use crate::turns::{must, push};
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,8 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     };
     let mut tables = Tables::default();
     for (name, launch) in [("varve", Launch::varve as fn() -> Launch), ("peer", Launch::peer)] {
-        let parts: [(&str, Part); 3] = [("RDB", part_rdb), ("commands", part_commands), ("always", part_always)];
+        let parts: [(&str, Part); 3] =
+            [("RDB file", part_rdb), ("append-only file", part_commands), ("synced SETs", part_always)];
         for (part, measure) in parts {
             let rows = kept::case(&format!("{part}, {name}"), || {
                 let mut rows = Rows::default();
@@ -97,11 +99,11 @@ struct Tables([Table; 5]);
 impl Default for Tables {
     fn default() -> Tables {
         Tables([
-            Table::new(&["file MB", "seconds", "MB/s", "beside MB", "grown MB"]),
+            Table::new(&["file MB", "seconds", "MB/s", "CPU s", "MB/CPU s", "beside MB", "grown MB"]),
             Table::new(&["file MB", "seconds", "MB/s", "CPU s", "MB/CPU s"]),
             Table::new(&["p50 us", "p99 us", "p99.9 us", "max us", "saves"]),
             Table::new(&["count", "p99.9 us", "max us"]),
-            Table::new(&["SETs/s", "SETs/sync"]),
+            Table::new(&["SETs/s", "us of CPU a SET", "SETs/sync"]),
         ])
     }
 }
@@ -204,13 +206,15 @@ fn save(server: &Server, form: Form) -> io::Result<Vec<f64>> {
         Form::Rdb => ("BGSAVE", "rdb_last_cow_size"),
         Form::Commands => ("BGREWRITEAOF", "aof_last_cow_size"),
     };
-    let (before, start) = (server.memory()?.resident, Instant::now());
+    let (before, start, spent) = (server.memory()?.resident, Instant::now(), spent::cpu_s(server.pid())?);
     let most = write_file(server, &mut client, command)?;
     let seconds = start.elapsed().as_secs_f64();
+    let cpu_s = spent::cpu_s(server.pid())? - spent;
     let file = if form == Form::Rdb { server.dir().join("dump.rdb") } else { base_of(server)? };
     let megabytes = fs::metadata(file)?.len() as f64 / MB;
     let beside = field(&mut client, beside)? / MB;
-    Ok(vec![megabytes, seconds, megabytes / seconds, beside, most.saturating_sub(before) as f64 / MB])
+    let grown = most.saturating_sub(before) as f64 / MB;
+    Ok(vec![megabytes, seconds, megabytes / seconds, cpu_s, megabytes / cpu_s, beside, grown])
 }
 
 /// The base of a server's append-only file, as the manifest names it: files that it names no more may still be there.
@@ -370,12 +374,12 @@ fn save_on(server: &Server, command: &str, over: &AtomicBool) -> io::Result<u32>
     Ok(saves)
 }
 
-/// SETs a second whose replies wait until they are synced, and SETs for each sync.
+/// SETs a second whose replies wait until they are synced, the server's CPU for each, and SETs for each sync.
 fn always(server: &Server, scale: &Scale, syncs: &Syncs) -> io::Result<Vec<f64>> {
     let before = syncs.count();
     let (value, mut next) = (vec![b'v'; scale.value_bytes], 0);
     let plan = Traffic { connections: CLIENTS, pipeline: 1, requests: scale.synced };
-    let start = Instant::now();
+    let (start, spent) = (Instant::now(), server.cpu_ns()?);
     let outcome = load::drive(server.address(), plan, &mut |out| {
         let mut key = vec![0; KEY_BYTES];
         load::write_key(&mut key, next);
@@ -384,8 +388,9 @@ fn always(server: &Server, scale: &Scale, syncs: &Syncs) -> io::Result<Vec<f64>>
     })?;
     point::refuse_errors(&outcome)?;
     let (seconds, made) = (start.elapsed().as_secs_f64(), syncs.count() - before);
+    let (synced, cpu_us) = (scale.synced as f64, (server.cpu_ns()? - spent) as f64 / 1000.0);
     if made == 0 {
         return Err(io::Error::other("the server has made no sync"));
     }
-    Ok(vec![scale.synced as f64 / seconds, scale.synced as f64 / made as f64])
+    Ok(vec![synced / seconds, cpu_us / synced, synced / made as f64])
 }

@@ -5,6 +5,7 @@ use crate::peer::{self, Choice, Over};
 use crate::shell::{Tally, build_programs, cargo, command, program, run, server_binary, step, target_dir, workspace};
 use crate::{book, lanes, licences, loops, package, redispy, release, setup, tidy};
 use std::fs;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -221,12 +222,43 @@ fn quick_benches() -> Tally {
     tally
 }
 
-/// A tiny run of the experiments whose report is new, and its report in a browser.
+/// A tiny run of the experiments whose report is new, and its report in a browser; then the committed report of a full run.
 fn report() -> Tally {
     let folder = target_dir().join("bench/tiny");
     let args = ["all", "--tiny", "--again", "--into", &folder.to_string_lossy()].map(String::from);
-    let look = ["look".to_owned(), folder.join("report.html").to_string_lossy().into_owned()];
-    tool("varve-bench", &args).and(|| tool("varve-bench", &look))
+    let mut tally = tool("varve-bench", &args).and(|| look(&folder));
+    tally.add(committed_report());
+    tally
+}
+
+/// The committed report in a browser. It is a copy, with the results that it is made of: pictures are written beside it.
+fn committed_report() -> Tally {
+    let folder = target_dir().join("bench/committed");
+    match copy_files(&workspace().join("docs/results/full"), &folder, &["json", "html"]) {
+        Ok(()) => look(&folder),
+        Err(error) => Tally::one("the committed report", Err(error.to_string())),
+    }
+}
+
+/// The report of a folder in a browser.
+fn look(folder: &Path) -> Tally {
+    tool("varve-bench", &["look".to_owned(), folder.join("report.html").to_string_lossy().into_owned()])
+}
+
+/// Copies the files with these endings into a folder that has nothing else then.
+fn copy_files(from: &Path, to: &Path, endings: &[&str]) -> io::Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    fs::create_dir_all(to)?;
+    for file in fs::read_dir(from)? {
+        let path = file?.path();
+        let is_wanted = path.extension().is_some_and(|end| endings.iter().any(|ending| end == *ending));
+        if let Some(name) = path.file_name().filter(|_| is_wanted) {
+            fs::copy(&path, to.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// The gate and two workers on one shard, every interleaving up to a bound.
@@ -366,6 +398,17 @@ mod tests {
                 assert!(shared.is_empty(), "{folder}: `cargo test --test` would run them as well: {shared:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_committed_results_are_copied_anew() {
+        let folder = std::env::temp_dir().join(format!("varve-committed-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("old.json"), "").expect("a file");
+        copy_files(&workspace().join("docs/results/full"), &folder, &["json", "html"]).expect("a copy");
+        let has = |name: &str| folder.join(name).exists();
+        assert!(has("report.html") && has("settings.json") && !has("old.json") && !has("point.csv"));
+        fs::remove_dir_all(&folder).expect("it is this test's own");
     }
 
     #[test]

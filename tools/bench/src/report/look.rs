@@ -1,18 +1,19 @@
 //! Opens the experiments' report in a browser without a window, and looks whether it is whole.
 //!
 //! ```text
-//!   report.html --chromium--> its tree: every entry of the contents has its figure, every figure its chart; all that the folder's
-//!                             NAME.json hold are there
+//!   report.html --chromium--> its tree: contents, sections, figures and marks belong together ([`super::tree`])
 //!               \---------->  its console: nothing; the page's policy forbids every request, and one would be named there
 //!   a copy with a line of script that measures: light, dark, and in a frame that is as narrow as a telephone
 //!               \---------->  nothing sticks out at the side; light and dark differ
-//!   light.png, dark.png, phone.png beside the report, and the same of its first figure, to be looked at
+//!   report.pdf beside the report: it has pages for all figures ([`super::pdf`])
+//!   light.png, dark.png, phone.png beside the report, and the same of some figures, to be looked at: none is like that of the top
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::{pdf, tree};
 use varve_testkit::browser::{self, Window};
 
 /// The page's rule that nothing is fetched, as its file has it.
@@ -41,16 +42,20 @@ const COPIES: [&str; 2] = ["measured.html", "frame.html"];
 /// Everything that is wrong with it, or a browser that does not start.
 pub(crate) fn look(report: &Path) -> Result<(), String> {
     let page = fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
+    let report = absolute(report)?;
     let light = Window { height: 1400, ..Window::light(1200) };
     let dark = Window { dark: true, ..light };
     let mut faults = Vec::new();
-    let shown = open(report, light)?;
-    faults.extend(faults_of(&shown.tree));
-    faults.extend(lost(&shown.tree, report.parent().unwrap_or(Path::new("."))));
+    let shown = open(&report, light)?;
+    faults.extend(tree::faults(&shown.tree));
+    faults.extend(tree::lost(&shown.tree, report.parent().unwrap_or(Path::new("."))));
     faults.extend(shown.console);
     if !page.contains(POLICY) {
         faults.push("the page does not forbid requests".into());
     }
+    let (address, folder) = place(&report)?;
+    let figures = shown.tree.matches("<figure ").count();
+    faults.extend(pdf::faults(&address, figures, &report.with_extension("pdf"), &folder));
     let measured = page.replace(POLICY, "").replace("</main>", &format!("</main>{MEASURE}"));
     let copies = COPIES.map(|name| report.with_file_name(name));
     for (file, text) in copies.iter().zip([measured.as_str(), &framed("", PHONE_WIDTH)]) {
@@ -60,18 +65,36 @@ pub(crate) fn look(report: &Path) -> Result<(), String> {
     let [in_light, in_dark, narrow] = [(&copies[0], light), (&copies[0], dark), (&copies[1], phone)]
         .map(|(file, window)| open(file, window).map(|shown| title(&shown.tree)));
     faults.extend(faults_of_measures(&in_light?, &in_dark?, &narrow?));
-    let figure = page.split("<figure id=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
-    for (at, to) in [("", ""), ("-figure", figure)] {
-        for (name, width, window) in [("light", "1200", light), ("dark", "1200", dark), ("phone", PHONE_WIDTH, phone)] {
-            fs::write(&copies[1], framed(to, width)).map_err(|error| error.to_string())?;
-            let picture = report.with_file_name(format!("{name}{at}.png"));
-            let (address, folder) = place(&copies[1])?;
-            let drawn = browser::picture(window, &address, CLOCK_MS, &absolute(&picture)?, &folder);
-            faults.extend(drawn.err().map(|error| error.to_string()));
-        }
-    }
+    let windows = [("light", "1200", light), ("dark", "1200", dark), ("phone", PHONE_WIDTH, phone)];
+    faults.extend(drawn(&page, &copies[1], &windows)?);
     copies.iter().for_each(|file| _ = fs::remove_file(file));
     if faults.is_empty() { Ok(()) } else { Err(faults.join("\n")) }
+}
+
+/// Pictures of the page's top, of its first figure and of some in its middle, in each window; faults, and pictures that are like
+/// that of the top: they do not show their place.
+fn drawn(page: &str, frame: &Path, windows: &[(&str, &str, Window)]) -> Result<Vec<String>, String> {
+    let first = page.split("<figure id=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
+    let middle = tree::chosen(page);
+    let named = middle.iter().filter(|id| *id != first).map(|id| (format!("-{id}"), id.as_str()));
+    let places = [(String::new(), ""), ("-figure".to_string(), first)].into_iter().chain(named);
+    let (mut faults, mut tops) = (Vec::new(), BTreeMap::new());
+    for (end, id) in places {
+        for (name, width, window) in windows {
+            fs::write(frame, framed(id, width)).map_err(|error| error.to_string())?;
+            let picture = frame.with_file_name(format!("{name}{end}.png"));
+            let (address, folder) = place(frame)?;
+            match browser::picture(*window, &address, CLOCK_MS, &picture, &folder).and_then(|()| fs::read(&picture)) {
+                Err(error) => faults.push(error.to_string()),
+                Ok(bytes) if id.is_empty() => _ = tops.insert(name, bytes),
+                Ok(bytes) if tops.get(name) == Some(&bytes) => {
+                    faults.push(format!("{} shows the top of the page", picture.display()));
+                }
+                Ok(_) => {}
+            }
+        }
+    }
+    Ok(faults)
 }
 
 fn open(page: &Path, window: Window) -> Result<browser::Opened, String> {
@@ -120,64 +143,9 @@ fn faults_of_measures(light: &str, dark: &str, phone: &str) -> Vec<String> {
     faults
 }
 
-/// Entries of the contents without a place, figures without an entry, and figures without a chart.
-fn faults_of(tree: &str) -> Vec<String> {
-    let words = |start: &'static str| {
-        tree.split(start).skip(1).filter_map(|rest| rest.split('"').next()).collect::<BTreeSet<&str>>()
-    };
-    let contents = tree.split("<nav").nth(1).and_then(|rest| rest.split("</nav>").next()).unwrap_or_default();
-    let entries: BTreeSet<&str> =
-        contents.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    let (places, figures) = (words(" id=\""), words("<figure id=\""));
-    let mut faults: Vec<String> = entries.difference(&places).map(|name| format!("no place #{name}")).collect();
-    faults.extend(figures.difference(&entries).map(|name| format!("no entry of #{name}")));
-    let charts = tree.split("<figure id=\"").skip(1).filter(|part| {
-        let own = part.split("</figure>").next().unwrap_or_default();
-        own.contains("<svg ") && own.contains("</text>")
-    });
-    let (charts, figures) = (charts.count(), figures.len());
-    if figures == 0 || charts != figures {
-        faults.push(format!("{figures} figures, of which {charts} have a chart"));
-    }
-    faults
-}
-
-/// Figures of the folder's results that are not in the page's tree.
-fn lost(tree: &str, folder: &Path) -> Vec<String> {
-    let Ok(files) = fs::read_dir(folder) else { return vec![format!("{}: cannot be read", folder.display())] };
-    let names = files.filter_map(|file| Some(file.ok()?.file_name().to_str()?.strip_suffix(".json")?.to_string()));
-    let results = names.filter_map(|name| super::read(folder, &name));
-    let ids = results.flat_map(|one| (1..=one.figures.len()).map(move |number| format!("{}-{number}", one.name)));
-    ids.filter(|id| !tree.contains(&format!("<figure id=\"{id}\""))).map(|id| format!("no figure #{id}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{Better, Figure, Findings, Form, write};
-
-    #[test]
-    fn a_figure_needs_an_entry_and_a_chart() {
-        let page = |entry: &str, chart: &str| {
-            format!("<nav><a href=\"#{entry}\">a</a></nav><figure id=\"p-1\">{chart}</figure>")
-        };
-        let chart = "<svg role=\"img\"><text>1</text></svg>";
-        assert_eq!(faults_of(&page("p-1", chart)), Vec::<String>::new());
-        assert_eq!(faults_of(&page("p-2", chart)), ["no place #p-2", "no entry of #p-1"]);
-        assert_eq!(faults_of(&page("p-1", "")), ["1 figures, of which 0 have a chart"]);
-        assert_eq!(faults_of("<nav></nav>"), ["0 figures, of which 0 have a chart"]);
-    }
-
-    #[test]
-    fn what_the_folder_holds_is_in_the_page() {
-        let folder = std::env::temp_dir().join(format!("varve-look-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("settings.json"), "[]").unwrap();
-        let figure = Figure::new("t", "us", Better::Less, Form::Dots);
-        write(&folder, &Findings::new("point", "").with([figure.clone(), figure])).unwrap();
-        assert_eq!(lost("<figure id=\"point-1\">", &folder), ["no figure #point-2"]);
-        fs::remove_dir_all(&folder).unwrap();
-    }
 
     #[test]
     fn measures_of_three_windows_are_judged() {

@@ -14,8 +14,10 @@ mod chart;
 mod files;
 mod look;
 mod page;
+mod pdf;
 mod print;
 mod rows;
+mod tree;
 mod verdict;
 
 pub(crate) use files::{FORM, read, write};

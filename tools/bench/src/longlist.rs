@@ -88,7 +88,7 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
         .note(format!("One connection, pipelines of {PIPELINE}, as the book's listing has them."))
         .note(
             "The book also states that LINDEX of the middle has roughly half the rate of RPOPLPUSH from 5000 entries on; \
-             the two figures of a fill show what it is here.",
+             a figure of each fill shows what it is here.",
         )
         .lost(format!(
             "The rates that the book's listing 9.6 prints are not in the text that was at hand, only that up to 1000 \
@@ -126,7 +126,34 @@ fn lists(contenders: &[Contender], fill: i64, lengths: &[u64], size: Size) -> io
     let short = lengths.iter().enumerate().filter(|(_, length)| **length <= published::LISTING_LENGTH);
     short.for_each(|(place, _)| line.push(place, published::LISTING_RATE));
     figures[0].series.push(line);
+    figures.push(part_of_rpoplpush(&figures[1], &figures[3], fill, lengths));
     Ok(figures)
+}
+
+/// The CPU of RPOPLPUSH over that of LINDEX, by length: the part of RPOPLPUSH's rate that LINDEX has where a server does nothing
+/// else.
+fn part_of_rpoplpush(rpoplpush: &Figure, lindex: &Figure, fill: i64, lengths: &[u64]) -> Figure {
+    let title = format!("LINDEX of the middle beside RPOPLPUSH, fill {fill}");
+    let mut figure = Figure::new(title, "RPOPLPUSH over LINDEX", Better::Neither, Form::Lines);
+    figure = figure.over("length of the list", lengths).about(
+        "The book states that LINDEX of the middle runs at roughly half of RPOPLPUSH's rate from 5000 entries on. A rate of one \
+         client depends on the client too; the CPU of a server's RPOPLPUSH over that of its LINDEX depends on the server alone.",
+    );
+    for above in rpoplpush.series.iter().filter(|series| series.role != Role::Floor) {
+        let Some(below) = lindex.series.iter().find(|series| series.name == above.name) else { continue };
+        let mut part = Series::new(above.name.as_str(), above.role);
+        for place in 0..lengths.len() {
+            if let Some((above, below)) = above.at(place).zip(below.at(place)) {
+                part.push(place, above.over(below));
+            }
+        }
+        figure.series.push(part);
+    }
+    let mut line = Series::new("published: the book, roughly", Role::Published);
+    let long = lengths.iter().enumerate().filter(|(_, length)| **length >= published::LINDEX_LENGTH);
+    long.for_each(|(place, _)| line.push(place, published::LINDEX_PART));
+    figure.series.push(line);
+    figure
 }
 
 /// Hashes, sets and sorted sets that the settings allow to be packed, at growing lengths.
@@ -225,5 +252,33 @@ impl<'o> Grid<'o> {
             figures.extend([rate, cpu]);
         }
         figures
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Value;
+
+    #[test]
+    fn lindex_is_drawn_beside_rpoplpush_at_each_length() {
+        let cpu = |values: [f64; 2], roles: &[Role]| {
+            let mut figure = Figure::new("t", "us of CPU", Better::Less, Form::Lines);
+            for role in roles {
+                let mut series = Series::new(format!("{role:?}"), *role);
+                values.iter().enumerate().for_each(|(place, &us)| series.push(place, Value::of(vec![us, us * 1.5])));
+                figure.series.push(series);
+            }
+            figure
+        };
+        let roles = [Role::Varve, Role::Peer, Role::Floor];
+        let (rpoplpush, lindex) = (cpu([2.0, 2.0], &roles), cpu([2.0, 4.0], &roles));
+        let figure = part_of_rpoplpush(&rpoplpush, &lindex, -2, &[1, 5000]);
+        let names: Vec<&str> = figure.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["Varve", "Peer", "published: the book, roughly"], "no floor");
+        let value = figure.series[0].at(1).unwrap();
+        assert_eq!((value.median, value.runs), (0.5, 2));
+        assert!(value.low < 0.34 && value.high > 0.74, "both ranges: {value:?}");
+        assert_eq!(figure.series[2].points.len(), 1, "the book says it of 5000 entries and more");
     }
 }

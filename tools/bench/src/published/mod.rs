@@ -18,6 +18,11 @@ pub(crate) const LISTING_RATE: f64 = 50_000.0;
 /// Longest list that this rate is stated for.
 pub(crate) const LISTING_LENGTH: u64 = 1000;
 
+/// Part of RPOPLPUSH's rate at which LINDEX of the middle runs in the book, "roughly".
+pub(crate) const LINDEX_PART: f64 = 0.5;
+/// Shortest list that this part is stated for.
+pub(crate) const LINDEX_LENGTH: u64 = 5000;
+
 /// The paper's Fig. 7, microseconds of a request of one client with the Tiny set: Redis++ and Redis 4.0.6.
 pub(crate) const DELAY_US: [f64; 2] = [22.47, 68.74];
 /// The paper's Fig. 8, Tiny set: requests a second of Redis++ and Redis 4.0.6, for the mix of writes in percent and the draw.

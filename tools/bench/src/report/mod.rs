@@ -62,6 +62,12 @@ impl Value {
         self.spread() > WIDE
     }
 
+    /// This value over another one, with the range of both.
+    pub(crate) fn over(self, other: Value) -> Value {
+        let (low, high) = (self.low / other.high, self.high / other.low);
+        Value { median: self.median / other.median, low, high, runs: self.runs.min(other.runs) }
+    }
+
     /// The value in another unit.
     pub(crate) fn scaled(self, by: f64) -> Value {
         Value { median: self.median * by, low: self.low * by, high: self.high * by, runs: self.runs }

@@ -3,11 +3,11 @@
 //! ```text
 //!   FOLDER/settings.json             size and servers of the run
 //!   FOLDER/NAME.json .csv -N.svg     written as soon as an experiment ends; it is not run again
-//!   FOLDER/NAME.cases                the cases of the experiment under way that are measured, a line each
+//!   FOLDER/NAME.cases                the cases of the experiment under way that are measured, a line each, and its whole figures
 //!   FOLDER/report.html               from all NAME.json that are there, after each experiment, whichever were asked for
 //!   FOLDER/log.txt                   the lines that the experiments showed
 //! ```
-//! Stopped by ^C, it writes the report of what there is. Run again with the same folder, it goes on with what is missing, also
+//! Stopped by ^C, it writes the report of what there is, with what the cases of the experiment under way allow to be drawn. Run again with the same folder, it goes on with what is missing, also
 //! within an experiment: a stop loses the case under way and no other ([`kept`]). A folder of another size or of other servers is
 //! not mixed with: it must be emptied first (`--again`).
 
@@ -19,7 +19,9 @@ use crate::{
     apply, collections, commands, cores, engine, fragmentation, giveback, hitrate, holds, kept, lists, longlist,
     machine, misses,
 };
-use crate::{mixes, pipe, point, publish, reclaim, replication, save, scripts, segments, tails, tls, types, ycsb};
+use crate::{
+    mixes, pipe, point, publish, reclaim, replication, save, scripts, segments, so_far, tails, tls, types, ycsb,
+};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -268,7 +270,19 @@ fn settle(folder: &Path, facts: &[(String, String)], again: Option<&[&Entry]>) -
 
 /// The report of all that the folder has, whatever was asked for this time.
 fn write_report(folder: &Path, facts: &[(String, String)], size: Size, failed: &[String]) -> io::Result<()> {
-    let all: Vec<Findings> = LIST.iter().filter_map(|entry| report::read(folder, entry.name)).collect();
+    let (mut all, mut missing) = (Vec::new(), Vec::new());
+    for entry in LIST {
+        if let Some(findings) = report::read(folder, entry.name) {
+            all.push(findings);
+            continue;
+        }
+        let (cases, count) = kept::so_far(&cases_file(folder, entry));
+        let until_now = so_far::findings(entry.name, entry.title, cases);
+        if entry.is_of(size) || count > 0 {
+            missing.push(missing_text(entry.name, count, until_now.is_some()));
+        }
+        all.extend(until_now);
+    }
     let of_last = |(name, value): &(String, String)| match machine::PASSING.contains(&name.as_str()) {
         true => (format!("{name}, of the last experiment"), value.clone()),
         false => (name.clone(), value.clone()),
@@ -276,17 +290,21 @@ fn write_report(folder: &Path, facts: &[(String, String)], size: Size, failed: &
     let facts = facts.iter().map(of_last).collect();
     let mut about = About { facts, warnings: size.warning().map(str::to_string).into_iter().collect() };
     about.warnings.extend(failed.iter().cloned());
-    let is_missing = |entry: &&Entry| entry.is_of(size) && all.iter().all(|findings| findings.name != entry.name);
-    let missing = LIST.iter().filter(is_missing).map(|entry| match kept::lines(&cases_file(folder, entry)) {
-        0 => entry.name.to_string(),
-        cases => format!("{} ({cases} cases are measured, and not drawn before all are)", entry.name),
-    });
-    let missing: Vec<String> = missing.collect();
     if !missing.is_empty() {
         let names = missing.join(", ");
         about.warnings.push(format!("Not measured yet: {names}. `cargo xtask bench all` goes on with them."));
     }
     report::write_page(folder, &about, &all)
+}
+
+/// The name of an experiment that is not measured, with what there is of it.
+fn missing_text(name: &str, cases: usize, is_drawn: bool) -> String {
+    let are = if cases == 1 { "case is" } else { "cases are" };
+    match cases {
+        0 => name.to_string(),
+        _ if is_drawn => format!("{name} ({cases} {are} measured; what they allow is drawn as incomplete)"),
+        _ => format!("{name} ({cases} {are} measured, and not drawn before all are)"),
+    }
 }
 
 #[cfg(test)]
@@ -351,12 +369,22 @@ mod tests {
         for name in ["scripts", "save"] {
             report::write(&folder, &Findings::new(name, name)).unwrap();
         }
-        fs::write(folder.join("tails.cases"), "{}\n{}\n").unwrap();
+        let line = |case: &str, value: &str| {
+            format!("{{\"case\":\"{case}\",\"under\":\"m\",\"seconds\":1.0,\"value\":{value}}}\n")
+        };
+        fs::write(folder.join("tails.cases"), line("half load", "1.5") + &line("quiet", "[2.0]")).unwrap();
+        let row = serde_json::to_string(&report::Row::new("a handshake", "ms", [1.0, 2.0])).unwrap();
+        fs::write(folder.join("tls.cases"), line("memory", &row)).unwrap();
         write_report(&folder, &[], Size::Quick, &[]).unwrap();
         let page = fs::read_to_string(folder.join("report.html")).unwrap();
         assert!(page.contains("<section id=\"scripts\">") && page.contains("<section id=\"save\">"));
         let missing = page.split("Not measured yet: ").nth(1).and_then(|rest| rest.split(". ").next()).unwrap();
-        assert!(missing.contains("tails (2 cases are measured") && missing.contains("longlist"), "{missing}");
+        assert!(
+            missing.contains("tails (2 cases are measured, and not drawn") && missing.contains("longlist"),
+            "{missing}"
+        );
+        assert!(missing.contains("tls (1 case is measured; what they allow is drawn as incomplete)"), "{missing}");
+        assert!(page.contains("The cost of TLS (incomplete)</h2>") && page.contains("<h3>So far: milliseconds</h3>"));
         assert!(!missing.contains("scripts") && !missing.contains("10gb"), "{missing}");
         fs::remove_dir_all(&folder).unwrap();
     }

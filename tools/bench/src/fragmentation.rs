@@ -235,7 +235,7 @@ pub(crate) fn run(quick: bool, choice: &Choice) -> io::Result<Findings> {
             }
         }
         figures[2].series.push(floor);
-        findings.add(figures.into_iter().filter(|figure| !figure.places.is_empty()));
+        findings.add(kept::figures(figures.into_iter().filter(|figure| !figure.places.is_empty()).collect())?);
     }
     if findings.figures.is_empty() {
         return Err(io::Error::other("no such workload: W1 to W8 of table 1, W1 to W4 of table 5"));

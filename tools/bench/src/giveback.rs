@@ -110,7 +110,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
             let look = if quick { QUICK_LOOK } else { LOOK };
             returned(shape, shape.parts / scale, look, &mut rows)?;
         }
-        findings.add(figures("Resident after 90% was deleted, of the peak", &rows));
+        findings.add(kept::figures(figures("Resident after 90% was deleted, of the peak", &rows))?);
     }
     if wanted("instant") {
         let keys = 1_000_000 / scale;
@@ -119,7 +119,7 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
         let row =
             |(at, (what, unit)): (usize, &(&str, &str))| Row::new(name(what), *unit, contenders::column(&all, at));
         let rows: Vec<Row> = INSTANT.iter().enumerate().map(row).collect();
-        findings.add(figures("Keys due at one instant", &rows));
+        findings.add(kept::figures(figures("Keys due at one instant", &rows))?);
     }
     if wanted("rate") {
         let (per_s, seconds) = (200_000 / scale, if quick { 2 } else { 10 });

@@ -4,10 +4,12 @@
 //!   FOLDER/NAME.cases   a line a case: {"case": "...", "under": "...", "seconds": 12.5, "value": ...}
 //!   begin(NAME.cases) -> case("LPUSH 40 B, fill -2", measure) -> its line is there ? its value : measure, write the line
 //!                     -> end(): the experiment has written its figures, the lines are removed
+//!   figures(...)        a line a figure that is whole while its experiment goes on, for the report of a run that is stopped
 //! ```
 //! An experiment that is run alone has no folder, and measures each case. Cases of another machine, kernel or server program are
 //! measured again: an experiment compares what is measured under one of each.
 
+use crate::report::Figure;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -35,6 +37,9 @@ struct Kept {
     /// Names that were asked for: a second case of the same name would take the first one's value.
     asked: HashSet<String>,
 }
+
+/// Before the title in the name of a line that has a figure.
+const FIGURE: &str = "figure: ";
 
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
@@ -77,14 +82,40 @@ pub(crate) fn end() -> io::Result<()> {
     ended.map_or(Ok(()), |kept| fs::remove_file(kept.path))
 }
 
-/// The number of cases that a file has, of whichever machine and program.
-pub(crate) fn lines(path: &Path) -> usize {
-    fs::read_to_string(path).map_or(0, |text| text.lines().filter(|line| !line.is_empty()).count())
+/// The cases and the figures that a file has, by name, of the machine and program that measured last; and the number of cases.
+pub(crate) fn so_far(path: &Path) -> (Vec<(String, serde_json::Value)>, usize) {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let under = lines.last().map(|line| line.under.clone());
+    let lines = lines.into_iter().filter(|line| Some(&line.under) == under.as_ref());
+    let all: Vec<(String, serde_json::Value)> = lines.map(|line| (line.case, line.value)).collect();
+    let cases = all.iter().filter(|(name, _)| is_case(name)).count();
+    (all, cases)
+}
+
+fn is_case(name: &str) -> bool {
+    !name.starts_with(FIGURE)
 }
 
 /// The number of cases that are there of the experiment that runs.
 pub(crate) fn count() -> usize {
-    kept().as_ref().map_or(0, |kept| kept.there.len())
+    kept().as_ref().map_or(0, |kept| kept.there.keys().filter(|name| is_case(name)).count())
+}
+
+/// Keeps figures that are whole before their experiment has ended, and returns them: the report of a run that is stopped has them.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn figures(all: Vec<Figure>) -> io::Result<Vec<Figure>> {
+    if let Some(kept) = kept().as_mut() {
+        for figure in &all {
+            let name = format!("{FIGURE}{}", figure.title);
+            if !kept.there.contains_key(&name) {
+                kept.add(&name, 0.0, figure)?;
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The value of a case: the kept one, else the one that `measure` finds, which is kept. Names are unique within an
@@ -129,6 +160,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Better, Form};
 
     fn failed() -> io::Result<Vec<f64>> {
         Err(io::Error::other("measured again"))
@@ -148,8 +180,14 @@ mod tests {
         assert_eq!(case("b", || Ok(vec![3.0])).unwrap(), [3.0]);
         begin(&path, "machine 1").unwrap();
         assert_eq!(case("b", failed).unwrap(), [3.0]);
+        let whole = Figure::new("GET", "us", Better::Less, Form::Dots);
+        (0..2).for_each(|_| assert_eq!(figures(vec![whole.clone()]).unwrap(), [whole.clone()].as_slice()));
+        let (all, cases) = so_far(&path);
+        assert_eq!((all.iter().map(|one| one.0.as_str()).collect(), cases), (vec!["a", "b", "figure: GET"], 2));
+        assert_eq!(count(), 2, "a figure is no case");
         assert_eq!(begin(&path, "machine 2").unwrap(), 0.0, "another machine measures by itself");
         assert_eq!(case("b", || Ok(vec![5.0])).unwrap(), [5.0]);
+        assert_eq!(so_far(&path), (vec![("b".to_string(), serde_json::json!([5.0]))], 1), "of the last machine");
         end().unwrap();
         assert!(!path.exists());
         assert_eq!(case("a", || Ok(vec![4.0])).unwrap(), [4.0]);

@@ -81,7 +81,7 @@ pub(crate) fn run(size: Size, part: Option<&str>) -> io::Result<Findings> {
     for (_, bytes, pipeline) in PARTS.into_iter().filter(|(name, ..)| part.is_none_or(|part| part == *name)) {
         let requests = scale.requests[usize::from(pipeline == PIPELINES[1])];
         for ops in ENDS {
-            findings.add(figures(&scale, Column { bytes, pipeline, ops, requests })?);
+            findings.add(kept::figures(figures(&scale, Column { bytes, pipeline, ops, requests })?)?);
         }
     }
     if findings.figures.is_empty() {

@@ -79,7 +79,7 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
     let contenders = contenders::start(&[])?;
     let mut findings = Findings::new("longlist", "Redis in Action, listing 9.5: long packed lists");
     for &fill in fills {
-        findings.add(lists(&contenders, fill, lengths, size)?);
+        findings.add(kept::figures(lists(&contenders, fill, lengths, size)?)?);
     }
     drop(contenders);
     findings.add(packed(size)?);

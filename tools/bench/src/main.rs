@@ -45,6 +45,7 @@ mod scripts;
 mod segments;
 mod size;
 mod sizes;
+mod so_far;
 mod spent;
 mod syncs;
 mod tails;

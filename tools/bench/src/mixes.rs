@@ -13,6 +13,7 @@ use crate::contenders::{self, Contender};
 use crate::draw::{self, Draw};
 use crate::floor::Under;
 use crate::grid::{Below, Grid, Quantity};
+use crate::kept;
 use crate::load::{self, Sizes, Traffic};
 use crate::point;
 use crate::published;
@@ -75,14 +76,14 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     }
     if wanted("alone") {
         delays.publish(0, |place| place.starts_with("tiny GET").then_some(published::DELAY_US));
-        findings.add(delays.figures);
+        findings.add(kept::figures(delays.figures)?);
     }
     if wanted("mixes") {
         mixes.publish(0, |place| {
             let find = |(writes, draw, _): &&(usize, &str, [f64; 2])| place == mix_name("tiny", *writes, draw);
             published::THROUGHPUT.iter().find(find).map(|found| found.2)
         });
-        findings.add(mixes.figures);
+        findings.add(kept::figures(mixes.figures)?);
     }
     if wanted("append") {
         findings.add(figures("SET that appends at 80% of maxmemory", &point::set_at_limit(quick)?));

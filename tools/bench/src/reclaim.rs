@@ -62,8 +62,8 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
         let [cost, others @ ..] = figures;
         let order = order(&cost).join(", ");
         let papers = if hot { "Modified first and Greedy last" } else { "Greedy first and Original last" };
-        findings.add([cost.about(format!("From the cheapest on, over all places: {order}. The paper has {papers}."))]);
-        findings.add(others);
+        let cost = cost.about(format!("From the cheapest on, over all places: {order}. The paper has {papers}."));
+        findings.add(kept::figures([cost].into_iter().chain(others).collect())?);
     }
     Ok(findings
         .note("Each formula has the same writes behind it, so that sums compare; where writes were refused, they compare less.")

@@ -82,13 +82,13 @@ pub(crate) fn run(quick: bool, part: Option<&str>) -> io::Result<Findings> {
     let wanted = |name: &str| part.is_none_or(|part| part == name);
     let mut findings = Findings::new("replication", "The cost of a replica").note(AIMS);
     if wanted("cost") {
-        findings.add(cost(&scale)?.apart("A replica's cost", better));
+        findings.add(kept::figures(cost(&scale)?.apart("A replica's cost", better))?);
     }
     if wanted("apply") {
-        findings.add(apply::rates(2, quick)?.apart("A stream of commands", better));
+        findings.add(kept::figures(apply::rates(2, quick)?.apart("A stream of commands", better))?);
     }
     if wanted("sync") {
-        findings.add(syncs(&scale)?.apart("A data set is sent", better));
+        findings.add(kept::figures(syncs(&scale)?.apart("A data set is sent", better))?);
     }
     if wanted("takeover") {
         findings.add(takeovers(&scale)?.apart("A replica takes over", better));

@@ -104,10 +104,15 @@ impl Beside {
         [&self.per_s, &self.cpu_us].map(|values| values.get(number).copied().flatten().unwrap_or(f64::NAN.into()))
     }
 
-    /// The rows of a case: CPU of an operation with the floor's, and operations a second.
+    /// The rows of a case: CPU of an operation with the floor's, and operations a second. The CPU is shown.
     pub(crate) fn rows(&self, name: &str, target: Option<Target>) -> [Row; 2] {
         let shown: Vec<f64> = self.cpu_us.iter().map(|value| value.map_or(f64::NAN, |value| value.median)).collect();
         crate::say!("{name}: {shown:.3?} us, floor {:.3}", self.floor_us);
+        self.unshown_rows(name, target)
+    }
+
+    /// [`Beside::rows`] of a case that was shown when it was measured.
+    pub(crate) fn unshown_rows(&self, name: &str, target: Option<Target>) -> [Row; 2] {
         let row = |unit: &str, values: &[Option<Value>]| {
             let found =
                 self.sides.iter().zip(values).filter_map(|((name, role), value)| Some((name, *role, (*value)?)));

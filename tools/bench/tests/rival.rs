@@ -5,12 +5,13 @@
 //! ```
 //! The rival is a second redis-server, since each machine that runs the tests has one.
 
+mod common;
+
+use common::{bench, can_run, read};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use varve_testkit::server::varve_binary;
-use varve_testkit::skip::{has_or_skipped, skipped};
 
 const PROGRAM: &str = "redis-server";
 const NAME: &str = "again";
@@ -25,25 +26,16 @@ fn version() -> String {
 
 /// Runs one tiny experiment into a folder.
 fn run(folder: &Path) {
-    let mut bench = Command::new(env!("CARGO_BIN_EXE_varve-bench"));
-    bench.args(["all", "--tiny", "--only", "scripts", "--rival"]);
-    bench.arg(format!("{NAME}={PROGRAM} --port {{port}} --save \"\"")).arg("--into").arg(folder);
+    let mut bench = bench(folder);
+    bench.args(["--only", "scripts", "--rival"]).arg(format!("{NAME}={PROGRAM} --port {{port}} --save \"\""));
     let output = bench.output().expect("it starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn read(file: PathBuf) -> Value {
-    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    serde_json::from_str(&text).expect("JSON")
-}
-
 #[test]
 fn a_rival_is_in_the_figures_with_its_version() {
-    if !has_or_skipped(PROGRAM) {
+    if !can_run() {
         return;
-    }
-    if !varve_binary().exists() {
-        return skipped("there is no varve-server of a release build");
     }
     let folder = std::env::temp_dir().join(format!("varve-rival-{}", std::process::id()));
     run(&folder);

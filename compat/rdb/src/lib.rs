@@ -30,5 +30,5 @@ mod lzf;
 
 pub use distinct::Distinct;
 pub use format::{Dialect, Kind, Magic, StreamTail};
-pub use read::{Event, KeyHead, Part, ReadError, ReadFault, Reader, StringReader, ValueReader, is_rdb};
+pub use read::{Event, KeyHead, Part, ReadError, ReadFault, ReadStep, Reader, StringReader, ValueReader, is_rdb};
 pub use write::{LargeText, LastUse, Listpack, Payload, RdbBuffer, Writer, put_large};

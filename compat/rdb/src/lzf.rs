@@ -20,6 +20,15 @@ const TABLE_BITS_MAX: u32 = 14;
 /// Bits of the table for the shortest strings.
 const TABLE_BITS_MIN: u32 = 6;
 
+/// Why a string is not expanded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It does not expand to its length, or a copy begins before the first byte.
+    Damaged,
+    /// The system refuses the memory.
+    Memory,
+}
+
 /// The table of a compressor, kept between calls: at most 64 KB.
 #[derive(Debug, Default)]
 pub(crate) struct Table(Vec<u32>);
@@ -100,20 +109,50 @@ pub(crate) fn push_copy(len: usize, back: usize, to: &mut Vec<u8>) {
     to.push(low);
 }
 
-/// Appends `from` expanded to `to`, which gives exactly `len` bytes; false if it does not, or if a copy begins before the
-/// first byte, or if the system refuses the memory. Takes memory for at most `len` bytes, and for no more than 264 a control byte.
-pub(crate) fn expand(from: &[u8], len: usize, to: &mut Vec<u8>) -> bool {
+/// Appends `from` expanded to `to`, which gives exactly `len` bytes.
+///
+/// # Errors
+/// [`Fault::Damaged`] if it does not, or if a copy begins before the first byte; [`Fault::Memory`] if the system
+/// refuses the memory.
+pub(crate) fn expand(from: &[u8], len: usize, to: &mut Vec<u8>) -> Result<(), Fault> {
     let start = to.len();
-    // A control byte of three bytes makes at most 264: a length that lies costs no more than that.
-    if to.try_reserve(len.min(from.len().saturating_mul(COPY_MAX))).is_err() {
-        return false;
+    make_room(from.len(), len, to)?;
+    let done = expand_some(from, (start, start + len), usize::MAX, to)?;
+    debug_assert_eq!(done, from.len(), "nothing but the end stops it");
+    if to.len() - start == len { Ok(()) } else { Err(Fault::Damaged) }
+}
+
+/// Bytes that `from` compressed bytes may expand to, where they say to be `len`: a length that lies costs no more than this.
+pub(crate) fn expanded_bytes(from: u64, len: u64) -> u64 {
+    // The three bytes of a long copy make the most, and two bytes stand for the last one where a string has no third.
+    len.min((from.saturating_add(2) / 3).saturating_mul(COPY_MAX as u64))
+}
+
+/// Has `to` take what [`expanded_bytes`] says without another allocation.
+///
+/// # Errors
+/// The system refuses the memory.
+pub(crate) fn make_room(from: usize, len: usize, to: &mut Vec<u8>) -> Result<(), Fault> {
+    let bytes = expanded_bytes(from as u64, len as u64) as usize;
+    to.try_reserve_exact(bytes).map_err(|_| Fault::Memory)
+}
+
+/// Appends what `from` expands to, until that are `most` bytes, about, or `from` ends: the bytes of `from` that were used. Copies
+/// begin at `start` or behind it, and the last byte stands before `end`.
+///
+/// # Errors
+/// That is not so.
+pub(crate) fn expand_some(
+    from: &[u8],
+    (start, end): (usize, usize),
+    most: usize,
+    to: &mut Vec<u8>,
+) -> Result<usize, Fault> {
+    let (mut rest, stop) = (from, to.len().saturating_add(most));
+    while let Some((&control, behind)) = rest.split_first().filter(|_| to.len() < stop) {
+        rest = obey(control, behind, (start, end), to).ok_or(Fault::Damaged)?;
     }
-    let mut rest = from;
-    while let Some((&control, behind)) = rest.split_first() {
-        let Some(behind) = obey(control, behind, (start, start + len), to) else { return false };
-        rest = behind;
-    }
-    to.len() - start == len
+    Ok(from.len() - rest.len())
 }
 
 /// Bytes behind a control byte that belong to it.
@@ -185,7 +224,7 @@ mod tests {
     fn both_ways(bytes: &[u8]) -> usize {
         let (mut table, mut small, mut large) = (Table::default(), b"front".to_vec(), b"x".to_vec());
         assert!(compress(&mut table, bytes, bytes.len() + bytes.len() / 32 + 1, &mut small));
-        assert!(expand(&small[5..], bytes.len(), &mut large), "{bytes:?}");
+        expand(&small[5..], bytes.len(), &mut large).unwrap_or_else(|fault| panic!("{bytes:?}: {fault:?}"));
         assert_eq!(&large[1..], bytes);
         small.len() - 5
     }
@@ -199,6 +238,31 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_is_refused_is_no_damage() {
+        let small = [0x00, b'a', 0xe0, 0xff, 0x00];
+        let refused = make_room(usize::MAX / 128, usize::MAX / 2 + 1, &mut Vec::new());
+        assert!(matches!(refused, Err(Fault::Memory)));
+        // A length that lies takes no more memory than the bytes may make.
+        let mut to = Vec::new();
+        assert!(matches!(expand(&small, 1 << 30, &mut to), Err(Fault::Damaged)));
+        assert!(to.capacity() <= 2 * COPY_MAX, "{} bytes", to.capacity());
+    }
+
+    #[test]
+    fn some_steps_make_what_one_makes() {
+        let (mut table, mut small, text) = (Table::default(), Vec::new(), b"some words, ".repeat(2000));
+        assert!(compress(&mut table, &text, text.len(), &mut small));
+        let (mut to, mut at, mut steps) = (b"front".to_vec(), 0, 0);
+        while at < small.len() {
+            let before = to.len();
+            at += expand_some(&small[at..], (5, 5 + text.len()), 1000, &mut to).expect("it is sound");
+            assert!(to.len() - before < 1000 + COPY_MAX);
+            steps += 1;
+        }
+        assert!(to[5..] == text && steps > 15, "{steps} steps");
+    }
+
+    #[test]
     fn a_string_that_does_not_shrink_leaves_nothing() {
         let (mut table, mut to) = (Table::default(), b"front".to_vec());
         assert!(!compress(&mut table, b"abcdefghijklmnopqrstuvwxyz", 22, &mut to));
@@ -207,14 +271,14 @@ mod tests {
 
     #[test]
     fn damage_is_refused() {
-        let refused = |from: &[u8], len: usize| !expand(from, len, &mut Vec::new());
+        let refused = |from: &[u8], len: usize| matches!(expand(from, len, &mut Vec::new()), Err(Fault::Damaged));
         assert!(refused(&[0x05, b'a'], 6), "a run that ends early");
         assert!(refused(&[0x00, b'a'], 2), "too few bytes");
         assert!(refused(&[0x01, b'a', b'b'], 1), "too many bytes");
         assert!(refused(&[0x20, 0x00], 3), "a copy of nothing");
         assert!(refused(&[0x00, b'a', 0xe0, 0xff], 300), "a copy without its distance");
         assert!(refused(&[0x00, b'a', 0xe0, 0xff, 0x00], 200), "a copy that is too long");
-        assert!(expand(&[0x00, b'a', 0xe0, 0xff, 0x00], 265, &mut Vec::new()));
+        assert!(expand(&[0x00, b'a', 0xe0, 0xff, 0x00], 265, &mut Vec::new()).is_ok());
     }
 
     proptest! {
@@ -234,7 +298,7 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(bytes in vec(any::<u8>(), 0..200), len in 0usize..5000) {
             let mut to = Vec::new();
-            if expand(&bytes, len, &mut to) {
+            if expand(&bytes, len, &mut to).is_ok() {
                 prop_assert_eq!(to.len(), len);
             }
         }

@@ -5,7 +5,9 @@ use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_rdb::{ValueReader, dump};
 
 use super::encoding::{LongDump, whole};
-use super::restoring::{LongRestore, Measure, Options, insert, put, refused};
+use super::long_restore::LongRestore;
+use super::measure::Measure;
+use super::restoring::{Options, put_at_once, refused};
 use crate::errors;
 use crate::grammar::integer;
 
@@ -66,18 +68,26 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     let (dialect, typed) = dump::open(payload).ok_or(errors::DUMP_CHECKSUM)?;
     let refused = |error| refused(key.bytes, error);
-    let reader = || ValueReader::of_dump(dialect, typed).map_err(refused);
-    let mut measure = Measure::new(reader()?);
+    let reader = ValueReader::of_dump(dialect, typed).map_err(refused)?;
+    let mut measure = Measure::new(reader).map_err(refused)?;
     let size = loop {
         match measure.step().map_err(refused)? {
             Some(size) => break size,
             None if in_parts => return restore_in_parts(ctx, options),
+            // A long string is going to take memory, beside that which was taken.
+            None if measure.wanted_bytes() > 0 => {
+                ctx.admit_more(measure.wanted_bytes() + measure.held_bytes() as u64)?;
+            }
             None => {}
         }
     };
-    ctx.admit_more(size.bytes)?;
-    let (args, reader) = (ctx.args, reader()?);
-    put(&mut ctx.tx, &key, args, options, |tx, key| insert(tx, key, reader))?;
+    if in_parts && !size.is_quick() {
+        return restore_in_parts(ctx, options);
+    }
+    let (mut reader, _) = measure.into_parts();
+    ctx.admit_more(size.bytes + reader.held_bytes() as u64)?;
+    reader.again(&typed[1..]);
+    put_at_once(&mut ctx.tx, &key, (ctx.args, options), reader, size)?;
     ctx.out.ok();
     Ok(())
 }

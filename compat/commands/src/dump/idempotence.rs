@@ -9,6 +9,7 @@
 //! The formats of RDB that we write have no place for them, and redis-server passes over a field that it does not know. DUMP's
 //! payload has no fields: what it makes elsewhere has no names.
 
+use varve_rdb::ReadFault;
 use varve_store::{Idempotence, IdempotenceCounts, IdempotenceLimits, NamePlace, NamedMessage, StreamId};
 
 /// The first byte.
@@ -40,31 +41,70 @@ pub fn idempotence_of<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Option<
     fields.into_iter().try_fold(None, |kept, bytes| add_names(kept, bytes).map(Some)).flatten()
 }
 
-/// The names of a field beside those that were there before.
-fn add_names(kept: Option<Idempotence>, bytes: &[u8]) -> Option<Idempotence> {
-    let mut from = bytes.strip_prefix(&[FORM])?;
-    let (duration_s, names_max) = (u32::from_le_bytes(array(&mut from)?), u32::from_le_bytes(array(&mut from)?));
-    if !(1..=86_400).contains(&duration_s) || !(1..=10_000).contains(&names_max) {
-        return None;
-    }
-    let limits = IdempotenceLimits { duration_s, names_max };
+/// The names of a field beside those that were there before; `None` if the field is damaged, or a name was there.
+pub(super) fn add_names(kept: Option<Idempotence>, bytes: &[u8]) -> Option<Idempotence> {
+    let Field { limits, counts, mut from } = Field::of(bytes)?;
     let mut kept = kept.unwrap_or_else(|| Idempotence::new(limits));
     if kept.limits() != limits {
         return None;
     }
-    let (added, duplicates) = (u64::from_le_bytes(array(&mut from)?), u64::from_le_bytes(array(&mut from)?));
     while !from.is_empty() {
-        let (producer, name) = (text(&mut from)?, text(&mut from)?);
-        let id = StreamId::new(u64::from_le_bytes(array(&mut from)?), u64::from_le_bytes(array(&mut from)?));
-        let time_ms = i64::from_le_bytes(array(&mut from)?);
+        let message = message(&mut from)?;
         // Nothing is due at the beginning of time: what is due is forgotten later.
-        if producer.is_empty() || name.is_empty() || kept.find(producer, name, i64::MIN).is_some() {
+        if kept.find(message.producer, message.name, i64::MIN).is_some() {
             return None;
         }
-        kept.add(NamedMessage { producer, name, id, time_ms }, i64::MIN);
+        kept.add(message, i64::MIN);
     }
-    kept.set_counts(IdempotenceCounts { added, duplicates });
+    kept.set_counts(counts);
     Some(kept)
+}
+
+/// Looks at the names of a field, of which nothing is kept. `each` is shown what stands there of each producer and name.
+///
+/// # Errors
+/// The field is damaged; those of `each`.
+pub(super) fn check_names(bytes: &[u8], mut each: impl FnMut(&[u8]) -> Result<(), ReadFault>) -> Result<(), ReadFault> {
+    const DAMAGED: ReadFault = ReadFault::Odd("the names of a stream's messages are damaged");
+    let Field { mut from, .. } = Field::of(bytes).ok_or(DAMAGED)?;
+    while !from.is_empty() {
+        let before = from;
+        message(&mut from).ok_or(DAMAGED)?;
+        each(&before[..before.len() - from.len() - NUMBERS_BYTES])?;
+    }
+    Ok(())
+}
+
+/// A field: its numbers, and its messages, which nobody has looked at.
+struct Field<'a> {
+    limits: IdempotenceLimits,
+    counts: IdempotenceCounts,
+    from: &'a [u8],
+}
+
+impl Field<'_> {
+    /// `None` if it is damaged, or has limits beyond those of the settings.
+    fn of(bytes: &[u8]) -> Option<Field<'_>> {
+        let mut from = bytes.strip_prefix(&[FORM])?;
+        let (duration_s, names_max) = (u32::from_le_bytes(array(&mut from)?), u32::from_le_bytes(array(&mut from)?));
+        if !(1..=86_400).contains(&duration_s) || !(1..=10_000).contains(&names_max) {
+            return None;
+        }
+        let limits = IdempotenceLimits { duration_s, names_max };
+        let (added, duplicates) = (u64::from_le_bytes(array(&mut from)?), u64::from_le_bytes(array(&mut from)?));
+        Some(Field { limits, counts: IdempotenceCounts { added, duplicates }, from })
+    }
+}
+
+/// Bytes of a message behind its texts.
+const NUMBERS_BYTES: usize = 24;
+
+/// The next message; `None` if it is damaged.
+fn message<'a>(from: &mut &'a [u8]) -> Option<NamedMessage<'a>> {
+    let (producer, name) = (text(from)?, text(from)?);
+    let id = StreamId::new(u64::from_le_bytes(array(from)?), u64::from_le_bytes(array(from)?));
+    let time_ms = i64::from_le_bytes(array(from)?);
+    if producer.is_empty() || name.is_empty() { None } else { Some(NamedMessage { producer, name, id, time_ms }) }
 }
 
 fn array<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {

@@ -5,15 +5,15 @@
 //! ```
 //! So neither a collection of any size is in memory twice, nor does each element look for its key. The key must not exist
 //! before; or the elements go to a collection that no key leads to yet, over several holds of its shard. Between two batches a key has part of its value, so a loader that lets go of its shard serves nobody meanwhile.
-//! Whoever inserts reports the change of the key.
+//! Whoever inserts reports the change of the key. A stream's groups are handed over some at a time, each of them whole.
+
+use std::ops::Range;
 
 use varve_rdb::{Kind, Part, ReadFault};
-use varve_store::{
-    FIELD_EXPIRY_MS_MAX, Groups, Idempotence, Key, ListEnd, StreamGroups, StreamNeed, StreamWriter, StringForm, Ttl,
-    Tx, Unpublished, VALUE_BYTES_MAX, WrongType,
-};
+use varve_store::{Idempotence, Key, ListEnd, StreamNeed, StreamWriter, StringForm, Ttl, Tx, Unpublished, WrongType};
 
-use super::idempotence::idempotence_of;
+use super::check::Check;
+use super::idempotence::add_names;
 use super::stream::{Batch, GroupMaker};
 
 /// Bytes that a text costs at most beside its own.
@@ -22,8 +22,13 @@ const TEXT_BYTES: usize = 64;
 const BATCH_TEXTS: usize = 512;
 /// Bytes of its texts from which on a batch is full.
 const BATCH_BYTES: usize = 64 << 10;
-/// Fields and values of one entry of a stream, at most: a node has them all, and its bytes are counted in 32 bits.
-const ENTRY_TEXTS_MAX: usize = 1 << 26;
+/// Leaves of a hash whose due fields are removed at once, at most (`engine/store/src/keyspace/expiry.rs`). A batch whose fields are
+/// all due is removed whole by that, when the next batch comes: of one with more fields a part would stay.
+const DUE_LEAVES: usize = 256;
+const _: () = assert!(
+    BATCH_TEXTS / 2 <= DUE_LEAVES,
+    "the fields of a batch lie in no more leaves than are looked at for due fields"
+);
 
 /// A value that is being inserted; kept from value to value for its memory.
 #[derive(Debug)]
@@ -40,8 +45,9 @@ pub struct Insertion {
     entries: Batch,
     /// The groups of a stream.
     groups: GroupMaker,
-    /// The names of a stream's messages.
+    /// The names of a stream's messages, which the stream gets when all are there.
     names: Option<Idempotence>,
+    check: Check,
     parts: u64,
 }
 
@@ -56,6 +62,7 @@ impl Default for Insertion {
             entries: Batch::default(),
             groups: GroupMaker::default(),
             names: None,
+            check: Check::default(),
             parts: 0,
         }
     }
@@ -71,6 +78,7 @@ impl Insertion {
             return Err(ReadFault::Unsupported(kind.name()));
         }
         (self.kind, self.parts, self.groups, self.names) = (kind, 0, GroupMaker::default(), None);
+        self.check = Check::default();
         self.clear();
         Ok(())
     }
@@ -82,40 +90,40 @@ impl Insertion {
     #[inline]
     pub fn add(&mut self, tx: &mut Tx<'_>, key: &Key<'_>, part: Part<'_>) -> Result<(), ReadFault> {
         if let Part::Whole(text) = part {
-            check(&part)?;
+            self.check.part(&part)?;
             tx.set(key, text, Ttl::Clear, StringForm::Auto);
             self.parts += 1;
             return Ok(());
         }
-        if self.collect(part)? { self.flush(tx, key) } else { Ok(()) }
+        if self.collect(part)? { self.flush(tx, key, false) } else { Ok(()) }
     }
 
-    /// Has the next element wait in the batch; true if the batch is full, and must be added before anything else waits.
+    /// Has the next element wait in the batch; true if the batch is full, and is to be added before anything else waits.
     ///
     /// # Errors
     /// The store does not take it.
     #[inline]
     pub(super) fn collect(&mut self, part: Part<'_>) -> Result<bool, ReadFault> {
         self.parts += 1;
-        check(&part)?;
+        self.check.part(&part)?;
         match part {
             Part::Whole(_) => unreachable!("a string has no elements"),
-            Part::Element(text) => self.push(text),
+            Part::Element(text) => self.push(text)?,
             Part::Pair(field, value) => {
-                self.push(field);
-                self.push(value);
+                self.push(field)?;
+                self.push(value)?;
                 if !self.dates.is_empty() {
                     self.dates.push(None);
                 }
             }
             Part::DatedPair(field, value, expiry_ms) => {
                 self.dates.resize(self.ends.len() / 2, None);
-                self.push(field);
-                self.push(value);
+                self.push(field)?;
+                self.push(value)?;
                 self.dates.push(Some(expiry_ms));
             }
             Part::Scored(member, score) => {
-                self.push(member);
+                self.push(member)?;
                 self.scores.push(score);
             }
             Part::Entry(..) => self.entries.collect(part)?,
@@ -124,14 +132,23 @@ impl Insertion {
                 self.entries.collect(part)?;
             }
             Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => self.groups.collect(part)?,
-            Part::Names(names) => self.names = Some(names_of(names)?),
+            Part::Names(names) => {
+                let names = add_names(self.names.take(), names);
+                self.names = Some(names.ok_or(ReadFault::Odd("the names of a stream's messages are damaged"))?);
+            }
         }
         if !self.entries.is_whole(self.ends.len()) {
-            // XADD refuses an entry of more bytes too. A node of more texts could have more bytes than 32 bits count.
-            let is_too_long = self.bytes.len() > VALUE_BYTES_MAX || self.ends.len() > ENTRY_TEXTS_MAX;
-            return if is_too_long { Err(ReadFault::TooLong(self.bytes.len() as u64)) } else { Ok(false) };
+            return Ok(false);
         }
-        Ok(self.ends.len() >= BATCH_TEXTS || self.bytes.len() >= BATCH_BYTES)
+        Ok(self.ends.len() >= BATCH_TEXTS || self.bytes.len() >= BATCH_BYTES || self.groups.is_full())
+    }
+
+    /// All parts have been collected.
+    ///
+    /// # Errors
+    /// The last group of a stream cannot be so.
+    pub(super) fn complete(&mut self) -> Result<(), ReadFault> {
+        self.groups.close()
     }
 
     /// Adds what waits in the batch: the value is complete. Gives the number of its parts; without any there is no key.
@@ -139,35 +156,45 @@ impl Insertion {
     /// # Errors
     /// Those of [`Insertion::add`].
     pub fn end(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<u64, ReadFault> {
-        self.flush(tx, key)?;
+        self.complete()?;
+        self.flush(tx, key, true)?;
         Ok(self.parts)
     }
 
     /// A bound on the bytes that what waits in the batch takes in the store.
     pub(super) fn bytes(&self) -> u64 {
-        (self.bytes.len() + self.ends.len() * TEXT_BYTES) as u64
+        let names = self.names.as_ref().map_or(0, Idempotence::bytes);
+        (self.bytes.len() + self.ends.len() * TEXT_BYTES + self.groups.ready_bytes() + names) as u64
     }
 
-    /// Adds what waits in the batch to a collection that nobody sees yet; false, and nothing is done, if its shard is busy.
+    /// Bytes of memory of what waits in the batch.
+    pub(super) fn held_bytes(&self) -> usize {
+        let names = self.names.as_ref().map_or(0, Idempotence::bytes);
+        let texts = self.bytes.capacity() + self.ends.capacity() * size_of::<usize>();
+        let beside = self.scores.capacity() * size_of::<f64>() + self.dates.capacity() * size_of::<Option<i64>>();
+        texts + beside + self.groups.held_bytes() + names
+    }
+
+    /// Adds what waits in the batch to a collection that nobody sees yet; false, and nothing is done, if its shard is busy. With the
+    /// last batch (`is_last`) a stream gets the names of its messages.
     ///
     /// # Errors
-    /// An element comes twice, or a group cannot be so.
-    pub(super) fn flush_unseen(&mut self, tx: &mut Tx<'_>, to: &mut Unpublished) -> Result<bool, ReadFault> {
-        let count = self.ends.len();
-        let mut groups = self.groups.finish()?;
-        let texts = (0..count).map(|i| self.text(i));
+    /// An element comes twice, or a group.
+    pub(super) fn flush_unseen(
+        &mut self,
+        tx: &mut Tx<'_>,
+        to: &mut Unpublished,
+        is_last: bool,
+    ) -> Result<bool, ReadFault> {
+        let (count, all) = (self.ends.len(), 0..self.ends.len());
         let new = match self.kind {
-            Kind::Stream => {
-                let done = tx.unpublished_stream(to, |stream| self.add_entries(stream, groups.take()));
-                self.groups.put_back(groups);
-                done.map(|()| count)
-            }
+            Kind::Stream => tx.unpublished_stream(to, |stream| self.add_entries(stream, is_last)),
             _ if count == 0 => return Ok(true),
-            Kind::List => tx.unpublished_push(to, texts),
-            Kind::Set => tx.unpublished_add(to, texts),
-            Kind::Hash if self.dates.is_empty() => tx.unpublished_set(to, self.pairs()).map(|new| 2 * new),
-            Kind::Hash => tx.unpublished_set_dated(to, self.dated_pairs()).map(|new| 2 * new),
-            Kind::Zset => tx.unpublished_score(to, self.members()),
+            Kind::List => tx.unpublished_push(to, self.texts(all)),
+            Kind::Set => tx.unpublished_add(to, self.texts(all)),
+            Kind::Hash if self.dates.is_empty() => tx.unpublished_set(to, self.pairs(all)).map(|new| 2 * new),
+            Kind::Hash => tx.unpublished_set_dated(to, self.dated_pairs(all)).map(|new| 2 * new),
+            Kind::Zset => tx.unpublished_score(to, self.members(all)),
             Kind::String | Kind::Module => unreachable!("its parts do not wait"),
         };
         let Some(new) = new else { return Ok(false) };
@@ -175,80 +202,113 @@ impl Insertion {
         if new == count { Ok(true) } else { Err(ReadFault::Duplicate) }
     }
 
-    fn pairs(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
-        (0..self.ends.len() / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)))
+    /// Hands what is made of a stream's groups and names over to a stream that nobody is going to see: its background gives their
+    /// memory back in steps. Nothing is done if its shard is busy.
+    pub(super) fn leave_to(&mut self, tx: &mut Tx<'_>, to: &mut Unpublished) {
+        if self.kind == Kind::Stream {
+            let Insertion { groups, names, .. } = self;
+            tx.unpublished_stream(to, |stream| {
+                groups.leave_to(stream);
+                if let Some(names) = names.take() {
+                    stream.change_idempotence(|| names, |_| ());
+                }
+            });
+        }
     }
 
-    fn dated_pairs(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<i64>)> {
-        self.pairs().zip(&self.dates).map(|((field, value), &expiry_ms)| (field, value, expiry_ms))
+    fn texts(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> + Clone {
+        range.map(|i| self.text(i))
     }
 
-    fn members(&self) -> impl Iterator<Item = (&[u8], f64)> + Clone {
-        self.scores.iter().enumerate().map(|(i, &score)| (self.text(i), score))
+    fn pairs(&self, range: Range<usize>) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
+        (range.start / 2..range.end / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)))
     }
 
-    fn push(&mut self, text: &[u8]) {
+    fn dated_pairs(&self, range: Range<usize>) -> impl Iterator<Item = (&[u8], &[u8], Option<i64>)> {
+        let dates = &self.dates[range.start / 2..range.end / 2];
+        self.pairs(range).zip(dates).map(|((field, value), &expiry_ms)| (field, value, expiry_ms))
+    }
+
+    fn members(&self, range: Range<usize>) -> impl Iterator<Item = (&[u8], f64)> + Clone {
+        range.map(|i| (self.text(i), self.scores[i]))
+    }
+
+    /// Has a text wait. An entry of a stream may have millions of them.
+    #[inline]
+    fn push(&mut self, text: &[u8]) -> Result<(), ReadFault> {
+        self.bytes.try_reserve(text.len()).map_err(|_| ReadFault::Memory)?;
+        self.ends.try_reserve(1).map_err(|_| ReadFault::Memory)?;
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len());
+        Ok(())
     }
 
-    fn flush(&mut self, tx: &mut Tx<'_>, key: &Key<'_>) -> Result<(), ReadFault> {
-        let groups = self.groups.finish()?;
-        if self.ends.is_empty() && self.entries.is_empty() && groups.is_none() && self.names.is_none() {
+    /// Adds what waits, one operation for each batch of it. With the last of it (`is_last`) a stream gets the names of its messages.
+    fn flush(&mut self, tx: &mut Tx<'_>, key: &Key<'_>, is_last: bool) -> Result<(), ReadFault> {
+        if self.kind == Kind::Stream {
+            let done = self.flush_stream(tx, key, is_last);
+            self.clear();
+            return done;
+        }
+        let (count, mut done) = (self.ends.len(), Ok(()));
+        for start in (0..count).step_by(BATCH_TEXTS) {
+            let range = start..count.min(start + BATCH_TEXTS);
+            let wanted = range.len();
+            let new = match self.kind {
+                Kind::List => tx.list_push(key, ListEnd::Back, self.texts(range), false).map(|_| wanted),
+                Kind::Set => tx.set_add(key, self.texts(range)),
+                Kind::Hash if self.dates.is_empty() => tx.hash_set(key, self.pairs(range)).map(|new| 2 * new),
+                Kind::Hash => tx.hash_set_dated(key, self.dated_pairs(range)).map(|new| 2 * new),
+                Kind::Zset => tx.zset_load(key, self.members(range)),
+                Kind::Stream | Kind::String | Kind::Module => unreachable!("it has no elements that wait"),
+            };
+            done = done.and(match new {
+                Ok(new) if new == wanted => Ok(()),
+                Ok(_) => Err(ReadFault::Duplicate),
+                Err(WrongType) => Err(TAKEN),
+            });
+        }
+        self.clear();
+        done
+    }
+
+    fn flush_stream(&mut self, tx: &mut Tx<'_>, key: &Key<'_>, is_last: bool) -> Result<(), ReadFault> {
+        let has_names = is_last && self.names.is_some();
+        if self.entries.is_empty() && self.groups.is_empty() && !has_names {
             return Ok(());
         }
         let count = self.ends.len();
-        let texts = (0..count).map(|i| self.text(i));
-        let new = match self.kind {
-            Kind::List => tx.list_push(key, ListEnd::Back, texts, false).map(|_| count),
-            Kind::Set => tx.set_add(key, texts),
-            Kind::Hash if self.dates.is_empty() => tx.hash_set(key, self.pairs()).map(|new| 2 * new),
-            Kind::Hash => tx.hash_set_dated(key, self.dated_pairs()).map(|new| 2 * new),
-            Kind::Zset => tx.zset_load(key, self.members()),
-            Kind::Stream => {
-                let need = match (&groups, &self.names) {
-                    (Some(_), _) | (_, Some(_)) => StreamNeed::Everything,
-                    (None, None) => {
-                        let count = self.entries.entries.len();
-                        StreamNeed::Entries { count, texts: self.ends.len(), bytes: self.bytes.len() }
-                    }
-                };
-                let add = |stream: &mut StreamWriter<'_, '_>| self.add_entries(stream, groups);
-                if tx.exists(key) {
-                    tx.stream_mut_for(key, need, add).map(|_| count)
-                } else {
-                    tx.make_stream(key, need, add);
-                    Ok(count)
-                }
-            }
-            Kind::String | Kind::Module => unreachable!("its parts do not wait"),
+        let need = if has_names || !self.groups.is_empty() {
+            StreamNeed::Everything
+        } else {
+            StreamNeed::Entries { count: self.entries.entries.len(), texts: count, bytes: self.bytes.len() }
         };
-        self.clear();
-        match new {
-            Ok(new) if new == count => Ok(()),
-            Ok(_) => Err(ReadFault::Duplicate),
-            Err(WrongType) => Err(ReadFault::Odd("the key has a value already")),
-        }
+        let add = |stream: &mut StreamWriter<'_, '_>| self.add_entries(stream, is_last);
+        let new = if tx.exists(key) {
+            tx.stream_mut_for(key, need, add).map_err(|WrongType| TAKEN)?.expect("the key is there")
+        } else {
+            tx.make_stream(key, need, add)
+        };
+        if new == count { Ok(()) } else { Err(ReadFault::Duplicate) }
     }
 
-    /// Adds what the batch of a stream has, and the groups.
-    fn add_entries(&self, stream: &mut StreamWriter<'_, '_>, groups: Option<Groups>) {
+    /// Adds what the batch of a stream has, and the groups that are whole; how many texts these were, or a number that no
+    /// batch has if the stream has a group already.
+    fn add_entries(&mut self, stream: &mut StreamWriter<'_, '_>, is_last: bool) -> usize {
         let mut at = 0;
         for &(id, fields) in &self.entries.entries {
             let end = at + 2 * fields;
-            let pairs = (at / 2..end / 2).map(|i| (self.text(2 * i), self.text(2 * i + 1)));
-            stream.add(id, pairs);
+            stream.add(id, self.pairs(at..end));
             at = end;
         }
         if let Some(state) = self.entries.state {
             stream.set_state(state);
         }
-        if let Some(groups) = groups {
-            stream.set_groups(StreamGroups::new(groups));
+        let is_new = self.groups.hand_over(stream);
+        if is_last && let Some(names) = self.names.take() {
+            stream.change_idempotence(|| names, |_| ());
         }
-        if let Some(names) = &self.names {
-            stream.change_idempotence(|| names.clone(), |_| ());
-        }
+        if is_new { self.ends.len() } else { usize::MAX }
     }
 
     fn text(&self, i: usize) -> &[u8] {
@@ -262,32 +322,8 @@ impl Insertion {
         self.ends.clear();
         self.scores.clear();
         self.dates.clear();
-        (self.entries, self.names) = (Batch::default(), None);
+        self.entries = Batch::default();
     }
 }
 
-/// Whether the store takes a part: what is no question of the format, but of our own bounds.
-///
-/// # Errors
-/// A text is longer than the longest value, or a field expires later than any that is kept.
-pub(super) fn check(part: &Part<'_>) -> Result<(), ReadFault> {
-    let is_short = |text: &[u8]| match text.len() {
-        ..=VALUE_BYTES_MAX => Ok(()),
-        len => Err(ReadFault::TooLong(len as u64)),
-    };
-    match *part {
-        Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => is_short(text),
-        Part::DatedPair(.., expiry_ms) if expiry_ms > FIELD_EXPIRY_MS_MAX => {
-            Err(ReadFault::Odd("a field expires beyond all times"))
-        }
-        Part::Pair(field, value) | Part::DatedPair(field, value, _) => is_short(field).and_then(|()| is_short(value)),
-        Part::Entry(_, 0) => Err(ReadFault::Odd("an entry of a stream has no fields")),
-        Part::Entry(..) | Part::Tail(_) => Ok(()),
-        Part::Group(..) | Part::Pending(..) | Part::Consumer(..) | Part::Owned(_) => Ok(()),
-        Part::Names(names) => names_of(names).map(drop),
-    }
-}
-
-fn names_of(names: &[u8]) -> Result<Idempotence, ReadFault> {
-    idempotence_of([names]).ok_or(ReadFault::Odd("the names of a stream's messages are damaged"))
-}
+const TAKEN: ReadFault = ReadFault::Odd("the key has a value already");

@@ -6,10 +6,13 @@
 //! ```
 //! There is one bridge for all: a file and a payload of DUMP have the same values. Not here: files.
 
+mod check;
 mod commands;
 mod encoding;
 mod idempotence;
 mod insertion;
+mod long_restore;
+mod measure;
 mod outline;
 mod restoring;
 mod stream;

@@ -1,8 +1,8 @@
 //! The batch of a stream that is being inserted: its entries, whose texts stand among the others, and the rest; and the
-//! stream's groups, which no batch has a part of: they are made whole beside it.
+//! stream's groups, each of which is made whole beside it, and then handed over.
 
 use varve_rdb::{Part, ReadFault, StreamTail};
-use varve_store::{Groups, PendingEntry, StreamFacts, StreamGroup, StreamId, StreamState};
+use varve_store::{PendingEntry, StreamFacts, StreamGroup, StreamId, StreamState, StreamWriter};
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -44,11 +44,17 @@ impl Batch {
     }
 }
 
+/// Groups that are whole, from which on they are handed over: each costs a microsecond of the shard, about.
+const READY_MAX: usize = 64;
+
 /// The groups of a stream, made from their parts.
 #[derive(Debug, Default)]
 pub(super) struct GroupMaker {
     facts: StreamFacts,
-    groups: Groups,
+    /// Those that are whole, and were not handed over.
+    ready: Vec<(Box<[u8]>, StreamGroup)>,
+    /// Bytes of these.
+    ready_bytes: usize,
     open: Option<Box<OpenGroup>>,
 }
 
@@ -96,6 +102,7 @@ impl GroupMaker {
                 if pending.last().is_some_and(|(before, ..)| *before >= id) {
                     return Err(ReadFault::Odd("the pending entries of a group are not in order"));
                 }
+                pending.try_reserve(1).map_err(|_| ReadFault::Memory)?;
                 pending.push((id, time_ms, count));
             }
             Part::Consumer(name, seen_ms, _) => {
@@ -119,31 +126,57 @@ impl GroupMaker {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), ReadFault> {
+    /// All parts of the group have come.
+    ///
+    /// # Errors
+    /// It cannot be so.
+    pub(super) fn close(&mut self) -> Result<(), ReadFault> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let OpenGroup { name, group, pending, .. } = *open;
         if group.pending() != pending.len() as u64 {
             return Err(ReadFault::Odd("a pending entry has no consumer"));
         }
-        match self.groups.insert(name.into(), group) {
-            None => Ok(()),
-            Some(_) => Err(ReadFault::Odd("a stream has a group twice")),
+        self.ready_bytes += group.bytes() + name.len();
+        self.ready.push((name, group));
+        Ok(())
+    }
+
+    /// Whether no more groups are to be made before those that are whole were handed over.
+    pub(super) fn is_full(&self) -> bool {
+        self.ready.len() >= READY_MAX
+    }
+
+    /// Whether there is nothing to hand over.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    /// Bytes of the groups that are whole.
+    pub(super) fn ready_bytes(&self) -> usize {
+        self.ready_bytes
+    }
+
+    /// Bytes of memory of all that it has.
+    pub(super) fn held_bytes(&self) -> usize {
+        let open = self.open.as_ref().map_or(0, |open| {
+            open.group.bytes() + open.name.len() + open.pending.capacity() * size_of::<(StreamId, i64, u64)>()
+        });
+        self.ready_bytes + open
+    }
+
+    /// Hands all groups over, whole or not, to a stream that nobody is going to see.
+    pub(super) fn leave_to(&mut self, stream: &mut StreamWriter<'_, '_>) {
+        self.hand_over(stream);
+        if let Some(open) = self.open.take() {
+            stream.add_group(&open.name, open.group);
         }
     }
 
-    /// The groups, if there are any; all their parts have come.
-    ///
-    /// # Errors
-    /// The last group cannot be so.
-    pub(super) fn finish(&mut self) -> Result<Option<Groups>, ReadFault> {
-        self.close()?;
-        let groups = std::mem::take(&mut self.groups);
-        Ok(if groups.is_empty() { None } else { Some(groups) })
-    }
-
-    /// Takes groups back that were not used.
-    pub(super) fn put_back(&mut self, groups: Option<Groups>) {
-        self.groups = groups.unwrap_or_default();
+    /// Hands the groups over that are whole; false if the stream has one of their names already.
+    pub(super) fn hand_over(&mut self, stream: &mut StreamWriter<'_, '_>) -> bool {
+        self.ready_bytes = 0;
+        // No iterator of `all`: each group is handed over, also behind one that is not taken.
+        self.ready.drain(..).fold(true, |taken, (name, group)| stream.add_group(&name, group) && taken)
     }
 }
 

@@ -5,6 +5,7 @@ mod applying;
 mod blocking;
 mod common;
 mod geo;
+mod hostile_payloads;
 mod long_values;
 mod lookups;
 mod occupied;

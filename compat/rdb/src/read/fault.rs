@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::format::{Dialect, Encoding, Magic};
+use crate::lzf;
 
 /// Something that is wrong with the bytes.
 #[derive(Debug)]
@@ -38,10 +39,21 @@ pub enum ReadFault {
     Duplicate,
     /// A collection without elements.
     Empty,
+    /// The system refuses the memory that the value needs: nothing is wrong with the bytes.
+    Memory,
     /// Something that makes no sense where it stands: in words.
     Odd(&'static str),
     /// The checksum in the file, and the one of its bytes.
     Checksum(u64, u64),
+}
+
+impl From<lzf::Fault> for ReadFault {
+    fn from(fault: lzf::Fault) -> ReadFault {
+        match fault {
+            lzf::Fault::Damaged => ReadFault::Compressed,
+            lzf::Fault::Memory => ReadFault::Memory,
+        }
+    }
 }
 
 impl fmt::Display for ReadFault {
@@ -64,6 +76,7 @@ impl fmt::Display for ReadFault {
             ReadFault::Score => f.write_str("a score is not a number"),
             ReadFault::Duplicate => f.write_str("an element comes twice"),
             ReadFault::Empty => f.write_str("a collection has no elements"),
+            ReadFault::Memory => f.write_str("the system refuses the memory that it needs"),
             ReadFault::Odd(why) => f.write_str(why),
             ReadFault::Checksum(file, bytes) => {
                 write!(f, "RDB CRC error: the checksum is {file:016x}, that of the bytes {bytes:016x}")

@@ -30,7 +30,7 @@ use crate::format::{Dialect, Encoding, Kind, Magic, op};
 use crate::write::LastUse;
 use pieces::Pieces;
 pub(crate) use source::Source;
-use values::Values;
+use values::{Got, Values};
 
 /// The next thing in a file.
 #[derive(Debug, PartialEq)]
@@ -481,6 +481,19 @@ fn error_in_value(fault: ReadFault, offset: u64, dialect: Dialect, type_number: 
 pub struct ValueReader<R> {
     source: Source<R>,
     values: Values,
+    /// Bytes of the value, about.
+    bytes: usize,
+}
+
+/// The end of a step of a [`ValueReader`].
+#[derive(Debug, PartialEq)]
+pub enum ReadStep<'a> {
+    /// The next part.
+    Part(Part<'a>),
+    /// Nothing yet: a part of a long string was read, or things were passed over that are no parts.
+    More,
+    /// The last part was shown, and the bytes have ended with it.
+    End,
 }
 
 impl<'a> ValueReader<&'a [u8]> {
@@ -510,7 +523,8 @@ impl<R: Read> ValueReader<R> {
     pub fn of(dialect: Dialect, type_number: u8, input: R, bytes: usize) -> Result<ValueReader<R>, ReadError> {
         let encoding = Encoding::of(dialect, type_number)
             .ok_or_else(|| ReadError::new(ReadFault::Type(dialect, type_number), 0))?;
-        let mut reader = ValueReader { source: Source::new(input, bytes, false), values: Values::default() };
+        let (source, values) = (Source::new(input, bytes, false), Values::default());
+        let mut reader = ValueReader { source, values, bytes };
         reader.values.begin(encoding);
         Ok(reader)
     }
@@ -531,21 +545,66 @@ impl<R: Read> ValueReader<R> {
     /// Whatever is wrong with the bytes; bytes behind the value are wrong too.
     #[inline]
     pub fn next_part(&mut self) -> Result<Option<Part<'_>>, ReadError> {
-        let ValueReader { source, values } = self;
+        let ValueReader { source, values, .. } = self;
         let encoding = values.encoding();
         match values.next_part(source) {
             Ok(Some(part)) => Ok(Some(part)),
-            Ok(None) => match source.at_end() {
-                Ok(true) => Ok(None),
-                Ok(false) => {
-                    let fault = ReadFault::Odd("something follows it");
-                    Err(ReadError::new(fault, source.offset()).of_encoding(encoding))
-                }
-                Err(fault) => Err(ReadError::new(fault, source.offset()).of_encoding(encoding)),
-            },
+            Ok(None) => ended(source, encoding).map(|()| None),
             Err(fault) => Err(ReadError::new(fault, source.offset()).of_encoding(encoding)),
         }
     }
+
+    /// A step on the way to the next part, for a reader that does a bounded work at a time: it reads or expands 64 KB at most, or
+    /// passes over some hundred things. Beyond a string of 64 KB nothing is read, and no memory is taken, before the step that
+    /// follows [`ReadStep::More`]: [`ValueReader::wanted_bytes`] says how much that is going to be.
+    ///
+    /// # Errors
+    /// Those of [`ValueReader::next_part`].
+    #[inline]
+    pub fn step(&mut self) -> Result<ReadStep<'_>, ReadError> {
+        let ValueReader { source, values, .. } = self;
+        let encoding = values.encoding();
+        match values.next(source) {
+            Ok(Got::Part(part)) => Ok(ReadStep::Part(part)),
+            Ok(Got::More) => Ok(ReadStep::More),
+            Ok(Got::End) => ended(source, encoding).map(|()| ReadStep::End),
+            Err(fault) => Err(ReadError::new(fault, source.offset()).of_encoding(encoding)),
+        }
+    }
+
+    /// A measure of the work that was done, which grows only: bytes that were read and those that were expanded, and more for
+    /// things that were passed over. 256 KB take some 200 us.
+    #[inline]
+    pub fn work(&self) -> u64 {
+        self.source.work()
+    }
+
+    /// Bytes of memory that it has at present: its buffer, and the strings of one part.
+    pub fn held_bytes(&self) -> usize {
+        self.source.held_bytes() + self.values.held_bytes()
+    }
+
+    /// A bound on the bytes of memory that the next steps are going to take for one long string, 0 for none.
+    pub fn wanted_bytes(&self) -> u64 {
+        self.values.wanted_bytes(self.bytes as u64)
+    }
+
+    /// Begins the value once more, whose bytes `input` has from the first one on. The memory for strings stays: what was read once
+    /// takes no more the second time.
+    pub fn again(&mut self, input: R) {
+        self.source.again(input);
+        self.values.again(usize::MAX);
+    }
+}
+
+/// Whether nothing follows the value.
+fn ended<R: Read>(source: &mut Source<R>, encoding: Encoding) -> Result<(), ReadError> {
+    let fault = match source.at_end() {
+        Ok(true) => return Ok(()),
+        Ok(false) => ReadFault::Odd("something follows it"),
+        Err(fault) => fault,
+    };
+    Err(ReadError::new(fault, source.offset()).of_encoding(encoding))
 }
 
 /// A string in memory, or wherever its bytes are read from, by pieces.

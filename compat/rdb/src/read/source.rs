@@ -38,6 +38,8 @@ pub(crate) struct Source<R> {
     crc: Option<Crc64>,
     /// Bytes that are read are also kept here.
     copy: Option<Vec<u8>>,
+    /// Work beside that of reading, see [`Source::work`].
+    worked: u64,
 }
 
 impl<R: Read> Source<R> {
@@ -53,7 +55,31 @@ impl<R: Read> Source<R> {
             base: 0,
             crc: summed.then(Crc64::new),
             copy: None,
+            worked: 0,
         }
+    }
+
+    /// The rest is another input from its first byte on. The buffer stays.
+    pub(crate) fn again(&mut self, input: R) {
+        let (buffer, summed) = (std::mem::take(&mut self.buffer), self.crc.is_some());
+        *self = Source { buffer, ..Source::new(input, 0, summed) };
+    }
+
+    /// A measure of the work that was done, which grows only: bytes that were read or expanded, and [`Source::worked`].
+    #[inline]
+    pub(crate) fn work(&self) -> u64 {
+        self.offset() + self.worked
+    }
+
+    /// Counts work that takes as long as expanding this number of bytes.
+    #[inline]
+    pub(crate) fn worked(&mut self, bytes: u64) {
+        self.worked += bytes;
+    }
+
+    /// Bytes of the buffer.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
     /// Bytes that were read.
@@ -131,7 +157,11 @@ impl<R: Read> Source<R> {
     /// Appends the next `len` bytes.
     #[inline]
     pub(crate) fn append(&mut self, len: u64, to: &mut Vec<u8>) -> Result<(), ReadFault> {
-        self.pieces(len, |piece| to.extend_from_slice(piece))
+        self.pieces(len, |piece| {
+            to.try_reserve(piece.len()).map_err(|_| ReadFault::Memory)?;
+            to.extend_from_slice(piece);
+            Ok(())
+        })
     }
 
     /// Some of the next `len` bytes, of which there is one at least: those that the buffer has.
@@ -147,7 +177,7 @@ impl<R: Read> Source<R> {
 
     /// Passes over the next `len` bytes.
     pub(crate) fn skip(&mut self, len: u64) -> Result<(), ReadFault> {
-        self.pieces(len, |_| ())
+        self.pieces(len, |_| Ok(()))
     }
 
     /// Keeps a copy of the bytes that are read from here on.
@@ -161,7 +191,7 @@ impl<R: Read> Source<R> {
     }
 
     #[inline]
-    fn pieces(&mut self, len: u64, mut show: impl FnMut(&[u8])) -> Result<(), ReadFault> {
+    fn pieces(&mut self, len: u64, mut show: impl FnMut(&[u8]) -> Result<(), ReadFault>) -> Result<(), ReadFault> {
         let mut left = len;
         while left > 0 {
             if self.at == self.end {
@@ -169,7 +199,7 @@ impl<R: Read> Source<R> {
             }
             let piece = usize::try_from(left).unwrap_or(usize::MAX).min(self.end - self.at);
             let bytes = &self.buffer[self.at..self.at + piece];
-            show(bytes);
+            show(bytes)?;
             if let Some(copy) = &mut self.copy {
                 copy.extend_from_slice(bytes);
             }

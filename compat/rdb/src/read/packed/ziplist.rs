@@ -23,7 +23,9 @@ pub(super) fn next(cursor: &mut Cursor, blob: &[u8]) -> Result<Option<Entry>, Re
         return Err(Form::Ziplist.damaged("an entry has another size than the next one says"));
     }
     let first = *blob.get(at).ok_or_else(early)?;
-    let number = |bytes: usize| Ok((Entry::Int(int(blob, at + 1, bytes).ok_or_else(early)?), at + 1 + bytes));
+    let number = |bytes: usize| -> Result<_, ReadFault> {
+        Ok((Entry::Int(int(blob, at + 1, bytes).ok_or_else(early)?), at + 1 + bytes))
+    };
     let string = |at: usize, length: usize| (Entry::Bytes(at, length), at.saturating_add(length));
     let (entry, end) = match first {
         0..0x40 => string(at + 1, usize::from(first)),

@@ -1,0 +1,259 @@
+//! Payloads of some kilobytes that say to be millions of things: RESTORE takes them in steps, within the limit, or refuses them.
+
+use crate::common::Server;
+use varve_protocol::Resp;
+use varve_store::ReadBounds;
+
+/// Numbers of types.
+const SET: u8 = 2;
+const STREAM: u8 = 15;
+const QUICKLIST2: u8 = 18;
+const STREAM_WITH_NAMES: u8 = 26;
+
+const BAD: &[u8] = b"-ERR Bad data format\r\n";
+
+/// A server whose turns are one step each.
+fn server() -> Server {
+    let mut server = Server::new(Resp::V2);
+    server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
+    server.run(&[b"SET", b"k", b"before"]);
+    server
+}
+
+/// Restores a payload over turns; the reply, and how many turns that took.
+fn restore(server: &mut Server, payload: &[u8]) -> (Vec<u8>, usize) {
+    let (mut reply, mut ended) = server.turn_as(1, &[b"RESTORE", b"k", b"0", payload, b"REPLACE"]);
+    let mut turns = 1;
+    while !ended {
+        assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n", "the key is there until the value is");
+        let (more, now) = server.turn_as(1, &[]);
+        reply.extend(more);
+        (ended, turns) = (now, turns + 1);
+    }
+    (reply, turns)
+}
+
+/// Restores a payload inside MULTI, at once.
+fn restore_at_once(server: &mut Server, payload: &[u8]) -> Vec<u8> {
+    server.run(&[b"MULTI"]);
+    server.run(&[b"RESTORE", b"k", b"0", payload, b"REPLACE"]);
+    server.run(&[b"EXEC"]).strip_prefix(b"*1\r\n").expect("one reply").to_vec()
+}
+
+fn sealed(parts: &[&[u8]], version: u16) -> Vec<u8> {
+    let mut payload = [&parts.concat()[..], &version.to_le_bytes()].concat();
+    payload.extend_from_slice(&varve_rdb::crc::crc64(&payload).to_le_bytes());
+    payload
+}
+
+/// A length in four bytes.
+fn length(n: usize) -> Vec<u8> {
+    [&[0x80][..], &(n as u32).to_be_bytes()].concat()
+}
+
+fn text(text: &[u8]) -> Vec<u8> {
+    [&length(text.len()), text].concat()
+}
+
+/// A compressed string: `front`, then its last `word` bytes `again` times, then `back`.
+fn compressed(front: &[u8], word: usize, again: usize, back: &[u8]) -> Vec<u8> {
+    let (mut small, mut left) = (Vec::new(), word * again);
+    let literal = |bytes: &[u8], small: &mut Vec<u8>| {
+        for run in bytes.chunks(32) {
+            small.push(run.len() as u8 - 1);
+            small.extend_from_slice(run);
+        }
+    };
+    literal(front, &mut small);
+    while left > 0 {
+        let longest = left.min(264);
+        let copy = if left > longest && left - longest < 9 { longest - 9 } else { longest };
+        assert!(copy >= 9, "a long copy");
+        small.extend([0xe0, (copy - 9) as u8, word as u8 - 1]);
+        left -= copy;
+    }
+    literal(back, &mut small);
+    let whole = front.len() + word * again + back.len();
+    [&[0xc3][..], &length(small.len()), &length(whole), &small].concat()
+}
+
+/// Small numbers as entries of a listpack.
+fn numbers(numbers: &[u8]) -> Vec<u8> {
+    numbers.iter().flat_map(|&n| [n, 1]).collect()
+}
+
+/// A large number as an entry of a listpack.
+fn number(n: usize) -> Vec<u8> {
+    [&[0xf3][..], &(n as u32).to_le_bytes(), &[5]].concat()
+}
+
+/// A compressed listpack: some entries, the last `word` bytes of them again and again, then others.
+fn listpack(front: &[Vec<u8>], word: usize, again: usize, back: &[Vec<u8>]) -> Vec<u8> {
+    let (front, back) = (front.concat(), back.concat());
+    let bytes = 7 + front.len() + word * again + back.len();
+    let head = [&(bytes as u32).to_le_bytes()[..], &u16::MAX.to_le_bytes()].concat();
+    compressed(&[head, front].concat(), word, again, &[back, vec![0xff]].concat())
+}
+
+/// A stream of one node, without what stands behind the tail's number of groups.
+fn stream(node: &[u8]) -> Vec<u8> {
+    [&[1][..], &text(&raw_id(1)), node].concat()
+}
+
+fn raw_id(n: u64) -> Vec<u8> {
+    [1u64.to_be_bytes(), n.to_be_bytes()].concat()
+}
+
+/// A node of one entry with the ID 1-1.
+fn one_entry() -> Vec<u8> {
+    let body = numbers(&[1, 0, 1, 7, 0, 2, 0, 0, 1, 4]);
+    text(&[&(7 + body.len() as u32).to_le_bytes()[..], &10u16.to_le_bytes(), &body, &[0xff]].concat())
+}
+
+#[test]
+fn issue_17_a_long_element_is_expanded_in_steps_within_the_limit() {
+    const BYTES: usize = 20 << 20;
+    let element = compressed(b"a", 1, BYTES - 1, b"");
+    let payload = sealed(&[&[SET, 1], &element], 10);
+    let mut server = server();
+    server.set_limit(12 << 20);
+    let (reply, turns) = restore(&mut server, &payload);
+    assert!(reply.starts_with(b"-OOM"), "{}", reply.escape_ascii());
+    assert!(turns < 8, "{turns} turns: its memory is asked for before it is taken");
+    assert!(restore_at_once(&mut server, &payload).starts_with(b"-OOM"));
+    assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n");
+    server.set_limit(0);
+    let (reply, turns) = restore(&mut server, &payload);
+    assert_eq!(reply, b"+OK\r\n");
+    assert!(turns > 2 * (BYTES >> 18), "{turns} turns: it is expanded twice");
+    assert_eq!(server.run(&[b"SISMEMBER", b"k", &vec![b'a'; BYTES]]), b":1\r\n");
+}
+
+#[test]
+fn issue_17_things_that_are_no_parts_are_passed_over_with_no_shard_held() {
+    const MANY: usize = 100_000;
+    let live = numbers(&[2, 0, 0, 1, 4]);
+    let front = [numbers(&[1]), number(MANY), numbers(&[1, 7, 0]), live, numbers(&[3, 0, 0, 1, 4])];
+    let deleted = stream(&listpack(&front, 10, MANY - 1, &[]));
+    let front = [numbers(&[1, 0]), number(MANY), numbers(&[1])];
+    let master = stream(&listpack(&front, 2, MANY - 1, &[numbers(&[0, 0, 0, 0, 1, 6, 7, 6])]));
+    let empty = [vec![2], text(&[7, 0, 0, 0, 0, 0, 0xff])].concat();
+    let nodes = [length(MANY + 1), empty.repeat(MANY), vec![1], text(b"x")].concat();
+    let cases = [
+        ("deleted", sealed(&[&[STREAM], &deleted, &[1, 1, 1, 0]], 10), 3 * MANY * 32, "XLEN"),
+        ("master", sealed(&[&[STREAM], &master, &[1, 1, 1, 0]], 10), MANY * 32, "XLEN"),
+        ("nodes", sealed(&[&[QUICKLIST2], &nodes], 10), MANY * 64, "LLEN"),
+    ];
+    for (name, payload, work, len) in cases {
+        let mut server = server();
+        let (reply, turns) = restore(&mut server, &payload);
+        assert_eq!(reply, b"+OK\r\n", "{name}");
+        assert!(turns > 2 * (work >> 18), "{name}: {turns} turns, none of which reads it all");
+        assert_eq!(server.run(&[len.as_bytes(), b"k"]), b":1\r\n", "{name}");
+        server.run(&[b"DEBUG", b"VERIFY"]);
+        server.run(&[b"SET", b"k", b"before"]);
+        assert_eq!(restore_at_once(&mut server, &payload), b"+OK\r\n", "{name}");
+        assert_eq!(server.run(&[len.as_bytes(), b"k"]), b":1\r\n", "{name}");
+        server.run(&[b"DEBUG", b"VERIFY"]);
+    }
+}
+
+/// A stream of one entry with groups, each with this number of pending entries, all of which are one consumer's.
+fn with_groups(groups: usize, pending: usize) -> Vec<u8> {
+    let mut value = [&stream(&one_entry())[..], &[1, 1, 1], &length(groups)].concat();
+    for n in 0..groups {
+        value.extend([text(format!("group:{n}").as_bytes()), vec![1, 1], length(pending)].concat());
+        (1..=pending as u64).for_each(|n| value.extend([&raw_id(n)[..], &[0; 8], &[1]].concat()));
+        value.extend([vec![1], text(b"c"), vec![0; 8], length(pending)].concat());
+        (1..=pending as u64).for_each(|n| value.extend(raw_id(n)));
+    }
+    sealed(&[&[STREAM], &value], 10)
+}
+
+#[test]
+fn issue_17_groups_and_pending_entries_are_made_in_steps() {
+    for (groups, pending) in [(1, 20_000), (5000, 0), (200, 100)] {
+        let (payload, mut server) = (with_groups(groups, pending), server());
+        let (reply, turns) = restore(&mut server, &payload);
+        assert_eq!(reply, b"+OK\r\n");
+        let parts = groups * (2 + 2 * pending);
+        assert!(turns > parts / 512 + groups / 64, "{groups} groups of {pending}: {turns} turns");
+        let count = |server: &mut Server, group: &str| server.run(&[b"XPENDING", b"k", group.as_bytes()]);
+        let wanted = format!("*4\r\n:{pending}\r\n");
+        for group in [0, groups / 2, groups - 1] {
+            let found = count(&mut server, &format!("group:{group}"));
+            assert!(found.starts_with(wanted.as_bytes()), "{}", found.escape_ascii());
+        }
+        server.run(&[b"DEBUG", b"VERIFY"]);
+        let wanted = server.run(&[b"DEBUG", b"DIGEST-VALUE", b"k"]);
+        server.run(&[b"SET", b"k", b"before"]);
+        assert_eq!(restore_at_once(&mut server, &payload), b"+OK\r\n");
+        assert_eq!(server.run(&[b"DEBUG", b"DIGEST-VALUE", b"k"]), wanted);
+        server.run(&[b"DEBUG", b"VERIFY"]);
+    }
+    // A group that comes twice, in another batch.
+    let mut server = server();
+    let whole = with_groups(200, 0);
+    let (first, last) = (b"group:100", b"group:199");
+    let at = whole.windows(last.len()).position(|window| window == last).expect("the last group");
+    let mut twice = whole[..whole.len() - 10].to_vec();
+    twice[at..at + first.len()].copy_from_slice(first);
+    let twice = sealed(&[&twice], 10);
+    assert_eq!(restore(&mut server, &twice).0, BAD);
+    assert_eq!(restore_at_once(&mut server, &twice), BAD);
+    assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n");
+}
+
+#[test]
+fn issue_17_a_client_goes_in_the_middle_of_a_group() {
+    let (payload, mut server) = (with_groups(1, 20_000), server());
+    let mut ended = server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]).1;
+    for _ in 0..80 {
+        ended = ended || server.turn_as(1, &[]).1;
+    }
+    assert!(!ended && server.has_readers(), "it is under way, and has begun to make the stream");
+    server.hang_up(1);
+    server.background();
+    server.run(&[b"DEBUG", b"VERIFY"]);
+    assert!(!server.has_readers(), "what was built is gone");
+}
+
+/// Milliseconds of Unix time at which the server stands.
+const NOW_MS: u64 = 1_795_000_000_000;
+
+/// A stream with names of one producer.
+fn with_names(names: impl ExactSizeIterator<Item = u32>) -> Vec<u8> {
+    let tail: [u8; 9] = [1, 1, 1, 1, 1, 0, 0, 1, 0];
+    // Seconds, names that are kept, producers.
+    let limits = [&[0x40, 100][..], &length(10_000), &[1], &text(b"p"), &length(names.len())].concat();
+    // A message of this moment, so that its name is not forgotten at once.
+    let long = |n: u64| [&[0x81][..], &n.to_be_bytes()].concat();
+    let name = |n: u32| [text(n.to_string().as_bytes()), long(NOW_MS), long(n.into())].concat();
+    let names: Vec<u8> = names.flat_map(name).collect();
+    sealed(&[&[STREAM_WITH_NAMES], &stream(&one_entry()), &tail, &limits, &names, &[9, 3]], 13)
+}
+
+#[test]
+fn issue_17_names_of_messages_are_made_in_steps() {
+    const NAMES: u32 = 5000;
+    let (payload, mut server) = (with_names(0..NAMES), server());
+    let (reply, turns) = restore(&mut server, &payload);
+    assert_eq!(reply, b"+OK\r\n");
+    assert!(turns > NAMES as usize / 512 + NAMES as usize / 2048, "{turns} turns");
+    server.run(&[b"DEBUG", b"VERIFY"]);
+    let digest = server.run(&[b"XINFO", b"STREAM", b"k"]);
+    for name in [0, NAMES / 2, NAMES - 1].map(|n| n.to_string()) {
+        let again = server.run(&[b"XADD", b"k", b"IDMP", b"p", name.as_bytes(), b"*", b"f", b"v"]);
+        let again = String::from_utf8(again).expect("an ID");
+        assert!(again.ends_with(&format!("{NOW_MS}-{name}\r\n")), "{again}");
+    }
+    server.run(&[b"SET", b"k", b"before"]);
+    assert_eq!(restore_at_once(&mut server, &payload), b"+OK\r\n");
+    assert_eq!(server.run(&[b"XINFO", b"STREAM", b"k"]), digest);
+    // A name that comes twice, in another part.
+    server.run(&[b"SET", b"k", b"before"]);
+    let twice = with_names((0..NAMES).map(|n| if n == NAMES - 1 { 7 } else { n }));
+    assert_eq!(restore(&mut server, &twice).0, BAD);
+    assert_eq!(restore_at_once(&mut server, &twice), BAD);
+    assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n");
+}

@@ -398,6 +398,46 @@ fn ten_thousand_idle_connections() {
     undisturbed(&mut other);
 }
 
+/// While a command of one worker holds a shard, the others, whose requests need it, do not keep their processors busy with
+/// trying.
+#[test]
+fn issue_11_workers_rest_while_a_shard_is_held() {
+    const MEMBERS: usize = 400_000;
+    let server = Launch::varve().config("io-threads 4").start().expect("it starts");
+    let (mut holder, mut admin) = (server.client(), server.client());
+    let mut others: Vec<Client> = (0..12).map(|_| server.client()).collect();
+    for from in (0..MEMBERS).step_by(1000) {
+        let members: Vec<String> = (from..from + 1000).map(|n| format!("member:{}", n * 7919 % MEMBERS)).collect();
+        let words: Vec<&str> = ["SADD", "big"].into_iter().chain(members.iter().map(String::as_str)).collect();
+        holder.queue(&words);
+        holder.flush().expect("sent");
+        assert_eq!(holder.read().expect("a reply").integer(), Some(1000));
+    }
+    for other in &mut others {
+        assert_eq!(other.cmd("EXISTS big").integer(), Some(1));
+    }
+    // Within a script a command runs whole, and holds the shards of the script's keys to its end.
+    holder.queue(&["EVAL", "return #redis.call('SORT', KEYS[1], 'ALPHA')", "1", "big"]);
+    holder.flush().expect("sent");
+    let begun = Instant::now();
+    let cpu = server.cpu_ns().expect("its time");
+    until("the script runs", || server.cpu_ns().expect("its time") > cpu + 20_000_000);
+    for other in &mut others {
+        other.queue(&["EXISTS", "big"]);
+        other.queue(&["MSET", "small", "1", "big", "replaced"]);
+        other.flush().expect("sent");
+    }
+    assert_eq!(admin.cmd("PING").text(), "PONG");
+    for other in &mut others {
+        assert_eq!(other.read().expect("a reply").integer(), Some(1));
+        assert_eq!(other.read().expect("a reply").text(), "OK");
+    }
+    assert_eq!(holder.read().expect("a reply").integer(), Some(MEMBERS as i64));
+    let (cpu, took) = (server.cpu_ns().expect("its time") - cpu, begun.elapsed());
+    println!("CPU of a script of {took:?}: {:.1} ms", cpu as f64 / 1e6);
+    assert!(cpu < took.as_nanos() as u64 * 3 / 2, "{cpu} ns of CPU in {took:?}");
+}
+
 /// While one worker is alone behind the gate, the others do not keep their processors busy with looking at it, and answer what
 /// needs no key.
 #[test]

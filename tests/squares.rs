@@ -51,6 +51,18 @@ const CASES: &[Case] = &[
         },
     },
     Case {
+        name: "a score that changes again and again",
+        growth_max: GROWTH_MAX,
+        words: 250,
+        prepare: |_, _, _| Vec::new(),
+        measured: |client, words| {
+            let mut request = vec!["ZADD".to_owned(), "sorted".to_owned()];
+            request.extend((0..words).flat_map(|n| [(n % 2).to_string(), "m".to_owned()]));
+            (0..100).for_each(|_| client.queue(&request));
+            take(client, 100);
+        },
+    },
+    Case {
         name: "one set named many times in SINTER",
         growth_max: GROWTH_OF_NAMES_MAX,
         words: 500,

@@ -748,10 +748,16 @@ fn clients_are_told_that_data_is_being_loaded() {
 
 /// Nanoseconds for which the worker of a process, which has one, has run.
 fn worker_ns(pid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there").flatten();
     let is_worker =
         |thread: &PathBuf| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim_end() == "worker-0");
-    let worker = threads.map(|thread| thread.path()).find(is_worker).expect("a worker");
+    let mut worker = None;
+    // Its socket listens before the thread has its name.
+    wait_until("its worker runs", || {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process is there").flatten();
+        worker = threads.map(|thread| thread.path()).find(is_worker);
+        worker.is_some()
+    });
+    let worker = worker.expect("a worker");
     let ran = fs::read_to_string(worker.join("schedstat")).expect("its times");
     ran.split_whitespace().next().and_then(|ns| ns.parse().ok()).expect("a number")
 }

@@ -9,7 +9,7 @@
 //! A table that grows moves all of its hashes at once. Among many tables that is a small part of them.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use varve_base::hash::hash64;
 
@@ -19,6 +19,8 @@ use crate::read::{Part, ReadFault};
 /// The names of a collection that is being read.
 #[derive(Debug, Default)]
 pub struct Distinct {
+    /// The seed of the hashes, drawn for each value: nobody can make names that all have one place in the tables.
+    seed: u64,
     few: Table,
     many: Vec<Table>,
     looks: bool,
@@ -26,8 +28,6 @@ pub struct Distinct {
 
 type Table = HashSet<u64, BuildHasherDefault<AsItIs>>;
 
-/// The seed of the hashes.
-const SEED: u64 = 0x5bd1_e995_97f4_a7c5;
 /// Names of the first table; its memory is kept from one value to the next.
 const FEW_NAMES: usize = 1 << 12;
 /// The other tables, and the bits of a hash that say which: a table takes the lowest bits for a place, the highest seven for a tag.
@@ -57,6 +57,7 @@ impl Hasher for AsItIs {
 impl Distinct {
     /// Begins a value. A list may have an element twice.
     pub fn begin(&mut self, kind: Kind) {
+        self.seed = RandomState::new().hash_one(0);
         self.looks = matches!(kind, Kind::Set | Kind::Zset | Kind::Hash);
         self.few.clear();
         self.few.shrink_to(FEW_NAMES);
@@ -90,7 +91,7 @@ impl Distinct {
     /// The system refuses the memory.
     #[inline]
     pub fn is_new(&mut self, of: u64, name: &[u8]) -> Result<bool, ReadFault> {
-        let hash = hash64(SEED ^ of, name);
+        let hash = hash64(self.seed ^ of, name);
         let table = if self.few.len() < FEW_NAMES {
             &mut self.few
         } else {

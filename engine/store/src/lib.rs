@@ -30,8 +30,8 @@ pub use keyspace::walk::{EmitKey, IndexLoad};
 pub use keyspace::worker::{StoreWorker, WorkerState};
 pub use ops::{
     AddError, Ahead, Drawn, ElementLine, EntryReader, GuessedCollection, ListPart, ListReader, ListSearch, Overdue,
-    Pick, Picker, ReadOn, SetOp, SetView, SetViews, SetsInParts, StreamWriter, Tx, Unpublished, WholeReader, ZRanges,
-    ZsetReader,
+    Pick, Picker, REWRITTEN_AT_ONCE, ReadOn, SetOp, SetView, SetViews, SetsInParts, StreamWriter, Tx, Unpublished,
+    WholeReader, ZRanges, ZsetReader,
 };
 pub use state::clock::{KeyUse, UseMeter};
 pub use state::effects::{Again, Audience, Effect, EffectSink, EventSink, Prepared, Unit, Words};

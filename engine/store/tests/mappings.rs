@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use varve_store::{ListEnd, LogGeometry, Options, Store, StoreWorker, Tx, ZAdd};
+use varve_store::{Limits, ListEnd, LogGeometry, Options, Store, StoreWorker, Tx, Type, ZAdd};
 
 /// Mappings of this process.
 fn mappings() -> usize {
@@ -55,13 +55,18 @@ fn add(worker: &mut StoreWorker, ty: &str, n: usize, from: usize, to: usize) {
 }
 
 /// Collections that are made, grow in turns, and of which every second one is deleted; in the end all are. The mappings that
-/// the process has at the most.
+/// the process has at the most. Sorted sets have tables in spans, which would be mappings if each were one of its own.
 fn churn(worker: &mut StoreWorker, ty: &str, collections: usize) -> usize {
     let mut most = 0;
     for (from, to) in [(0, 400), (400, 500)] {
         (0..collections).for_each(|n| add(worker, ty, n, from, to));
         most = most.max(mappings());
     }
+    let spans = varve_base::span::pool_bytes().1;
+    assert!(
+        ty != "zset" || spans > collections * 2048,
+        "{spans} bytes of spans: the {collections} sets have no tables"
+    );
     for odd in [1, 0] {
         for n in (odd..collections).step_by(2) {
             with_key(worker, &name(ty, n), |tx, key| assert!(tx.remove(key)));
@@ -99,6 +104,9 @@ fn mappings_do_not_grow_with_collections_or_values() {
     let geometry = LogGeometry { reserve_bytes: 2 << 40, ..LogGeometry::default() };
     let options = Options { seed: 3, geometry, ..Options::default() };
     let store: Arc<Store> = Store::new(&options).expect("an address range");
+    // Each collection has nodes and tables of its own, also where it is so small that it would be one object.
+    store.shapes().set(&Limits { list_fill: 8, ..Limits::default() });
+    [Type::Hash, Type::Set, Type::Zset].into_iter().for_each(|ty| store.shapes().small(ty).set_outgrown_bytes(0));
     let mut worker = store.worker(0);
     for ty in TYPES {
         let [few, many] = [400, 800].map(|count| churn(&mut worker, ty, count * scale));

@@ -22,6 +22,8 @@ use crate::features::pubsub::state::ConnRef;
 pub(crate) struct Asker {
     pub(crate) worker: usize,
     pub(crate) conn: ConnRef,
+    /// The connection was gone when the question was asked: nobody waits for the answer.
+    pub(crate) has_gone: bool,
 }
 
 /// The answers so far.

@@ -43,6 +43,11 @@ impl Questions {
     pub(super) fn any(&self) -> bool {
         !self.0.is_empty()
     }
+
+    /// Has the next of the questions asked whose clients have gone.
+    pub(super) fn ask_abandoned(&mut self) {
+        self.0.push_back(Step::Abandoned);
+    }
 }
 
 #[derive(Debug)]
@@ -55,6 +60,8 @@ enum Step {
     /// transaction may ask thousands of questions one after the other.
     Gathered(Arc<Gather>),
     Merge(Merge),
+    /// The next question is to be asked of those whose clients have gone.
+    Abandoned,
 }
 
 /// A walk over this worker's connections.
@@ -86,9 +93,12 @@ impl Core {
         self.put(id, question);
     }
 
-    /// Puts a question of a connection to all workers, whether or not the connection is there for the answer.
-    pub(super) fn put(&mut self, id: ConnId, question: Question) {
-        let asker = Asker { worker: self.index, conn: self.conns[id].who() };
+    fn put(&mut self, id: ConnId, question: Question) {
+        self.put_for(Asker { worker: self.index, conn: self.conns[id].who(), has_gone: false }, question);
+    }
+
+    /// Puts a question to all workers, whether or not its connection is there for the answer.
+    pub(super) fn put_for(&mut self, asker: Asker, question: Question) {
         let gather = Arc::new(Gather::new(question, asker, self.state.workers().len()));
         for (index, worker) in self.state.workers().iter().enumerate() {
             if index != self.index {
@@ -156,6 +166,10 @@ impl Core {
                     None
                 }
                 Step::Merge(merge) => self.merge(merge, until).map(Step::Merge),
+                Step::Abandoned => {
+                    self.ask_abandoned();
+                    None
+                }
             };
             if let Some(rest) = rest {
                 // Those behind it have their turn first: a short question does not wait for the end of a long one.
@@ -258,6 +272,9 @@ impl Core {
     /// Replies to the connection that asked, if it is still there, and lets it go on.
     fn reply_gathered(&mut self, gather: &Gather, answers: &Answers, text: Option<Reply>) {
         let who = gather.asker.conn;
+        if gather.asker.has_gone {
+            return self.questions.ask_abandoned();
+        }
         let Some(conn) = self.conns.get_mut(who) else { return };
         assert!(conn.waits(WaitReasons::QUESTION), "nothing else ends a question");
         conn.requests_mut().set_running(0);
@@ -269,13 +286,11 @@ impl Core {
                 match deferred.answer(write) {
                     Some(reply) if reply.is_overflown() => {
                         // No part of it is sent.
+                        self.abandon(who, deferred.left());
                         self.over_output_limit(who.conn, 0, true);
                         return self.close(who.conn);
                     }
-                    Some(mut reply) => {
-                        conn.put_behind(&mut reply);
-                        conn.write_output(|out| out.append(reply));
-                    }
+                    Some(reply) => conn.complete_reply(reply),
                     None => conn.defer(deferred),
                 }
             }

@@ -13,6 +13,7 @@ use varve_exec::{Blocked, CommandError, CommandTable, Served};
 use varve_protocol::Reply;
 use varve_store::StoreWorker;
 
+use super::abandoned::Abandoned;
 use super::ask_all_workers::Questions;
 use super::left::LeftCommands;
 use super::replicas::Following;
@@ -101,6 +102,8 @@ pub(super) struct Core {
     service_rests: Option<Instant>,
     /// The commands that clients have left behind.
     pub(super) left: LeftCommands,
+    /// The questions that clients have left behind.
+    pub(super) abandoned: Abandoned,
 }
 
 impl Core {
@@ -144,6 +147,7 @@ impl Core {
             script: None,
             service_rests: None,
             left: LeftCommands::default(),
+            abandoned: Abandoned::default(),
             state,
         };
         core.refresh();
@@ -161,8 +165,8 @@ impl Core {
         self.state.workers()[self.index].stats()
     }
 
-    /// Takes the current configuration if it is a new one. Done before each batch of events and after each command of the
-    /// server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
+    /// Takes the current configuration if it is a new one. Done before each batch of events, behind each read of a socket and
+    /// after each command of the server itself: a client that has seen CONFIG SET succeed finds its effect on every connection.
     pub(super) fn follow_config(&mut self) {
         if self.state.config().changes() != self.config_changes {
             self.refresh();
@@ -186,13 +190,15 @@ impl Core {
         conn.session_mut().leave_transaction(&mut self.store);
         let left = conn.session_mut().leave_ongoing(&mut self.store);
         left.into_iter().for_each(|command| self.left.add(command));
-        let questions = conn.take_deferred().map(|deferred| deferred.left().collect::<Vec<_>>());
+        let deferred = conn.take_deferred();
         if let Some(subscriptions) = conn.take_subscriptions() {
             self.hub.leave(self.state.pubsub(), who.client, *subscriptions);
         }
         listening::stop_all(conn, &mut self.hub, &self.state);
         self.state.pubsub().leave(who.client);
-        questions.into_iter().flatten().for_each(|question| self.put(id, question));
+        if let Some(deferred) = deferred {
+            self.abandon(who, deferred.left());
+        }
         // Closing the socket takes it out of the poll.
         let conn = self.conns.remove(id);
         let handle = &self.state.workers()[self.index];
@@ -341,7 +347,7 @@ impl Core {
     #[inline]
     pub(super) fn go_on_leaving(&mut self) {
         if self.hub.is_leaving() {
-            self.hub.go_on_leaving(self.state.pubsub(), self.now.steady_ms);
+            self.hub.go_on_leaving(self.state.pubsub());
         }
     }
 

@@ -14,6 +14,7 @@
 //! once, edge-triggered for both directions; a timer is only the poll's timeout. Connections come from a thread of its own
 //! (accept.rs), by mail; those by TLS after their handshake (handshakes.rs). Not here: what commands do.
 
+mod abandoned;
 mod accept;
 mod ask_all_workers;
 mod core;

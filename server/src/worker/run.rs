@@ -120,8 +120,8 @@ impl Core {
                     match after {
                         After::Block(blocked) => Some(self.stop(id, TurnState::Blocked(blocked))),
                         After::More(next) => {
-                            let epoch = self.conns[id].session().users_epoch();
-                            Some(self.keep_parts(id, Parts::new(command, args, next, epoch)))
+                            let parts = Parts::new(command, args, next, self.conns[id].session().user());
+                            Some(self.keep_parts(id, parts))
                         }
                         after => stop_after(after),
                     }
@@ -313,14 +313,11 @@ impl Core {
 
     #[cold]
     fn run_part(&mut self, id: ConnId, mut parts: Box<Parts>, out: &mut Reply) -> Option<Stop> {
-        let (command, args, next) = parts.rest();
-        let is_there = self.follow_users(id);
         // The rights that it began with may be lost.
-        let session = self.conns[id].session();
-        let epoch = session.users_epoch();
-        if !is_there || parts.epoch() != epoch && session.user().check(command, args).is_err() {
+        if !self.follow_users(id) || !parts.allows(self.conns[id].session().user()) {
             return Some(Stop::Close);
         }
+        let (command, args, next) = parts.rest();
         match features::run(command, &mut self.context(id, args, Part::From(next), out)) {
             Ok(After::Done) => {
                 // Its client could ask for nothing meanwhile.
@@ -328,7 +325,7 @@ impl Core {
                 None
             }
             Ok(After::More(next)) => {
-                parts.go_on_from(next, epoch);
+                parts.go_on_from(next);
                 self.conns[id].keep_parts(parts);
                 Some(Stop::Again)
             }

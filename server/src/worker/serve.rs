@@ -90,7 +90,12 @@ impl Worker {
         }
         reply.clear(REPLY_KEEP_BYTES);
         match stop {
-            _ if is_replied => Err(Broken(io::Error::other("a replica has asked for something that is replied to"))),
+            stop if is_replied => {
+                if let Stop::Ask(question) = stop {
+                    core.abandon(core.conns[id].who(), [question]);
+                }
+                Err(Broken(io::Error::other("a replica has asked for something that is replied to")))
+            }
             Stop::Foreign => Err(core.refuse_foreign(id)),
             stop => Ok(stop),
         }
@@ -136,8 +141,8 @@ impl Worker {
         reply.clear(REPLY_KEEP_BYTES);
         match (written, stop) {
             // The reply is lost, and the connection with it: who is to be closed is closed nevertheless.
-            (Err(broken), Stop::Ask(question)) if question.does_something() => {
-                core.put(id, question);
+            (Err(broken), Stop::Ask(question)) => {
+                core.abandon(core.conns[id].who(), [question]);
                 Err(broken)
             }
             (written, stop) => written.map(|()| stop),
@@ -162,6 +167,9 @@ impl Worker {
         let reading = reading.map_err(Broken)?;
         let Some(count) = reading.count else { return Ok(at..at) };
         conn.session_mut().note_activity(core.now.steady_ms);
+        // Settings may have changed since the turn began, before the client sent this.
+        core.follow_config();
+        let conn = &mut core.conns[id];
         let stats = &core.state.workers()[core.index].stats();
         stats.reads.add(1);
         stats.input_bytes.add(count as u64);

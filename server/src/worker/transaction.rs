@@ -69,12 +69,14 @@ impl Core {
                 After::Ask(question) => {
                     let (mut replies, made_here) = (current.like(), current.own_unsent_bytes());
                     made_bytes += if deferred.is_empty() { made_here - own_before } else { made_here };
-                    made_bytes += size_of::<DeferredQuestion>();
+                    let question_bytes = question.held_bytes();
+                    made_bytes += size_of::<DeferredQuestion>() + question_bytes;
                     replies.set_ceiling(out.ceiling().saturating_sub(made_bytes));
                     // Of questions alone there may be too many, too.
                     replies.admits(1);
                     let wanted = transaction.wants(self.conns[id].session());
-                    deferred.push_back(DeferredQuestion { question: Some(question), asked: command, wanted, replies });
+                    let question = Some(question);
+                    deferred.push_back(DeferredQuestion { question, question_bytes, asked: command, wanted, replies });
                 }
             }
         }
@@ -100,18 +102,26 @@ impl Core {
         id: ConnId,
         (out, mark): (&mut Reply, Mark),
         questions: VecDeque<DeferredQuestion>,
-        stale: Reply,
+        mut stale: Reply,
     ) {
         if questions.is_empty() {
             return out.append(stale);
         }
-        let mut deferred = Deferred::new(out.split_off(mark), questions);
+        let mut reply = out.split_off(mark);
+        if stale.is_overflown() {
+            // Where a part of them is lost, so is the reply: a client that keeps copies would keep them.
+            reply.append(std::mem::take(&mut stale));
+        }
+        let mut deferred = Deferred::new(reply, questions);
         match deferred.lost() {
             None => {
                 self.conns[id].defer(Box::new(deferred));
                 self.conns[id].hold_messages(stale);
             }
-            Some(reply) => out.append(reply),
+            Some(reply) => {
+                self.abandon(self.conns[id].who(), deferred.left());
+                out.append(reply);
+            }
         }
     }
 }

@@ -87,8 +87,18 @@ const LIST: &[Entry] = &[
         (100.0, 1800.0),
         |size| fragmentation::run(size.is_small(), &fragmentation::Choice::default()),
     ),
-    full(entry("fragmentation-10gb", "The paper's Table 5 at its own 10 GB", (0.0, 4800.0), |_| {
-        fragmentation::run(false, &fragmentation::Choice::ten_gb())
+    // Each takes half an hour to an hour: all four would take longer than an experiment may.
+    full(entry("fragmentation-10gb-w1", "The paper's Table 5 at its own 10 GB: W1", (0.0, 2400.0), |_| {
+        fragmentation::run(false, &fragmentation::Choice::ten_gb(Some("W1")))
+    })),
+    full(entry("fragmentation-10gb-w2", "The paper's Table 5 at its own 10 GB: W2", (0.0, 2400.0), |_| {
+        fragmentation::run(false, &fragmentation::Choice::ten_gb(Some("W2")))
+    })),
+    full(entry("fragmentation-10gb-w3", "The paper's Table 5 at its own 10 GB: W3", (0.0, 2400.0), |_| {
+        fragmentation::run(false, &fragmentation::Choice::ten_gb(Some("W3")))
+    })),
+    full(entry("fragmentation-10gb-w4", "The paper's Table 5 at its own 10 GB: W4", (0.0, 2400.0), |_| {
+        fragmentation::run(false, &fragmentation::Choice::ten_gb(Some("W4")))
     })),
     entry("misses", "The paper's Table 2: cache misses", (10.0, 900.0), |size| misses::run(size.is_small())),
     entry("reclaim", "The paper's Fig. 6: three formulas", (60.0, 3000.0), |size| reclaim::run(size.is_small())),

@@ -178,9 +178,15 @@ pub(crate) struct Choice {
 pub(crate) const TEN_GB: &str = "10gb";
 
 impl Choice {
-    /// The part [`TEN_GB`].
-    pub(crate) fn ten_gb() -> Choice {
-        Choice { table: Some(5), gigabytes: Some(10), ten_gb: true, ..Choice::default() }
+    /// The part [`TEN_GB`], with this workload alone, if one is named.
+    pub(crate) fn ten_gb(workload: Option<&str>) -> Choice {
+        Choice {
+            only: workload.map(String::from),
+            table: Some(5),
+            gigabytes: Some(10),
+            ten_gb: true,
+            ..Choice::default()
+        }
     }
 }
 
@@ -190,7 +196,11 @@ impl Choice {
 /// When a server cannot be started or is lost, or the machine has not twice the limit's memory.
 pub(crate) fn run(quick: bool, choice: &Choice) -> io::Result<Findings> {
     let limit = choice.gigabytes.map_or(if quick { 48 << 20 } else { 1 << 30 }, |gigabytes| gigabytes << 30);
-    let name = if choice.ten_gb { format!("fragmentation-{TEN_GB}") } else { "fragmentation".into() };
+    let name = match &choice.only {
+        _ if !choice.ten_gb => "fragmentation".into(),
+        Some(workload) => format!("fragmentation-{TEN_GB}-{}", workload.to_lowercase()),
+        None => format!("fragmentation-{TEN_GB}"),
+    };
     let mut findings = Findings::new(&name, "The paper's Tables 1 and 5: memory under eviction");
     if limit * 2 > machine::memory_bytes() {
         if choice.ten_gb {

@@ -380,7 +380,7 @@ fn run(experiment: Experiment) -> io::Result<Findings> {
         Experiment::Fragmentation { quick, only, table, gigabytes, also, part } => {
             let choice = match part {
                 None => fragmentation::Choice { only, table, gigabytes, also, ten_gb: false },
-                Some(_) => fragmentation::Choice { only, also, ..fragmentation::Choice::ten_gb() },
+                Some(_) => fragmentation::Choice { only, also, ..fragmentation::Choice::ten_gb(None) },
             };
             fragmentation::run(quick, &choice)
         }

@@ -51,6 +51,7 @@ const RUNS: &[Long] = &[
         about: "50 MB/s to a replica behind 20 MB/s for two minutes, then 5 MB/s, also with redis-server",
         run: slow_link,
     },
+    Long { name: "report", about: "the committed report of a full run, in Chromium", run: all::committed_report },
     Long { name: "fuzz", about: "each fuzz target for an hour", run: || all::fuzz(3600) },
     Long { name: "metrics", about: "a minute of a real Prometheus scraping", run: metrics },
     Long { name: "page", about: "a page of the metrics port that is open for an hour", run: page },

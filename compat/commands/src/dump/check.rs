@@ -12,8 +12,8 @@ use varve_store::{FIELD_EXPIRY_MS_MAX, VALUE_BYTES_MAX};
 
 use super::idempotence::check_names;
 
-/// Fields of one entry of a stream, at most: a node has them all with their values, and its bytes are counted in 32 bits.
-const ENTRY_FIELDS_MAX: u64 = 1 << 25;
+/// Fields of one entry of a stream, at most: no request of XADD can bring as many, and an entry is added at once.
+const ENTRY_FIELDS_MAX: u64 = 1 << 20;
 
 /// Looks at the parts of a value, each by itself.
 #[derive(Debug, Default)]

@@ -125,11 +125,13 @@ fn look_at(
     size: &mut Size,
 ) -> Result<(), ReadFault> {
     check.part(part)?;
+    // A producer and a name have two maps' places and two allocations each, beside 32 bytes of the part at least.
+    const NAMES_TIMES: usize = 10;
     let bytes = match *part {
         Part::Whole(text) | Part::Element(text) | Part::Scored(text, _) => text.len(),
         Part::Pair(field, value) | Part::DatedPair(field, value, _) => field.len() + value.len(),
         Part::Entry(..) | Part::Tail(_) | Part::Pending(..) | Part::Owned(_) => 0,
-        Part::Names(names) => names.len(),
+        Part::Names(names) => names.len() * NAMES_TIMES,
         Part::Group(name, ..) | Part::Consumer(name, ..) => name.len() + GROUP_BYTES,
     };
     match part {

@@ -16,7 +16,7 @@ use varve_exec::notify::{Class, Effect, Words, did_remove};
 use varve_exec::{CmdResult, CommandError};
 use varve_protocol::Args;
 use varve_rdb::{Kind, Part, ReadError, ReadFault, ReadStep, ValueReader};
-use varve_store::{Key, Removal, StringForm, Ttl, Tx};
+use varve_store::{Key, Overdue, Removal, StringForm, Ttl, Tx};
 
 use super::insertion::Insertion;
 use super::measure::{Size, parts_of};
@@ -165,7 +165,12 @@ pub(super) fn put(
         }
         return Ok(());
     }
-    if let Err(error) = make(tx, key) {
+    // Fields of a hash whose time has come go when the value is reported: who does it again removes them behind it. Of a million
+    // of them only some go at once.
+    let overdue = tx.set_overdue(Overdue::Alive);
+    let made = make(tx, key);
+    if let Err(error) = made {
+        tx.set_overdue(overdue);
         tx.remove(key);
         if replaced {
             did_remove(tx, key, Removal::Deleted);
@@ -178,6 +183,7 @@ pub(super) fn put(
         (_, Some(freq)) => tx.set_freq(key, freq),
         (None, None) => {}
     }
+    tx.set_overdue(overdue);
     report(tx, args, key, until.filter(|_| !options.absolute));
     Ok(())
 }

@@ -6,7 +6,9 @@ use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_protocol::Args;
 use varve_store::Key;
 
-use super::expiry::{Changed, FIELDS, counted, did_end, did_expire, did_persist, fields_alone, find_fields, time_of};
+use super::expiry::{
+    Changed, Dated, FIELDS, counted, did_end, did_expire, did_persist, fields_alone, find_fields, time_of,
+};
 use super::read::bulk_or_null;
 use super::write::PAIRS;
 use crate::generic::options::{Family, Life, Options, TIME_OR_KEEPTTL, TIME_OR_PERSIST, When};
@@ -27,6 +29,7 @@ fn hgetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let is_over = until.is_some_and(|until| until <= ctx.tx.now_ms()) && ctx.tx.ends_overdue();
     ctx.out.array(fields.len());
     let mut changed = Changed::new();
+    let mut dated = Dated::new(until);
     for field in fields.iter() {
         let out = &mut *ctx.out;
         let mut found = false;
@@ -35,26 +38,23 @@ fn hgetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
             bulk_or_null(out, value);
         })?;
         let changes = match until {
-            Some(_) if is_over => found,
-            Some(until) => ctx.tx.hash_set_expiry(&key, field, Some(until))?,
-            None => options.life == Life::Persist && persist(ctx, &key, field)?,
+            Some(_) => found,
+            None => options.life == Life::Persist && dated.expiry(ctx, &key, field)?.flatten().is_some(),
         };
         if changes {
             changed.push(field);
+            if !is_over {
+                dated.add(ctx, &key, field)?;
+            }
         }
     }
+    dated.write(ctx, &key)?;
     match until {
         Some(_) if is_over => did_end(ctx, &key, &changed),
         Some(until) => did_expire(ctx, &key, until, &changed),
         None => did_persist(ctx, &key, &changed),
     }
     Ok(())
-}
-
-/// Ends that a field expires; whether it did.
-fn persist(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, field: &[u8]) -> CmdResult<bool> {
-    let expires = ctx.tx.hash_expiry(key, field)?.flatten().is_some();
-    Ok(expires && ctx.tx.hash_set_expiry(key, field, None)?)
 }
 
 /// The ways to say when fields expire.

@@ -8,7 +8,7 @@ use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
-use varve_store::{FIELD_EXPIRY_MS_MAX, Key};
+use varve_store::{FIELD_EXPIRY_MS_MAX, Key, REWRITTEN_AT_ONCE};
 
 use crate::errors;
 use crate::generic::expiry::{CONDITION, Conditions};
@@ -128,8 +128,9 @@ fn expire(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
     let is_over = until <= ctx.tx.now_ms() && ctx.tx.ends_overdue();
     ctx.out.array(fields.len());
     let mut changed = Changed::new();
+    let mut dated = Dated::new(Some(until));
     for field in fields.iter() {
-        let answer = match ctx.tx.hash_expiry(&key, field)? {
+        let answer = match dated.expiry(ctx, &key, field)? {
             None => -2,
             Some(old) if !conditions.hold(old, until) => 0,
             Some(_) => {
@@ -138,19 +139,53 @@ fn expire(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
                     ctx.tx.hash_remove(&key, std::iter::once(field))?;
                     2
                 } else {
-                    ctx.tx.hash_set_expiry(&key, field, Some(until))?;
+                    dated.add(ctx, &key, field)?;
                     1
                 }
             }
         };
         ctx.out.integer(answer);
     }
+    dated.write(ctx, &key)?;
     if is_over {
         did_end(ctx, &key, &changed);
     } else {
         did_expire(ctx, &key, until, &changed);
     }
     Ok(())
+}
+
+/// Fields of a hash that are to expire at one time, or not at all: some are written at once, since a small hash is written anew for
+/// each write.
+pub(super) struct Dated<'a> {
+    until: Option<i64>,
+    waiting: SmallVec<[&'a [u8]; REWRITTEN_AT_ONCE]>,
+}
+
+impl<'a> Dated<'a> {
+    pub(super) fn new(until: Option<i64>) -> Dated<'a> {
+        Dated { until, waiting: SmallVec::new() }
+    }
+
+    /// When a field of the hash expires, as [`Tx::hash_expiry`] says it: what waits is as if it were written.
+    pub(super) fn expiry(&self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, field: &[u8]) -> CmdResult<Option<Option<i64>>> {
+        if self.waiting.contains(&field) { Ok(Some(self.until)) } else { Ok(ctx.tx.hash_expiry(key, field)?) }
+    }
+
+    /// Adds a field that the hash has.
+    pub(super) fn add(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, field: &'a [u8]) -> CmdResult {
+        self.waiting.push(field);
+        if self.waiting.len() == REWRITTEN_AT_ONCE { self.write(ctx, key) } else { Ok(()) }
+    }
+
+    /// Writes what waits.
+    pub(super) fn write(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>) -> CmdResult {
+        if !self.waiting.is_empty() {
+            ctx.tx.hash_set_expiries(key, &self.waiting, self.until)?;
+            self.waiting.clear();
+        }
+        Ok(())
+    }
 }
 
 /// Fields that a command has changed.
@@ -205,18 +240,20 @@ fn hpersist(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     ctx.tx.hash_check(&key)?;
     ctx.out.array(fields.len());
     let mut changed = Changed::new();
+    let mut dated = Dated::new(None);
     for field in fields.iter() {
-        let answer = match ctx.tx.hash_expiry(&key, field)? {
+        let answer = match dated.expiry(ctx, &key, field)? {
             None => -2,
             Some(None) => -1,
             Some(Some(_)) => {
-                ctx.tx.hash_set_expiry(&key, field, None)?;
+                dated.add(ctx, &key, field)?;
                 changed.push(field);
                 1
             }
         };
         ctx.out.integer(answer);
     }
+    dated.write(ctx, &key)?;
     did_persist(ctx, &key, &changed);
     Ok(())
 }

@@ -21,6 +21,9 @@ use crate::errors;
 use many::{LongUnion, MANY, Purpose};
 use sketch::{Corrupt, REGISTERS, Registers};
 
+/// Elements of a PFADD that are looked for in a sparse one by themselves: to have all registers at hand costs as much as some.
+const LOOKED_FOR: usize = 8;
+
 /// The rows of the files.
 pub(crate) const ROWS: &[FileRows] = &[&[PFADD, PFCOUNT, PFMERGE], debug::ROWS];
 
@@ -71,9 +74,10 @@ impl Union {
         if self.dense && !sketch::is_dense(&value) {
             value = sketch::to_dense(&value)?;
         }
-        for (index, &count) in self.max.iter().enumerate().filter(|(_, count)| **count > 0) {
-            sketch::raise(&mut value, index, count, most)?;
-        }
+        let mut has = [0; REGISTERS];
+        sketch::merge(&mut has, &value)?;
+        let raised = self.max.iter().copied().enumerate().filter(|(index, count)| *count > has[*index]);
+        sketch::raise_all(&mut value, raised, most)?;
         sketch::forget_cardinality(&mut value);
         Ok(value)
     }
@@ -119,6 +123,29 @@ fn forget_cardinality(tx: &mut Tx<'_>, key: &Key<'_>) -> CmdResult {
     Ok(())
 }
 
+/// Raises registers of a value in this order; the number of those that were lower. A sparse one is not searched for a register that
+/// is high enough already, once there are some more.
+fn raise_in_order(
+    value: &mut Vec<u8>,
+    mut registers: impl Iterator<Item = (usize, u8)>,
+    most: usize,
+) -> Result<u64, Corrupt> {
+    let mut raised = 0;
+    for (index, count) in registers.by_ref().take(LOOKED_FOR) {
+        raised += u64::from(sketch::raise(value, index, count, most)?);
+    }
+    let Some(next) = registers.next() else { return Ok(raised) };
+    let mut has = [0; REGISTERS];
+    sketch::merge(&mut has, value)?;
+    for (index, count) in std::iter::once(next).chain(registers) {
+        if has[index] < count {
+            has[index] = count;
+            raised += u64::from(sketch::raise(value, index, count, most)?);
+        }
+    }
+    Ok(raised)
+}
+
 /// PFADD key [element ...]
 fn pfadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (key, args) = (ctx.key(1), ctx.args);
@@ -137,9 +164,7 @@ fn pfadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         Some(value) => (value.to_vec(), 0),
         None => (sketch::empty(), 1),
     };
-    for (index, count) in registers {
-        changes += u64::from(sketch::raise(&mut value, index, count, most)?);
-    }
+    changes += raise_in_order(&mut value, registers, most)?;
     if changes > 0 {
         sketch::forget_cardinality(&mut value);
         put(&mut ctx.tx, &key, &value);

@@ -31,6 +31,9 @@ const SPARSE_RUN_MAX: usize = 4;
 const SHORT_ZEROS_MAX: usize = 64;
 /// Runs that are looked at for neighbours of one value.
 const JOINED_RUNS: usize = 5;
+/// A sparse one of more bytes, and of more than the setting, comes from a client as it is: to look for registers in it would take
+/// long, so it becomes dense when the first one is raised. Those that grow here never come to that length by default.
+const SPARSE_BYTES_MAX: usize = 3000;
 
 const FORM_AT: usize = 4;
 const CARDINALITY_AT: usize = 8;
@@ -210,9 +213,51 @@ pub(super) fn to_dense(value: &[u8]) -> Result<Vec<u8>, Corrupt> {
 /// # Errors
 /// The runs of a sparse one are not of all registers.
 pub(super) fn raise(value: &mut Vec<u8>, index: usize, count: u8, sparse_max: usize) -> Result<bool, Corrupt> {
+    raise_from(value, &mut Place::front(), (index, count), sparse_max)
+}
+
+/// Raises registers, in ascending order: in a sparse one the search for each goes on where the one before ended.
+///
+/// # Errors
+/// The runs of a sparse one are not of all registers.
+pub(super) fn raise_all(
+    value: &mut Vec<u8>,
+    registers: impl Iterator<Item = (usize, u8)>,
+    sparse_max: usize,
+) -> Result<(), Corrupt> {
+    let mut place = Place::front();
+    for register in registers {
+        raise_from(value, &mut place, register, sparse_max)?;
+    }
+    Ok(())
+}
+
+/// A run of a sparse one.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The place of its first byte.
+    at: usize,
+    /// The number of its first register.
+    first: usize,
+}
+
+impl Place {
+    fn front() -> Place {
+        Place { at: HEADER, first: 0 }
+    }
+}
+
+/// Raises a register that lies behind the run at `from`, or, in the first run of all, within it. `from` becomes a place for the
+/// next register, which is none before this one: two runs before this one's, since neighbours are joined from the run before on.
+fn raise_from(
+    value: &mut Vec<u8>,
+    from: &mut Place,
+    (index, count): (usize, u8),
+    sparse_max: usize,
+) -> Result<bool, Corrupt> {
     if !is_dense(value) {
         if count <= SPARSE_VALUE_MAX
-            && let Some(raised) = raise_sparse(value, index, count, sparse_max)?
+            && let Some(raised) = raise_sparse(value, from, (index, count), sparse_max)?
         {
             return Ok(raised);
         }
@@ -225,17 +270,26 @@ pub(super) fn raise(value: &mut Vec<u8>, index: usize, count: u8, sparse_max: us
     Ok(raised)
 }
 
-/// Raises a register of a sparse one; None, and nothing is done, if it would have more than `sparse_max` bytes.
-fn raise_sparse(value: &mut Vec<u8>, index: usize, count: u8, sparse_max: usize) -> Result<Option<bool>, Corrupt> {
-    let (mut at, mut first, mut before) = (HEADER, 0, HEADER);
+/// Raises a register of a sparse one; None, and nothing is done, if it would have more than `sparse_max` bytes, or is far longer
+/// than any that has grown here.
+fn raise_sparse(
+    value: &mut Vec<u8>,
+    from: &mut Place,
+    (index, count): (usize, u8),
+    sparse_max: usize,
+) -> Result<Option<bool>, Corrupt> {
+    let Place { mut at, mut first } = *from;
+    debug_assert!(first <= index, "register {index} in a search from {first}");
+    let (mut before, mut before_that) = (*from, *from);
     let run = loop {
         let run = Run::at(value, at)?.ok_or(Corrupt)?;
         if index < first + run.len() {
             break run;
         }
-        before = at;
+        before_that = std::mem::replace(&mut before, Place { at, first });
         (at, first) = (at + run.bytes(), first + run.len());
     };
+    *from = before_that;
     let (head, tail) = (index - first, first + run.len() - index - 1);
     let mut split = Vec::with_capacity(5);
     match run {
@@ -255,11 +309,12 @@ fn raise_sparse(value: &mut Vec<u8>, index: usize, count: u8, sparse_max: usize)
             push_some_zeros(&mut split, tail);
         }
     }
-    if split.len() > run.bytes() && value.len() + split.len() - run.bytes() > sparse_max {
+    let is_too_long = split.len() > run.bytes() && value.len() + split.len() - run.bytes() > sparse_max;
+    if is_too_long || value.len() > sparse_max.max(SPARSE_BYTES_MAX) {
         return Ok(None);
     }
     value.splice(at..at + run.bytes(), split);
-    join(value, before)?;
+    join(value, before.at)?;
     forget_cardinality(value);
     Ok(Some(true))
 }
@@ -413,6 +468,42 @@ mod tests {
             }
         }
         assert!(is_dense(&sparse));
+    }
+
+    /// Registers in ascending order, as PFMERGE has them, come to the bytes that they come to one by one.
+    #[test]
+    fn issue_11_a_search_goes_on_where_the_last_one_ended() {
+        let mut rng = varve_base::rng::Rng::seeded(7);
+        for n in 0..300 {
+            let (mut one, mut most) = (empty(), 3000);
+            for _ in 0..rng.below(600) {
+                let (index, count) = (rng.below(REGISTERS as u64 / 8) as usize, 1 + rng.below(4) as u8);
+                raise(&mut one, index, count, most).unwrap();
+            }
+            if n % 3 == 0 {
+                most = 300;
+            }
+            let mut all = one.clone();
+            let mut model = [0; REGISTERS];
+            for _ in 0..rng.below(900) {
+                model[rng.below(REGISTERS as u64 / 8) as usize] = 1 + rng.below(if n % 5 == 0 { 40 } else { 4 }) as u8;
+            }
+            let raised = || model.iter().copied().enumerate().filter(|(_, count)| *count > 0);
+            raised().for_each(|(index, count)| _ = raise(&mut one, index, count, most).unwrap());
+            raise_all(&mut all, raised(), most).unwrap();
+            assert!(one == all, "{n}: {} and {} bytes", one.len(), all.len());
+        }
+    }
+
+    /// A client may set a value with a byte for each register: it is not looked through for each that is raised.
+    #[test]
+    fn issue_11_a_sparse_one_that_is_too_long_becomes_dense() {
+        let mut long = empty()[..HEADER].to_vec();
+        (0..REGISTERS).for_each(|_| long.push(value_byte(3, 1)));
+        assert_eq!(raise(&mut long, 5, 3, 3000), Ok(false));
+        assert!(!is_dense(&long), "nothing has changed");
+        assert_eq!(raise(&mut long, 5, 4, 3000), Ok(true));
+        assert!(is_dense(&long) && dense_register(&long, 5) == 4 && dense_register(&long, 6) == 3);
     }
 
     #[test]

@@ -164,7 +164,7 @@ fn reply_pending(
             for pending in own {
                 group.set_pending(PendingEntry {
                     time_ms: now_ms,
-                    count: (pending.count + 1).min(DELIVERIES_MAX),
+                    count: pending.count.saturating_add(1).min(DELIVERIES_MAX),
                     ..pending
                 });
             }

@@ -14,7 +14,7 @@ const EXPANDED_BYTES_MAX: usize = 1 << 30;
 /// Bytes of a string, and those that it is compressed to, beyond which it is read over several steps. Names of messages have no more.
 const LONG_BYTES: u64 = 64 << 10;
 /// Bytes of a long string that one step reads or makes: some 20 us.
-const STEP_BYTES: u64 = 64 << 10;
+pub(super) const STEP_BYTES: u64 = 64 << 10;
 
 /// A length prefix.
 pub(crate) enum Prefix {

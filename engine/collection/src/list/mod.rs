@@ -56,7 +56,7 @@ pub use reading::NodePart;
 pub use shape::Shape;
 
 /// The part of a list's bytes that a new node has at once: of lists of a few nodes the last one is not full, on average.
-const BEGUN_PART: usize = 5;
+const BEGUN_PART: usize = 16;
 /// A node slides its entries only if its free room is at least this part of them.
 const SLIDE_PART: usize = 16;
 /// Nodes cut off by one command that it kills itself; the background kills the others.

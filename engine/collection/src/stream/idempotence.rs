@@ -196,7 +196,7 @@ impl Idempotence {
 
     /// A message came that was added before.
     pub fn count_duplicate(&mut self) {
-        self.duplicates += 1;
+        self.duplicates = self.duplicates.wrapping_add(1);
     }
 
     /// Changes the names of a producer that has some; forgets the producer if none is left.
@@ -256,7 +256,7 @@ impl Idempotence {
             given_back
         });
         self.bytes -= given_back.expect("the producer is there");
-        self.added += 1;
+        self.added = self.added.wrapping_add(1);
         self.look_at_others(now_ms);
     }
 

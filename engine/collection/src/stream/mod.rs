@@ -239,7 +239,7 @@ impl Stream {
     ) {
         debug_assert!(id > self.state.last, "entries come in the order of their IDs");
         let payload = fields.clone().map(|(name, value)| (name.len() + value.len()) as u64).sum();
-        (self.state.last, self.state.added) = (id, self.state.added + 1);
+        (self.state.last, self.state.added) = (id, self.state.added.wrapping_add(1));
         let mut encoded = Encoded::new();
         if let Some(leaf) = self.tree.last() {
             let node = self.node(ctx.read(), leaf);

@@ -173,7 +173,7 @@ impl SmallStreamCopy {
     /// Adds an entry with a greater ID than any other has ever had; room for it was asked for.
     pub fn add<'f>(&mut self, id: StreamId, fields: impl ExactSizeIterator<Item = (&'f [u8], &'f [u8])> + Clone) {
         debug_assert!(id > self.state.last, "entries come in the order of their IDs");
-        (self.state.last, self.state.added) = (id, self.state.added + 1);
+        (self.state.last, self.state.added) = (id, self.state.added.wrapping_add(1));
         if self.node.is_empty() {
             node::begin(id, fields, &mut self.node);
         } else {

@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use varve_base::share::share;
+use varve_base::share::Share;
 
 use super::store::Store;
 use super::worker::{StoreWorker, WorkerState};
@@ -31,8 +31,8 @@ use crate::state::watch::Watcher;
 const LOOKS: u32 = 1000;
 /// Entries that are tried in a round, where not very many are owed.
 const ROUND: usize = 256;
-/// Entries that a round tries at most for each millisecond since the last one, where more are owed: they take a millisecond.
-const ROUND_MOST: usize = 2048;
+/// Entries by themselves, put back since their shard is held, from which on those of lists stay there.
+const LOOSE_MOST: usize = 2048;
 /// How soon an entry that is owed is tried again, ms.
 const AGAIN_MS: i64 = 1;
 
@@ -136,20 +136,17 @@ impl WorkerState {
         if now_ms < self.owed.again_ms && self.owed.again_ms - now_ms <= AGAIN_MS {
             return self.owed.again_ms;
         }
-        // The last round was a millisecond before that time.
-        let passed_ms = now_ms - self.owed.again_ms + AGAIN_MS;
         self.owed.again_ms = now_ms + AGAIN_MS;
         let Some(_inside) = store.gate().try_enter(self.id()) else { return self.owed.again_ms };
         let mut looks = LOOKS;
-        let round = share(self.owed.listed + self.owed.entries.len(), ROUND, ROUND_MOST, passed_ms);
-        let tried = round.min(self.owed.entries.len());
-        for nth in 0..round {
+        let tried = self.owed.entries.len();
+        for nth in Share::of(self.owed.listed + tried, ROUND) {
             // Those that were put back in this round are not tried again. Where somebody holds many shards for long, the entries of
             // lists stay there, where they take less memory than by themselves.
             let owed = &mut self.owed;
             let next = match () {
                 () if nth < tried => owed.entries.pop_front(),
-                () if owed.entries.len() < ROUND_MOST => owed.next_of_lists(),
+                () if owed.entries.len() < LOOSE_MOST => owed.next_of_lists(),
                 () => None,
             };
             let Some(entry) = next else { break };
@@ -237,24 +234,27 @@ mod tests {
         assert_eq!(counts, [4 * ROUND + 1, 3 * ROUND + 1, 2 * ROUND + 1, ROUND + 1, 1, 0]);
     }
 
-    /// Clients make lists faster than a round's entries go: the rounds grow.
+    /// Clients make lists faster than the entries of such a round go: the rounds grow, by what their time allows.
     #[test]
     fn issue_11_the_more_is_owed_the_more_goes_in_a_round() {
         const EACH: usize = 4000;
         let (store, watcher, keys) = watched(EACH);
         let mut worker = store.worker(0);
-        let mut most = 0;
-        // The rounds of a worker that is busy come some milliseconds apart.
-        for now_ms in (0..6000).step_by(3) {
-            worker.unwatch(&watcher, keys.clone());
-            worker.background(now_ms, Duration::ZERO);
-            most = most.max(worker.parts().1.owed.listed);
+        (0..200).for_each(|_| worker.unwatch(&watcher, keys.clone()));
+        let (mut most, mut left) = (0, worker.parts().1.owed.listed);
+        for now_ms in 0.. {
+            if left == 0 {
+                break;
+            }
+            // A long time between two rounds is no reason for a long one.
+            worker.background(now_ms * 1000, Duration::ZERO);
+            let now = worker.parts().1.owed.listed;
+            assert!(left - now >= ROUND.min(left), "{} entries of {left}", left - now);
+            assert!(left - now <= ROUND.max(left / varve_base::share::PART), "{} entries of {left}", left - now);
+            (most, left) = (most.max(left - now), now);
         }
-        assert!(most < varve_base::share::PART * EACH, "{most} entries are owed");
-        for now_ms in 6000..12_000 {
-            worker.background(now_ms, Duration::ZERO);
-        }
-        assert_eq!((worker.parts().1.owed.listed, store.watched_keys()), (0, 0));
+        assert!(most > ROUND, "no round did more than {most} entries");
+        assert_eq!(store.watched_keys(), 0);
     }
 
     /// A client that watched many keys has left while a script holds them: a round tries some of them, and the next one comes a

@@ -48,6 +48,8 @@ pub struct WorkerState {
     room_ns: u64,
     /// The last admission that had to make room has found every lock busy.
     room_is_held: bool,
+    /// The time of the turn in which admissions have removed keys of emptied databases for as long as they may, ms of Unix time.
+    swept_ms: Option<i64>,
     /// How long the shard was held for the last part of a long command, ns; `None` once it was asked.
     part_ns: Option<u64>,
     buffers: Buffers,
@@ -95,6 +97,7 @@ impl StoreWorker {
             background: BackgroundState::new(id),
             room_ns: 0,
             room_is_held: false,
+            swept_ms: None,
             part_ns: None,
             buffers: Buffers::default(),
             gone: VecDeque::new(),
@@ -251,6 +254,17 @@ impl WorkerState {
     /// Whether the last admission that had to make room has found every lock busy: the next one need not look on as long.
     pub(crate) fn room_is_held(&self) -> bool {
         self.room_is_held
+    }
+
+    /// Whether admissions have removed keys of emptied databases for as long as they may in this turn: many writers share that
+    /// time.
+    pub(crate) fn has_swept_in_this_turn(&self) -> bool {
+        self.swept_ms == Some(self.now_ms)
+    }
+
+    /// An admission has removed such keys for as long as it may.
+    pub(crate) fn note_swept(&mut self) {
+        self.swept_ms = Some(self.now_ms);
     }
 
     pub(crate) fn set_room_is_held(&mut self, is_held: bool) {

@@ -142,6 +142,39 @@ impl Tx<'_> {
         Ok(true)
     }
 
+    /// Sets when fields expire, like [`Tx::hash_set_expiry`] of each of them. A small hash is written anew once for all that
+    /// it may get in its key's object together: [`REWRITTEN_AT_ONCE`] are a good number.
+    ///
+    /// # Errors
+    /// [`WrongType`] if the key holds another type.
+    pub fn hash_set_expiries(
+        &mut self,
+        k: &Key<'_>,
+        fields: &[&[u8]],
+        expiry_ms: Option<i64>,
+    ) -> Result<(), WrongType> {
+        let Some(w) = self.open_mut(k, Type::Hash)? else { return Ok(()) };
+        if fields.len() > 1 && !w.is_big() && (expiry_ms.is_some() || self.is_dated(&w)) {
+            let mut values = Vec::with_capacity(fields.len());
+            for field in fields {
+                let value = self.hash_peek(k)?.and_then(|hash| hash.get(field, |value| value.map(<[u8]>::to_vec)));
+                values.extend(value.map(|value| (*field, value)));
+            }
+            let pairs: Vec<_> = values.iter().map(|(field, value)| (*field, &value[..], expiry_ms)).collect();
+            if pairs.is_empty() {
+                return Ok(());
+            }
+            if self.set_small_dated(k, &mut Some(w), &pairs).is_some() {
+                self.wrote(k);
+                return Ok(());
+            }
+        }
+        for field in fields {
+            self.hash_set_expiry(k, field, expiry_ms)?;
+        }
+        Ok(())
+    }
+
     /// Sets fields, each with its value and when it expires, in milliseconds of Unix time, if it does; gives the number of
     /// those that were not there. The key is created if absent, unless there are no pairs.
     ///
@@ -166,6 +199,25 @@ impl Tx<'_> {
             return Ok(self.set_big_dated(k, w, all.into_iter()));
         }
         Ok(self.set_big_dated(k, w, pairs))
+    }
+
+    /// Sets fields of a hash like [`Tx::hash_set_dated`], if they are no more bytes than a small one may get; false, and nothing has
+    /// changed, if they are: one by one they may have room still, in the places of others.
+    pub(super) fn set_kept_at_once(
+        &mut self,
+        k: &Key<'_>,
+        pairs: &[(&[u8], &[u8], Option<i64>)],
+    ) -> Result<bool, WrongType> {
+        let mut w = self.open_mut(k, Type::Hash)?;
+        if w.as_ref().is_some_and(Writable::is_big) {
+            self.hash_set_dated(k, pairs.iter().copied())?;
+            return Ok(true);
+        }
+        let is_set = self.set_small_dated(k, &mut w, pairs).is_some();
+        if is_set {
+            self.wrote(k);
+        }
+        Ok(is_set)
     }
 
     /// Sets fields of a hash that becomes a big one, if it is none.

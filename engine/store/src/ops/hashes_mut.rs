@@ -4,6 +4,7 @@
 //! or value of more than `hash-max-listpack-value` bytes. It becomes a big one with more bytes than its encoding may have in
 //! the key's object. Neither goes back.
 
+use smallvec::SmallVec;
 use varve_base::number::{Extended, parse_i64};
 use varve_collection::Collection;
 use varve_collection::leaf_table::LeafTable;
@@ -14,7 +15,7 @@ use varve_packed::node::PackedEntry;
 
 use super::Tx;
 use super::hashes::{HashView, find_coded, find_field};
-use super::writable::{Writable, leaf_bytes_of, sum_up_to};
+use super::writable::{REWRITTEN_AT_ONCE, Writable, leaf_bytes_of, sum_up_to};
 use crate::state::key::Key;
 use crate::state::link::Encoding;
 use crate::state::shapes::SMALL_BYTES_MAX;
@@ -155,12 +156,29 @@ impl<'s> Tx<'s> {
     pub fn hash_set_kept<'p>(
         &mut self,
         k: &Key<'_>,
-        pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
+        mut pairs: impl Iterator<Item = (&'p [u8], &'p [u8])> + Clone,
     ) -> Result<(), WrongType> {
-        for (field, value) in pairs {
-            self.hash_mut(k)?.set_kept(field, value);
+        let is_dated = self.open_mut(k, Type::Hash)?.is_some_and(|w| {
+            HashView::open(&self.held, self.store, w.opened()).has_dates() || !w.is_big() && self.is_dated(&w)
+        });
+        if !is_dated {
+            self.hash_set(k, pairs)?;
+            return Ok(());
         }
-        Ok(())
+        loop {
+            let mut some = SmallVec::<[_; REWRITTEN_AT_ONCE]>::new();
+            for (field, value) in pairs.by_ref().take(REWRITTEN_AT_ONCE) {
+                some.push((field, value, self.hash_expiry(k, field)?.flatten()));
+            }
+            if some.is_empty() {
+                return Ok(());
+            }
+            if !self.set_kept_at_once(k, &some)? {
+                for pair in some {
+                    self.hash_set_dated(k, std::iter::once(pair))?;
+                }
+            }
+        }
     }
 }
 

@@ -69,6 +69,7 @@ pub use sets_in_parts::SetsInParts;
 pub use streams::StreamWriter;
 pub use unpublished::Unpublished;
 pub use whole::WholeReader;
+pub use writable::REWRITTEN_AT_ONCE;
 pub use zsets_ranges::ZRanges;
 
 /// A view for the commands of one batch.
@@ -346,9 +347,9 @@ impl<'s> Tx<'s> {
         self.physical = self.store.database_map().physical(db);
     }
 
-    /// Sets what becomes of keys whose time has come.
-    pub fn set_overdue(&mut self, overdue: Overdue) {
-        self.overdue = overdue;
+    /// Sets what becomes of keys and fields whose time has come; gives what was set before.
+    pub fn set_overdue(&mut self, overdue: Overdue) -> Overdue {
+        std::mem::replace(&mut self.overdue, overdue)
     }
 
     /// True if a command with a time that is over removes the key at once. Where a file is replayed it does not: the key's

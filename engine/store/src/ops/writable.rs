@@ -65,6 +65,10 @@ impl Writable {
     }
 }
 
+/// Fields for which a small hash is written anew at once: more would have more bytes than it may, and would make it a big one though
+/// they take the places of others.
+pub const REWRITTEN_AT_ONCE: usize = 32;
+
 impl Tx<'_> {
     /// Opens a key that must hold this type for a change, if there is one. No hit or miss is counted.
     ///

@@ -424,7 +424,9 @@ fn put_anew(
         old.extend_from_slice(tx.small_value(w));
         let members = SmallZset::open(old).with(tx.store.seed(), without, item);
         let Some(needed) = members.bytes() else { return false };
-        let Some(bytes) = with_room(needed, most, || ahead(&members).saturating_sub(needed)) else { return false };
+        // A changed score says nothing of what comes. To count those that come each time would be a square.
+        let ahead = || if without.is_some() { 0 } else { ahead(&members).saturating_sub(needed) };
+        let Some(bytes) = with_room(needed, most, ahead) else { return false };
         tx.write_anew(k, w, (needed, bytes), |value| members.write(value));
         true
     })

@@ -14,6 +14,8 @@ pub(crate) struct BackgroundState {
     pub(crate) passed_held: bool,
     /// The store is over its limit and nothing helped: when to try again, ms of Unix time.
     pub(crate) limit_retry_ms: i64,
+    /// All keys that are to be swept are in shards that were held: when to look again, ms of Unix time.
+    pub(crate) sweep_again_ms: i64,
     /// Slices of reclaim done in this turn of the background.
     pub(crate) slices: u32,
     /// The objects that the last of them moved and found dead.
@@ -42,6 +44,7 @@ impl BackgroundState {
             candidates: Candidates::default(),
             passed_held: false,
             limit_retry_ms: 0,
+            sweep_again_ms: 0,
             slices: 0,
             tally: Tally::default(),
             slices_spent: false,

@@ -203,6 +203,11 @@ impl Counts {
         }
     }
 
+    /// The counts of a database; `None` of one that is not counted here.
+    pub(crate) fn counted(&self, db: u16) -> Option<DbCount> {
+        self.find(db).map(|_| self.get(db))
+    }
+
     /// The counts of a database.
     pub(crate) fn get(&self, db: u16) -> DbCount {
         let count = self.find(db).and_then(CountRow::read).filter(|count| count.db == db);

@@ -14,8 +14,25 @@ pub(crate) struct DetachedTables {
     wheels: RankedMutex<Vec<Wheel>>,
     /// How many tables and wheels are left, those that a worker has in hand included: to be asked without a lock.
     owed: SharedUsize,
-    /// Where the sweep of the first dying database stands: shard and position.
-    pub(crate) sweep: RankedMutex<(usize, u64)>,
+    /// Where the sweep of the first dying database stands.
+    pub(crate) sweep: RankedMutex<SweepPlace>,
+}
+
+/// A place in the sweep of a dying database.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SweepPlace {
+    /// The next shard, and the position in its index.
+    pub(crate) shard: usize,
+    pub(crate) position: u64,
+    /// A shard before it was held and passed over: the sweep begins anew behind the last one.
+    pub(crate) has_passed_held: bool,
+}
+
+impl SweepPlace {
+    /// The beginning of the next shard.
+    pub(crate) fn next_shard(self) -> SweepPlace {
+        SweepPlace { shard: self.shard + 1, position: 0, ..self }
+    }
 }
 
 impl DetachedTables {
@@ -24,7 +41,7 @@ impl DetachedTables {
             tables: RankedMutex::new(Rank::Leaf, Vec::new()),
             wheels: RankedMutex::new(Rank::Leaf, Vec::new()),
             owed: SharedUsize::new(0),
-            sweep: RankedMutex::new(Rank::Drain, (0, 0)),
+            sweep: RankedMutex::new(Rank::Drain, SweepPlace::default()),
         }
     }
 

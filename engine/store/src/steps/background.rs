@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::drain::SLICE_OBJECTS;
-use super::{Slice, Step, debt, drain, expiry, free, index_growth, page_cache, room, sweep};
+use super::sweep::{self, Swept};
+use super::{Slice, Step, debt, drain, expiry, free, index_growth, page_cache, room};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::{StoreWorker, WorkerState};
 
@@ -21,6 +22,8 @@ use crate::keyspace::worker::{StoreWorker, WorkerState};
 const WALK_BUCKETS: usize = 4;
 /// How soon a walk is looked at again whose walker has no room, ms: about the time in which a disk takes a megabyte.
 const WALK_WAITS_MS: i64 = 1;
+/// How soon it is looked again whether a shard is free whose keys are to be swept, ms.
+const SWEEP_AGAIN_MS: i64 = 1;
 
 /// Bytes of freed runs that one step gives back to the system: one madvise of about 40 us.
 const RELEASE_BYTES: usize = 256 << 10;
@@ -55,8 +58,9 @@ impl StoreWorker {
         }
         worker.background_mut().due_checked_ms = 0;
         expiry::check_due(store, worker, now_ms);
-        let waits = store.walks().then_some(now_ms + WALK_WAITS_MS);
-        worker.background().next_due.into_iter().chain(waits).min()
+        let walk = store.walks().then_some(now_ms + WALK_WAITS_MS);
+        let sweep = store.database_map().owes_sweep().then_some(now_ms + SWEEP_AGAIN_MS);
+        worker.background().next_due.into_iter().chain(walk).chain(sweep).min()
     }
 }
 
@@ -98,7 +102,7 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
         reclaim_step(store, worker),
         Step::more(store.log().release_step(RELEASE_BYTES)),
         page_cache::step(store, worker.now_ms()),
-        sweep_step(store),
+        sweep_step(store, worker),
         collections_step(store, worker),
         sweep::drop_detached_step(store),
         walk_step(store, worker),
@@ -106,9 +110,23 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
     steps.into_iter().any(Step::is_left)
 }
 
-/// Removes some keys of a database that was flushed, unless the walk under way has no room for them: they can wait.
-fn sweep_step(store: &Store) -> Step {
-    if store.database_map().owes_sweep() && store.walker_is_full() { Step::Done } else { sweep::step(store) }
+/// Removes some keys of a database that was flushed, unless the walk under way has no room for them: they can wait. Where all that is
+/// left is in shards that are held, this worker looks again a millisecond later, and not all the time.
+fn sweep_step(store: &Store, worker: &mut WorkerState) -> Step {
+    let (now_ms, again_ms) = (worker.now_ms(), worker.background().sweep_again_ms);
+    let waits = now_ms < again_ms && again_ms - now_ms <= SWEEP_AGAIN_MS;
+    if !store.database_map().owes_sweep() || store.walker_is_full() || waits {
+        return Step::Done;
+    }
+    match sweep::some(store) {
+        Swept::Some => Step::More,
+        Swept::Nothing => Step::Done,
+        Swept::Elsewhere => Step::Busy,
+        Swept::Held | Swept::Counted => {
+            worker.background_mut().sweep_again_ms = now_ms + SWEEP_AGAIN_MS;
+            Step::Done
+        }
+    }
 }
 
 /// Passes some buckets, if a walk is under way and its walker has room. Where the walk or the shard is busy, another round

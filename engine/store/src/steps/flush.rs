@@ -10,6 +10,7 @@ use super::sweep;
 use crate::keyspace::shard::NEVER;
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::StoreWorker;
+use crate::state::detached::SweepPlace;
 
 impl Store {
     /// Empties every database, as FLUSHALL does; under the gate alone.
@@ -57,7 +58,7 @@ impl Store {
         self.pending().reset(roots);
         self.collections().clear();
         self.database_map().all_swept();
-        *self.detached().sweep.lock() = (0, 0);
+        *self.detached().sweep.lock() = SweepPlace::default();
     }
 
     /// Empties a logical database; under the gate alone.
@@ -80,7 +81,7 @@ impl Store {
     fn retire(&self, db: u32) {
         let old = self.database_map().physical(db);
         while !self.database_map().retire(db) {
-            let _ = sweep::step(self);
+            let _ = sweep::some(self);
         }
         self.retire_watched(old, self.database_map().physical(db));
     }

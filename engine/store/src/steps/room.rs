@@ -17,7 +17,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::drain::SLICE_OBJECTS;
-use super::{Slice, Step, debt, drain, evict, free, sweep};
+use super::sweep::{self, Swept};
+use super::{Slice, Step, debt, drain, evict, free};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
 use crate::state::policy::Policy;
@@ -240,6 +241,9 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: Way) -> R
     if limit == 0 {
         return Ok(());
     }
+    if way != Way::Waits && worker.has_swept_in_this_turn() && store.database_map().owes_sweep() {
+        return Err(NotAdmitted::Busy);
+    }
     let mut attempt = ReclaimAttempt::new();
     while attempt.slices < ADMIT_SLICES_MAX {
         if store.used_memory() + bytes <= limit {
@@ -263,6 +267,7 @@ fn make_room(store: &Store, worker: &mut WorkerState, bytes: u64, way: Way) -> R
             return if goes_on { Ok(()) } else { Err(NotAdmitted::Busy) };
         }
         if way != Way::Waits && attempt.has_swept_its_share() {
+            worker.note_swept();
             return Err(NotAdmitted::Busy);
         }
         attempt.rest(way);
@@ -337,8 +342,8 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
     }
     p.slices += 1;
     // So do the keys of a database that was emptied, which no policy finds. What they leave dead is the drain's to free, in turns.
-    let swept = if p.swept_last { Step::Done } else { sweep::step(store) };
-    p.swept_last = swept == Step::More;
+    let swept = if p.swept_last { Swept::Nothing } else { sweep::some(store) };
+    p.swept_last = swept == Swept::Some;
     if p.swept_last {
         p.has_swept = true;
         p.count_busy(Slice::Progress);
@@ -346,24 +351,33 @@ fn step(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, bytes: 
     }
     let full = is_full(store, bytes, limit) || p.drains_in_vain();
     match swept {
-        // Others hold what would be swept next: the drain and the policy do what they can, and nobody is refused before.
-        Step::Busy if drain_or_evict(store, worker, p, full) => true,
-        Step::Busy => {
+        // Others hold what would be swept: the drain and the policy do what they can, and nobody is refused before.
+        Swept::Held => {
+            let slice = drain_or_evict(store, worker, p, full).unwrap_or(Slice::Nothing);
+            if slice == Slice::Nothing {
+                p.count_busy(Slice::Busy);
+            }
+            true
+        }
+        // Nothing is left to be swept.
+        Swept::Counted => drain_or_evict(store, worker, p, full).is_some(),
+        // Another worker is about to free what goes first. No key goes for what it will have freed.
+        Swept::Elsewhere if full => {
             p.count_busy(Slice::Busy);
             true
         }
         // No key goes for another one while keys that are gone already still take memory.
         _ if full && store.database_map().owes_sweep() => true,
-        _ => drain_or_evict(store, worker, p, full),
+        _ => drain_or_evict(store, worker, p, full).is_some(),
     }
 }
 
-/// A piece of the work that drains and, where that frees too little (`full`), evicts; false if nothing helps.
-fn drain_or_evict(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, full: bool) -> bool {
+/// A piece of the work that drains and, where that frees too little (`full`), evicts; None if nothing helps.
+fn drain_or_evict(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttempt, full: bool) -> Option<Slice> {
     let policy = store.limit().policy();
     let evicting = full && policy != Policy::NoEviction && !store.stands_still(worker.now_ms());
     if full && !evicting {
-        return false;
+        return None;
     }
     let drawing = !policy.takes_all_keys() || p.barren >= BARREN_MAX || draws_for_extent(store, worker);
     // Draws alone free nothing: what they leave dead is the drain's.
@@ -373,7 +387,7 @@ fn drain_or_evict(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttemp
         p.barren = 0;
         let slice = evict::evict_drawn(store, worker);
         p.count_busy(slice);
-        return slice != Slice::Nothing || walk_on(store, worker, p);
+        return (slice != Slice::Nothing || walk_on(store, worker, p)).then_some(slice);
     }
     let evicted = worker.counters().evicted.get();
     let slice = drain::slice(store, worker, SLICE_OBJECTS, evicting && policy.takes_all_keys());
@@ -387,7 +401,7 @@ fn drain_or_evict(store: &Store, worker: &mut WorkerState, p: &mut ReclaimAttemp
         Slice::Nothing => p.idle += 1,
     }
     p.count_busy(slice);
-    true
+    Some(slice)
 }
 
 /// Makes a step of the walk under way, where it may be that no key goes since the walk has yet to show them: those that it
@@ -448,19 +462,57 @@ mod tests {
         (store, worker)
     }
 
-    /// Somebody holds the shard whose keys of an emptied database are the next to go: other keys go, and nobody waits for it.
+    /// Somebody holds the shard whose keys of an emptied database would be the next to go: those of other shards go, and nobody
+    /// waits for it. Where they are all that is left of that database, other keys go.
     #[test]
     fn issue_11_a_shard_that_is_held_is_in_nobody_s_way() {
+        for is_last in [false, true] {
+            let (store, mut worker) = half_emptied(Policy::AllKeysRandom);
+            let held = store.cells()[0].lock.lock();
+            std::thread::scope(|scope| {
+                let (worker, store) = (&mut worker, &store);
+                let write = move || {
+                    let mut some = 0;
+                    while is_last && sweep::some(store) == Swept::Some {
+                        some += 1;
+                    }
+                    assert!(some > 0 || !is_last, "other shards had some");
+                    if is_last {
+                        // Less than lives: to free all that is dead is not enough.
+                        store.set_limit(store.used_memory() * 9 / 20, Policy::AllKeysRandom);
+                    }
+                    assert_eq!(worker.admit(300_000), Ok(()));
+                };
+                scope.spawn(write).join().expect("it has room");
+            });
+            drop(held);
+            assert_eq!(store.totals().evicted > 0, is_last, "keys that live go when there is nothing else");
+            assert!(store.database_map().owes_sweep(), "those of the held shard are still to go");
+            while sweep::some(&store) == Swept::Some {}
+            assert!(!store.database_map().owes_sweep(), "it was looked at again");
+            store.verify();
+        }
+    }
+
+    /// Another worker is at the emptied database at every moment: its keys go first, though this one cannot help.
+    #[test]
+    fn issue_11_no_key_goes_while_another_worker_sweeps() {
         let (store, mut worker) = half_emptied(Policy::AllKeysRandom);
-        let held = store.cells()[0].lock.lock();
+        let swept = store.detached().sweep.lock();
         std::thread::scope(|scope| {
             let worker = &mut worker;
-            scope.spawn(move || assert_eq!(worker.admit(300_000), Ok(()))).join().expect("it has room");
+            scope
+                .spawn(move || {
+                    let (store, local) = worker.parts();
+                    assert_eq!(admit(store, local, 300_000, Way::OwnRoom), Err(NotAdmitted::Busy));
+                })
+                .join()
+                .expect("it is put back");
         });
-        drop(held);
-        assert!(store.totals().evicted > 0, "keys of other shards have gone");
-        assert!(store.database_map().owes_sweep(), "those of the emptied database are still to go");
-        store.verify();
+        drop(swept);
+        assert_eq!(store.totals().evicted, 0);
+        assert_eq!(worker.admit(300_000), Ok(()));
+        assert_eq!(store.totals().evicted, 0, "the emptied database's keys were enough");
     }
 
     /// A write behind FLUSHDB of many keys sweeps for its share of time, and is tried again.
@@ -473,9 +525,21 @@ mod tests {
         assert!(!attempt.has_swept_its_share(), "it has not swept");
         let limit = store.limit().bytes();
         assert!(step(&store, local, &mut attempt, 300_000, limit) && attempt.has_swept_its_share());
+        // Many writers have one share in a turn, and not one each.
+        local.note_swept();
         let mut tries = 0;
-        while admit(&store, local, 300_000, Way::OwnRoom) == Err(NotAdmitted::Busy) {
-            tries += 1;
+        let in_turn = |local: &mut WorkerState, tries: &mut u32| {
+            *tries += 1;
+            admit(&store, local, 300_000, Way::OwnRoom)
+        };
+        let before = store.used_memory();
+        (0..10).for_each(|_| assert_eq!(in_turn(local, &mut tries), Err(NotAdmitted::Busy)));
+        assert_eq!(store.used_memory(), before, "nothing was done in this turn");
+        loop {
+            worker.set_now(i64::from(tries));
+            if in_turn(worker.parts().1, &mut tries) == Ok(()) {
+                break;
+            }
             assert!(tries < 100_000, "it has room at last");
         }
         assert!(has_room(&store, 300_000));

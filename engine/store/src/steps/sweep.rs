@@ -1,7 +1,9 @@
 //! The work that FLUSHALL and FLUSHDB leave: tables are given back, keys of a database that is gone are removed.
 
 use super::Step;
+use crate::keyspace::shard::Shard;
 use crate::keyspace::store::Store;
+use crate::state::detached::SweepPlace;
 use crate::state::key::database_of;
 
 /// Keys that a sweep step removes, and buckets that it looks at to find them: most of a shard may be other databases'.
@@ -14,30 +16,72 @@ pub(super) fn drop_detached_step(store: &Store) -> Step {
     Step::more(detached.any() && (detached.drop_table_step() | detached.drop_wheel_step()))
 }
 
-/// Removes some keys of the first dying database; true while there is one.
-pub(super) fn step(store: &Store) -> Step {
+/// The result of a step of the sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "where keys are to go for others, it makes a difference who keeps them"]
+pub(super) enum Swept {
+    /// Keys were removed, or the last of a database's are gone.
+    Some,
+    /// No database is dying.
+    Nothing,
+    /// Another worker is sweeping at this moment.
+    Elsewhere,
+    /// Each shard that has keys of the dying database is held.
+    Held,
+    /// No shard has any, but some that are held count the database still.
+    Counted,
+}
+
+/// Removes some keys of the first dying database, of a shard that is free. A held one is passed over, and looked at again when
+/// all others have none left. Shards that do not know the database are not locked.
+pub(super) fn some(store: &Store) -> Swept {
     if !store.database_map().owes_sweep() {
-        return Step::Done;
+        return Swept::Nothing;
     }
-    let Some(mut at) = store.detached().sweep.try_lock() else { return Step::Busy };
+    let Some(mut place) = store.detached().sweep.try_lock() else { return Swept::Elsewhere };
     // Asked with the sweep in hand: of a database that another worker is done with, nothing must move the place from
     // which the next one's begins.
-    let Some(dying) = store.database_map().dying() else { return Step::Done };
-    let (id, position) = *at;
-    if id == store.cells().len() {
-        *at = (0, 0);
-        store.database_map().swept(dying);
-        store.end_doubled_if_swept();
-        return Step::More;
+    let Some(dying) = store.database_map().dying() else { return Swept::Nothing };
+    let mut is_held = false;
+    for _ in 0..=store.cells().len() {
+        let Some(cell) = store.cells().get(place.shard) else {
+            let is_over = !place.has_passed_held;
+            *place = SweepPlace::default();
+            if is_over {
+                store.database_map().swept(dying);
+                store.end_doubled_if_swept();
+                return Swept::Some;
+            }
+            continue;
+        };
+        // The keys of a dying database only become fewer, whoever holds the shard.
+        let Some(counted) = cell.counts().counted(dying) else {
+            *place = place.next_shard();
+            continue;
+        };
+        let Some(mut shard) = cell.lock.try_lock() else {
+            is_held |= counted.keys > 0;
+            *place = SweepPlace { has_passed_held: true, ..place.next_shard() };
+            continue;
+        };
+        if shard.counts().get(dying).keys == 0 {
+            shard.forget_database(dying);
+            *place = place.next_shard();
+            continue;
+        }
+        let next = sweep_shard(store, &mut shard, dying, place.position);
+        shard.follow_index(store.ground(), place.shard);
+        // Behind the last position none are left, which the next step notes.
+        place.position = next.unwrap_or(0);
+        return Swept::Some;
     }
-    let Some(mut shard) = store.cells()[id].lock.try_lock() else { return Step::Busy };
-    if shard.counts().get(dying).keys == 0 {
-        shard.forget_database(dying);
-        *at = (id + 1, 0);
-        return Step::More;
-    }
+    if is_held { Swept::Held } else { Swept::Counted }
+}
+
+/// Removes some keys of this database from a shard, from a position on; the position to go on from, if this was not the last.
+fn sweep_shard(store: &Store, shard: &mut Shard, dying: u16, from: u64) -> Option<u64> {
     let mut doomed = smallvec::SmallVec::<[_; SWEEP_ENTRIES]>::new();
-    let (mut next, mut buckets) = (Some(position), 0);
+    let (mut next, mut buckets) = (Some(from), 0);
     while let (Some(from), true) = (next, doomed.len() < SWEEP_ENTRIES && buckets < SWEEP_BUCKETS) {
         buckets += 1;
         let hashes = shard.hashes(store.log(), store.seed());
@@ -51,7 +95,5 @@ pub(super) fn step(store: &Store) -> Step {
         let entry = shard.index().find_ref(hash, r).expect("just scanned");
         shard.remove(store.ground(), entry);
     }
-    shard.follow_index(store.ground(), id);
-    *at = next.map_or((id, 0), |position| (id, position));
-    Step::More
+    next
 }

@@ -26,6 +26,8 @@ const CLOCK_EVERY: usize = 64;
 const CLOCK_BYTES: usize = 256 << 10;
 /// A connection that takes what it is sent, and comes to this number of unsent bytes, is written before it gets more.
 const AHEAD_BYTES: usize = 64 << 10;
+/// Bytes of stale keys that are held back until a reply is complete: beyond, the client is told that all are.
+const HELD_STALE_MAX: usize = 1 << 20;
 
 /// The time that a turn of the loop still has for delivering.
 #[derive(Debug, Default)]
@@ -129,12 +131,18 @@ impl Receiver for Slice<'_> {
             What::Messages(run, from) if !is_held => conn.write_output(|out| run.write(from, out)),
             what => {
                 let mut out = conn.take_message_output(is_held);
-                give(conn, what, &mut out, &by);
+                // While messages of any kind are held, the limits of output are theirs; stale keys alone have this one.
+                if is_held && is_stale && out.len() >= HELD_STALE_MAX && !conn.session().holds_messages() {
+                    out = out.like();
+                    give_all_stale(conn, &mut out);
+                } else {
+                    give(conn, what, &mut out, &by);
+                }
                 conn.keep_message_output(out, is_held);
             }
         }
         let unsent = conn.unsent_bytes();
-        self.bytes += unsent - before;
+        self.bytes += unsent.saturating_sub(before);
         self.is_spent |= before < AHEAD_BYTES && unsent >= AHEAD_BYTES && conn.may_write() && !is_held;
         receivers.add(conn);
     }
@@ -213,6 +221,13 @@ fn pass_stale(conn: &mut Conn, stale: Option<&Arc<Stale>>, out: &mut Reply, by: 
                 out.integer(tracking.redirect as i64);
             }
         }
+    }
+}
+
+/// Tells a connection that keeps copies that every key is stale, in place of very many.
+fn give_all_stale(conn: &Conn, out: &mut Reply) {
+    if out.is_resp3() || conn.session().is_subscribed() {
+        write_stale(out, &Stale::All);
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use smallvec::SmallVec;
-use varve_base::share::share;
+use varve_base::share::Share;
 use varve_base::shared::{SharedBool, SharedMutex, SharedUsize};
 use varve_store::{Author, Observer, Store};
 
@@ -32,8 +32,6 @@ const EVICT_MAX: usize = 256;
 const REPLACED: usize = 2;
 /// Entries whose memory one turn gives back, where those that wait are not very many: some 0.2 ms.
 const FREE_MAX: usize = 1024;
-/// Entries whose memory it gives back at most, where more wait: they take a millisecond.
-const FREE_MOST: usize = 4096;
 /// A sweep begins when one client has ended tracking for this number of numbers in the table.
 const SWEEP_ITEMS_EACH: usize = 16;
 /// Fewer clients than this have a sweep only after [`SWEEP_EVERY_MS`].
@@ -353,7 +351,7 @@ impl TrackingTable {
             (lists.pop(), left)
         };
         let Some(mut list) = taken else { return };
-        let freed = list.free(share(left, FREE_MAX, FREE_MOST, 1));
+        let freed = list.free(Share::of(left, FREE_MAX));
         self.freeing_bytes.fetch_sub(freed, Relaxed);
         let mut lists = self.to_free.lock();
         if list.keys.len() > 0 {
@@ -395,11 +393,12 @@ struct Freed {
 }
 
 impl Freed {
-    /// Frees entries, `most` of them at most; their bytes, about: all of the last ones.
-    fn free(&mut self, most: usize) -> usize {
+    /// Frees a share of the entries; their bytes, about: all of the last ones.
+    fn free(&mut self, share: Share) -> usize {
         let before = self.keys.len();
-        self.keys.by_ref().take(most).for_each(drop);
-        let bytes = if self.keys.len() == 0 { self.bytes } else { self.bytes / before * most };
+        share.zip(self.keys.by_ref()).for_each(drop);
+        let left = self.keys.len();
+        let bytes = if left == 0 { self.bytes } else { self.bytes / before * (before - left) };
         self.bytes -= bytes;
         bytes
     }

@@ -23,31 +23,21 @@ pub(crate) struct Deferred {
 impl Deferred {
     /// A transaction's reply up to its first question, and the questions.
     ///
-    /// If something of it has passed its ceiling, the client gets nothing, and the questions that do something are asked nevertheless:
-    /// users that are gone, and clients that are to be closed, are so for everybody.
+    /// If something of it has passed its ceiling, the client gets nothing ([`Deferred::lost`]).
     pub(crate) fn new(mut reply: Reply, mut questions: VecDeque<DeferredQuestion>) -> Deferred {
         debug_assert!(!questions.is_empty(), "a transaction without questions has its reply");
         if let Some(lost) = questions.iter().position(|one| one.replies.is_overflown()) {
             reply.append(std::mem::take(&mut questions[lost].replies));
         }
         let mut deferred = Deferred { reply, questions, behind_held_bytes: 0, behind_bytes: 0 };
-        deferred.drop_lost();
         deferred.recount();
         deferred
     }
 
-    /// The reply, whose client gets nothing, if there is nothing to be asked.
+    /// The reply, if its client gets nothing of it. What [`Deferred::left`] has is to be asked nevertheless: users that are gone, and
+    /// clients that are to be closed, are so for everybody.
     pub(crate) fn lost(&mut self) -> Option<Reply> {
-        self.questions.is_empty().then(|| std::mem::take(&mut self.reply))
-    }
-
-    /// Of a reply that nobody gets, drops the parts that are there, and the questions that are asked for their answer alone.
-    fn drop_lost(&mut self) {
-        if self.reply.is_overflown() {
-            self.questions.retain(|one| one.question.as_ref().is_none_or(Question::does_something));
-            self.questions.iter_mut().for_each(|one| one.replies = Reply::new());
-            self.recount();
-        }
+        self.reply.is_overflown().then(|| std::mem::take(&mut self.reply))
     }
 
     /// Adds up what lies behind the questions.
@@ -61,20 +51,20 @@ impl Deferred {
         self.questions.front_mut()?.question.take()
     }
 
-    /// The questions that were not asked, of those that do something.
+    /// The questions that were not asked.
     pub(crate) fn left(self) -> impl Iterator<Item = Question> {
-        self.questions.into_iter().filter_map(|one| one.question).filter(Question::does_something)
+        self.questions.into_iter().filter_map(|one| one.question)
     }
 
-    /// The question that was asked is answered: `write` writes the answer into the reply. The whole reply, if no question is left.
+    /// The question that was asked is answered: `write` writes the answer into the reply. The whole reply, if no question is left, or
+    /// if its client gets nothing of it.
     pub(crate) fn answer(&mut self, write: impl FnOnce(&DeferredQuestion, &mut Reply)) -> Option<Reply> {
         let answered = self.questions.pop_front().expect("a question was asked");
         write(&answered, &mut self.reply);
         self.behind_held_bytes -= answered.held_bytes();
         self.behind_bytes -= answered.replies.len();
         self.reply.append(answered.replies);
-        self.drop_lost();
-        self.questions.is_empty().then(|| std::mem::take(&mut self.reply))
+        if self.questions.is_empty() { Some(std::mem::take(&mut self.reply)) } else { self.lost() }
     }
 
     /// Bytes of memory that it takes.
@@ -91,6 +81,8 @@ impl Deferred {
 /// A question that a transaction left behind, and the replies of the commands after it.
 pub(crate) struct DeferredQuestion {
     pub(crate) question: Option<Question>,
+    /// Bytes that it takes.
+    pub(crate) question_bytes: usize,
     /// The row of the command that asks.
     pub(crate) asked: &'static Row,
     /// Replies were not turned off.
@@ -99,7 +91,8 @@ pub(crate) struct DeferredQuestion {
 }
 
 impl DeferredQuestion {
+    /// Bytes of memory; of the question as it was before it was asked, so that what is subtracted then was added.
     fn held_bytes(&self) -> usize {
-        size_of::<DeferredQuestion>() + self.replies.held_bytes()
+        size_of::<DeferredQuestion>() + self.question_bytes + self.replies.held_bytes()
     }
 }

@@ -313,6 +313,19 @@ impl Conn {
         }
     }
 
+    /// Writes a reply that was long in the making, and the messages that have come meanwhile behind it. They have no part in the
+    /// reply's ceiling, beyond which they would be lost: what is unsent is measured when it is sent.
+    pub(crate) fn complete_reply(&mut self, reply: Reply) {
+        debug_assert!(!reply.is_overflown(), "of a reply that is too long no part is sent");
+        let behind = self.behind.take();
+        self.write_output(|out| {
+            out.append(reply);
+            if let Some(behind) = behind {
+                out.append(*behind);
+            }
+        });
+    }
+
     /// Puts the messages that have come in the middle of a reply behind it: it is complete.
     pub(crate) fn put_behind(&mut self, out: &mut Reply) {
         if let Some(behind) = self.behind.take() {

@@ -86,6 +86,24 @@ fn issue_11_the_memory_of_a_script_is_in_the_account_while_it_runs() {
     }
 }
 
+/// A command that is on its way keeps what it has gathered as long as its client does not take the reply.
+#[test]
+fn issue_11_what_a_command_has_gathered_is_in_the_account() {
+    const MEMBERS: usize = 200_000;
+    let server = Server::start(2, "");
+    let (mut control, mut reader) = (server.connect(), server.connect());
+    for from in (0..MEMBERS).step_by(1000) {
+        let members: Vec<String> = (from..from + 1000).map(|n| format!("{n:0>200}")).collect();
+        let words: Vec<&str> = ["SADD", "big"].into_iter().chain(members.iter().map(String::as_str)).collect();
+        control.ask(&words, ":1000\r\n");
+    }
+    let before = outside(&server);
+    reader.send(&request(&["SORT", "big", "ALPHA"]));
+    // At most 32 MB of the 40 MB lie in the connection's output.
+    grows_and_shrinks(&server, before, MEMBERS as u64 * 200, || drop(reader));
+    control.ask(&["SCARD", "big"], &format!(":{MEMBERS}\r\n"));
+}
+
 #[test]
 fn issue_11_users_are_in_the_account() {
     let server = Server::start(2, "");

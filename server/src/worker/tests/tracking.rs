@@ -404,3 +404,63 @@ fn issue_11_nothing_of_another_version_stands_behind_a_transaction() {
     client.expect(b"$-1\r\n");
     client.ask(&["PING"], "+PONG\r\n");
 }
+
+/// The bytes that a client gets up to the reply to a PING that it sends now.
+fn up_to_ping(client: &mut Client) -> Vec<u8> {
+    client.send(&request(&["PING"]));
+    let (mut got, mut some) = (Vec::new(), vec![0; 64 << 10]);
+    while !got.ends_with(b"+PONG\r\n") {
+        let count = client.stream.read(&mut some).unwrap();
+        assert!(count > 0, "it is closed behind {} bytes", got.len());
+        got.extend_from_slice(&some[..count]);
+    }
+    got
+}
+
+/// How often a text stands in what a client got.
+fn count(got: &[u8], text: &[u8]) -> usize {
+    got.windows(text.len()).filter(|part| *part == text).count()
+}
+
+/// A reply that is nearly as long as the limit of output lets it be, and keys that become stale while it waits for answers: all of
+/// both come, as long as they are within the limit together. Beyond, the client is closed, and keeps no copies.
+#[test]
+fn issue_11_stale_keys_stand_behind_a_reply_that_is_nearly_too_long() {
+    const NAMES: usize = 120;
+    let server = Server::start(2, &format!("{}\nclient-output-buffer-limit normal 1mb 0 0\n", fan_out::CONFIG));
+    let (mut reader, mut writer) = (fan_out::on(&server, 0), fan_out::on(&server, 0));
+    speak_resp3(&mut reader.stream);
+    reader.ask(&["CLIENT", "TRACKING", "on", "BCAST", "PREFIX", "name:"], "+OK\r\n");
+    writer.ask(&["SET", "k", &"v".repeat(900_000)], "+OK\r\n");
+    fan_out::while_stopped(&server, || {
+        let commands: [&[&str]; 4] = [&["MULTI"], &["GET", "k"], &["CLIENT", "KILL", "ID", "999999"], &["EXEC"]];
+        reader.send(&commands.iter().flat_map(|words| request(words)).collect::<Vec<_>>());
+        reader.expect(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n");
+        for nth in 0..NAMES {
+            writer.ask(&["SET", &format!("name:{nth:01000}"), "v"], "+OK\r\n");
+        }
+    });
+    let got = up_to_ping(&mut reader);
+    assert!(got.starts_with(b"*2\r\n$900000\r\n"), "the reply comes first");
+    assert_eq!(count(&got, b"name:"), NAMES);
+}
+
+/// While a script rests, the keys that others make stale are held back from its client: of very many it is told once that all are.
+#[test]
+fn issue_11_very_many_stale_keys_behind_a_script_are_all_keys() {
+    const NAMES: usize = 3000;
+    // The writes may take longer than a script may run before others are told that the server is busy.
+    let server = Server::start(2, "busy-reply-threshold 1000000\n");
+    let (mut client, mut writer) = (resp3(&server), server.connect());
+    client.ask(&["CLIENT", "TRACKING", "on", "BCAST", "PREFIX", "name:"], "+OK\r\n");
+    client.send(&request(&["EVAL", "while true do end", "0"]));
+    for nth in 0..NAMES {
+        writer.ask(&["SET", &format!("name:{nth:01000}"), "v"], "+OK\r\n");
+    }
+    writer.ask(&["SCRIPT", "KILL"], "+OK\r\n");
+    let got = up_to_ping(&mut client);
+    // Some keys may have been told before the script began.
+    assert!(count(&got, b"\r\n-ERR Error running script") + usize::from(got.starts_with(b"-ERR")) > 0, "a reply");
+    assert!(count(&got, ALL_STALE.as_bytes()) > 0, "all keys are stale");
+    assert!(got.len() < 3 << 19 && got.len() < NAMES * 1000, "{} bytes", got.len());
+}

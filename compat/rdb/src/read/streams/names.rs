@@ -11,7 +11,7 @@ use std::io::Read;
 
 use crate::read::fault::ReadFault;
 use crate::read::source::Source;
-use crate::read::strings::Text;
+use crate::read::strings::{STEP_BYTES, Text};
 
 const FORM: u8 = 1;
 /// Bytes in front of the first name, and where the counts are among them.
@@ -87,7 +87,11 @@ impl Names {
             to.truncate(HEAD_BYTES);
             self.in_part = 0;
         }
+        let begun = source.work();
         for _ in 0..PART_NAMES {
+            if source.work() - begun >= STEP_BYTES {
+                break;
+            }
             if let Some(names) = self.names.checked_sub(1) {
                 self.names = names;
                 short(&mut self.name, source, small)?;

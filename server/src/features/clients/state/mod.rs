@@ -51,8 +51,16 @@ pub(crate) struct Filter {
     pub(crate) local_addr: Option<Vec<u8>>,
 }
 
+impl Filter {
+    /// Bytes of memory of what is named in it.
+    fn heap_bytes(&self) -> usize {
+        let texts = [&self.user, &self.addr, &self.local_addr].into_iter().flatten().map(Vec::capacity).sum::<usize>();
+        texts + self.ids.as_ref().map_or(0, |ids| ids.capacity() * size_of::<u64>())
+    }
+}
+
 /// The question.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// The lines of CLIENT LIST.
     List(Filter),
@@ -68,14 +76,18 @@ pub(crate) enum Question {
 }
 
 impl Question {
-    /// Whether it is asked not for its answer alone.
-    pub(crate) fn does_something(&self) -> bool {
-        !matches!(self, Question::List(_))
+    /// Bytes of memory that it takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        size_of::<Question>()
+            + match self {
+                Question::List(filter) | Question::Kill(Kill { filter, .. }) => filter.heap_bytes(),
+                Question::Paused | Question::Users(_) | Question::Unblock { .. } => 0,
+            }
     }
 }
 
 /// The reply of a command that has changed users.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UsersChanged {
     /// OK.
     Ok,
@@ -84,7 +96,7 @@ pub(crate) enum UsersChanged {
 }
 
 /// CLIENT KILL.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Kill {
     pub(crate) filter: Filter,
     /// The asking connection is spared.

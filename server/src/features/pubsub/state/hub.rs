@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use varve_base::share::share;
+use varve_base::share::Share;
 
 use super::inbox::{Entry, Item, Message};
 use super::latch::Latch;
@@ -27,8 +27,6 @@ const LOOK_MAX: usize = 4096;
 
 /// Subscriptions of connections that have gone which one turn ends, where those are not very many: some 0.3 ms.
 const LEAVE_MAX: usize = 512;
-/// Those that a turn ends at most for each millisecond since the last one, where there are more: they take a millisecond.
-const LEAVE_MOST: usize = 2048;
 
 /// Bytes of a subscription beside its name: entries in the connection's set, the hub's table and the listeners' map.
 const ENTRY_BYTES: usize = 2 * size_of::<Name>() + size_of::<Listeners>() + size_of::<(u64, Listener)>();
@@ -103,8 +101,6 @@ pub(crate) struct Hub {
     leaving: Vec<(u64, Subscriptions)>,
     /// Their number.
     left: usize,
-    /// When some were ended last, milliseconds since the start.
-    left_at_ms: i64,
 }
 
 /// The connections that listen, by what they listen to.
@@ -190,7 +186,6 @@ impl Hub {
             rests: false,
             leaving: Vec::new(),
             left: 0,
-            left_at_ms: 0,
         }
     }
 
@@ -258,7 +253,7 @@ impl Hub {
     pub(crate) fn leave(&mut self, registry: &Registry, id: u64, subscriptions: Subscriptions) {
         self.left += subscriptions.len();
         self.leaving.push((id, subscriptions));
-        self.end_leaving(registry, LEAVE_MAX);
+        self.end_leaving(registry, Share::of(0, LEAVE_MAX));
     }
 
     /// True while subscriptions of connections that have gone are to end.
@@ -269,13 +264,12 @@ impl Hub {
 
     /// Ends some subscriptions of connections that have gone.
     #[cold]
-    pub(crate) fn go_on_leaving(&mut self, registry: &Registry, now_ms: i64) {
-        let passed_ms = now_ms - std::mem::replace(&mut self.left_at_ms, now_ms);
-        self.end_leaving(registry, share(self.left, LEAVE_MAX, LEAVE_MOST, passed_ms));
+    pub(crate) fn go_on_leaving(&mut self, registry: &Registry) {
+        self.end_leaving(registry, Share::of(self.left, LEAVE_MAX));
     }
 
-    fn end_leaving(&mut self, registry: &Registry, most: usize) {
-        for _ in 0..most {
+    fn end_leaving(&mut self, registry: &Registry, share: Share) {
+        for _ in share {
             let Some((id, subscriptions)) = self.leaving.last_mut() else { return };
             let id = *id;
             match Kind::ALL.iter().find_map(|&kind| Some((kind, subscriptions.names[kind as usize].pop_first()?))) {
@@ -760,7 +754,7 @@ mod tests {
         hub.leave(&registry, 1, gone);
         for turn in 1..4 {
             assert_eq!((left(&hub), hub.is_leaving()), ((4 - turn) * LEAVE_MAX, true));
-            hub.go_on_leaving(&registry, 0);
+            hub.go_on_leaving(&registry);
         }
         assert_eq!((left(&hub), hub.is_leaving()), (0, false));
         assert_eq!((registry.len(Kind::Channel), registry.len(Kind::Pattern)), (1, 0));

@@ -153,8 +153,11 @@ impl Tx<'_> {
         fields: &[&[u8]],
         expiry_ms: Option<i64>,
     ) -> Result<(), WrongType> {
+        if let [field] = fields {
+            return self.hash_set_expiry(k, field, expiry_ms).map(|_| ());
+        }
         let Some(w) = self.open_mut(k, Type::Hash)? else { return Ok(()) };
-        if fields.len() > 1 && !w.is_big() && (expiry_ms.is_some() || self.is_dated(&w)) {
+        if !w.is_big() && (expiry_ms.is_some() || self.is_dated(&w)) {
             let mut values = Vec::with_capacity(fields.len());
             for field in fields {
                 let value = self.hash_peek(k)?.and_then(|hash| hash.get(field, |value| value.map(<[u8]>::to_vec)));

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 /// A turn does this part of what is owed, so that what is owed does not grow without end, however fast it comes.
 pub const PART: usize = 128;
 /// A turn does no more than its least items for longer than this.
-pub const LONGEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(1);
 /// Items between two looks at the clock: of the dearest ones, some 50 us.
 const LOOK_EVERY: usize = 64;
 
 /// The items that a turn does, one for each `next`, by their numbers: `least` at least, and up to a [`PART`] of what is owed within
-/// [`LONGEST`].
+/// a millisecond.
 #[derive(Debug)]
 pub struct Share {
     done: usize,

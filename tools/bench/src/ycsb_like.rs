@@ -71,7 +71,7 @@ pub(crate) fn run(findings: Findings, scale: &Scale, wanted: &[&Workload], why: 
         .lost(format!("YCSB itself: {why}. Its workloads were drawn by this project's own generator.")))
 }
 
-/// As many connections as YCSB has threads, one request of each under way.
+/// The traffic of YCSB: each of its threads is a connection here, with one request under way.
 fn traffic(scale: &Scale) -> Traffic {
     Traffic { connections: THREADS as usize, pipeline: 1, requests: scale.operations }
 }

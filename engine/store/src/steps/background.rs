@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::drain::SLICE_OBJECTS;
 use super::sweep::{self, Swept};
-use super::{Slice, Step, debt, drain, expiry, free, index_growth, page_cache, room};
+use super::{Slice, Step, debt, drain, expiry, free, index_growth, is_near, page_cache, room};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::{StoreWorker, WorkerState};
 
@@ -113,8 +113,8 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
 /// Removes some keys of a database that was flushed, unless the walk under way has no room for them: they can wait. Where all that is
 /// left is in shards that are held, this worker looks again a millisecond later, and not all the time.
 fn sweep_step(store: &Store, worker: &mut WorkerState) -> Step {
-    let (now_ms, again_ms) = (worker.now_ms(), worker.background().sweep_again_ms);
-    let waits = now_ms < again_ms && again_ms - now_ms <= SWEEP_AGAIN_MS;
+    let now_ms = worker.now_ms();
+    let waits = is_near(worker.background().sweep_again_ms, now_ms, SWEEP_AGAIN_MS);
     if !store.database_map().owes_sweep() || store.walker_is_full() || waits {
         return Step::Done;
     }

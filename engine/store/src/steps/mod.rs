@@ -32,6 +32,11 @@ mod survey;
 mod sweep;
 mod victim;
 
+/// True until a time that was set at most `ahead_ms` ahead. One that is farther away was set before the clock was set back.
+fn is_near(time_ms: i64, now_ms: i64, ahead_ms: i64) -> bool {
+    (1..=ahead_ms).contains(&(time_ms - now_ms))
+}
+
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the scheduler needs to know whether work is left"]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::drain::SLICE_OBJECTS;
 use super::sweep::{self, Swept};
-use super::{Slice, Step, debt, drain, evict, free};
+use super::{Slice, Step, debt, drain, evict, free, is_near};
 use crate::keyspace::store::Store;
 use crate::keyspace::worker::WorkerState;
 use crate::state::policy::Policy;
@@ -299,16 +299,10 @@ pub(crate) fn owes_eviction(store: &Store, worker: &WorkerState) -> bool {
     limit != 0
         && store.used_memory() > limit
         && store.limit().policy() != Policy::NoEviction
-        && !is_near(worker.background().limit_retry_ms, worker.now_ms())
+        && !is_near(worker.background().limit_retry_ms, worker.now_ms(), LIMIT_RETRY_MS)
         && !store.stands_still(worker.now_ms())
         && !store.walker_is_full()
         && !store.journal_is_full()
-}
-
-/// True until a time that was set at most [`LIMIT_RETRY_MS`] ahead. One that is farther away was set before the clock was set
-/// back.
-fn is_near(time_ms: i64, now_ms: i64) -> bool {
-    (1..=LIMIT_RETRY_MS).contains(&(time_ms - now_ms))
 }
 
 /// Makes room in the background while the limit is passed.

@@ -260,8 +260,8 @@ fn transactions_and_scripts_pass_the_limit_by_an_eighth_at_most() {
     let mut client = server.connect();
     client.ask_bytes(&[b"SET", b"k", &pattern(4, 2 << 20)], "+OK\r\n");
     store(&server).set_limit(LIMIT, Policy::NoEviction);
-    let most = |copies: u64| {
-        assert!((8..13).contains(&copies), "{copies} copies");
+    let between = |least: u64, copies: u64| {
+        assert!((least..13).contains(&copies), "{copies} copies");
         // Buffers, a script's strings among them, are counted behind it.
         let used = store(&server).log().used_bytes();
         assert!(used <= LIMIT + LIMIT / 8, "{used} bytes");
@@ -276,9 +276,12 @@ fn transactions_and_scripts_pass_the_limit_by_an_eighth_at_most() {
         assert!(line == ":1" || line == DENIED, "{line}");
         line == ":1"
     });
-    most(copied.count() as u64);
-    for call in ["redis.pcall('COPY', 'k', 'k' .. i)", "redis.pcall('SET', 'k' .. i, string.rep('x', 2 * 1024 * 1024))"]
-    {
+    between(8, copied.count() as u64);
+    // Lua's strings that are no longer used are counted where a slow machine lets a sum be made within the script.
+    for (call, least) in [
+        ("redis.pcall('COPY', 'k', 'k' .. i)", 8),
+        ("redis.pcall('SET', 'k' .. i, string.rep('x', 2 * 1024 * 1024))", 2),
+    ] {
         client.send(&request(&[&["DEL"], &names.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat()));
         client.line();
         wait_until("the copies have gone", || runs(&server).0 == 1);
@@ -287,7 +290,7 @@ fn transactions_and_scripts_pass_the_limit_by_an_eighth_at_most() {
         );
         client.send(&request(&["EVAL", &body, "0"]));
         let copied = client.line();
-        most(copied[1..].parse().expect(&copied));
+        between(least, copied[1..].parse().expect(&copied));
     }
 }
 

@@ -180,6 +180,24 @@ fn either_server_restores_what_the_other_has_dumped() {
     assert_eq!(checked.text(), "OK");
 }
 
+/// Files and RESTORE had a bound on an entry's fields that XADD did not have: the server did not start again with its own file.
+#[test]
+fn an_entry_of_more_than_a_million_fields_is_read_again() {
+    let varve = Launch::varve().config("enable-debug-command yes").start().expect("varve");
+    let mut client = varve.client();
+    let words = [&["XADD", "s", "1-1"][..], &["f", "v"].repeat((1 << 20) + 1)].concat();
+    assert_eq!(client.call(&words).expect("a reply").text(), "1-1");
+    let whole = digest(&mut client, "s");
+    let payload = client.call(&["DUMP", "s"]).expect("a reply");
+    let RespValue::Bulk(payload) = payload else { panic!("{payload:?}") };
+    let restore: [&[u8]; 4] = [b"RESTORE", b"restored", b"0", &payload];
+    assert_eq!(client.call(&restore).expect("a reply").text(), "OK");
+    assert_eq!(client.cmd("DEBUG RELOAD").text(), "OK");
+    for key in ["s", "restored"] {
+        assert_eq!(digest(&mut client, key), whole, "{key}");
+    }
+}
+
 #[test]
 fn a_damaged_payload_leaves_what_is_there() {
     let varve = Launch::varve().config("enable-debug-command yes").start().expect("varve");

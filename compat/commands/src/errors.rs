@@ -156,6 +156,8 @@ pub(crate) const RANK_ZERO: CommandError = CommandError::new(
 pub(crate) const RESP3_ONLY: CommandError = CommandError::new(&"ERR RESP2 is not supported by this command");
 pub(crate) const IDMP_DURATION: CommandError =
     CommandError::new(&"ERR IDMP-DURATION must be between 1 and 86400 seconds");
+pub(crate) const IDMP_LONG: CommandError =
+    CommandError::new(&"ERR IDMP/IDMPAUTO take producer and idempotent IDs of up to 65536 bytes");
 pub(crate) const IDMP_MAXSIZE: CommandError =
     CommandError::new(&"ERR IDMP-MAXSIZE must be between 1 and 10000 entries");
 pub(crate) const IDMP_NAME: CommandError = CommandError::new(&"ERR IDMP requires a non-empty idempotent ID");

@@ -57,6 +57,12 @@ pub trait Ongoing: Send {
         None
     }
 
+    /// Its client leaves: whether it goes on nevertheless, as one that has changed its key in part, or has much memory to give back
+    /// in steps.
+    fn outlives_client(&mut self) -> bool {
+        self.occupied().is_some()
+    }
+
     /// The keys of which it makes something, if others change them meanwhile.
     fn sources(&self) -> Option<&Sources> {
         None
@@ -227,8 +233,8 @@ pub enum LeftTurn {
     Ended,
 }
 
-/// A command whose client has left while it changes a key part by part: it goes on to its end, in each turn of its worker. A client
-/// of redis-server cannot stop a command either.
+/// A command whose client has left while it changes a key part by part, or that has much memory to give back: it goes on to its end,
+/// in each turn of its worker. A client of redis-server cannot stop a command either.
 #[derive(Debug)]
 pub struct LeftCommand {
     pub(crate) command: Box<OngoingCommand>,
@@ -237,7 +243,7 @@ pub struct LeftCommand {
 }
 
 impl LeftCommand {
-    /// A command that occupies a key; nobody reads its reply any more.
+    /// A command that outlives its client; nobody reads its reply any more.
     pub(crate) fn new(mut command: Box<OngoingCommand>, db: u32) -> LeftCommand {
         command.muted = true;
         LeftCommand { command, db }

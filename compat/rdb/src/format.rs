@@ -67,6 +67,13 @@ impl std::error::Error for TooOld {}
 /// ```
 pub const MESSAGE_NAMES: &[u8] = b"varve-idempotence";
 
+/// Fields of one entry of a stream, at most, for all that make entries and all that read them: each file that was written is read.
+pub const ENTRY_FIELDS_MAX: u64 = 1 << 25;
+
+/// Bytes of the name of a message or of its producer, at most: 64 KB. A part has up to 64 names, each with its producer, and is made in
+/// one step.
+pub const MESSAGE_NAME_BYTES_MAX: usize = 64 << 10;
+
 /// Opcodes: what stands in the place of a type where no value follows.
 pub(crate) mod op {
     /// Of Valkey, in a data set for a replica that has asked for it.

@@ -4,6 +4,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use varve_rdb::{Dialect, Part, ReadStep, ValueReader};
+use varve_testkit::payload::{compressed, length, listpack, number, numbers, stream, text};
 
 /// Numbers of types.
 const SET: u8 = 2;
@@ -13,66 +14,6 @@ const STREAM_WITH_NAMES: u8 = 26;
 
 /// The work of one step, at most: bytes that are read or expanded, and things that are passed over.
 const STEP_WORK: u64 = 130 << 10;
-
-/// A length in four bytes.
-fn length(n: usize) -> Vec<u8> {
-    [&[0x80][..], &(n as u32).to_be_bytes()].concat()
-}
-
-/// A string as it is.
-fn text(text: &[u8]) -> Vec<u8> {
-    [&length(text.len()), text].concat()
-}
-
-/// A compressed string: `front`, then what it ends with, `word` bytes, `again` times, then `back`.
-fn compressed(front: &[u8], word: usize, again: usize, back: &[u8]) -> Vec<u8> {
-    let mut small = Vec::new();
-    let literal = |bytes: &[u8], small: &mut Vec<u8>| {
-        for run in bytes.chunks(32) {
-            small.push(run.len() as u8 - 1);
-            small.extend_from_slice(run);
-        }
-    };
-    literal(front, &mut small);
-    let mut left = word * again;
-    while left > 0 {
-        let mut copy = left.min(264);
-        if left - copy < 9 && left > copy {
-            copy -= 9;
-        }
-        assert!(copy >= 9, "a long copy");
-        small.extend([0xe0, (copy - 9) as u8, word as u8 - 1]);
-        left -= copy;
-    }
-    literal(back, &mut small);
-    let whole = front.len() + word * again + back.len();
-    [&[0xc3][..], &length(small.len()), &length(whole), &small].concat()
-}
-
-/// Small numbers as entries of a listpack.
-fn numbers(numbers: &[u8]) -> Vec<u8> {
-    numbers.iter().flat_map(|&n| [n, 1]).collect()
-}
-
-/// A large number as an entry of a listpack.
-fn number(n: u32) -> Vec<u8> {
-    [&[0xf3][..], &n.to_le_bytes(), &[5]].concat()
-}
-
-/// A compressed listpack: some entries, then the last of them again and again, then others.
-fn listpack(front: &[Vec<u8>], again: usize, back: &[Vec<u8>]) -> Vec<u8> {
-    let word = front.last().expect("an entry").len();
-    let (front, back) = (front.concat(), back.concat());
-    let bytes = 7 + front.len() + word * again + back.len();
-    let head = [&(bytes as u32).to_le_bytes()[..], &u16::MAX.to_le_bytes()].concat();
-    compressed(&[head, front].concat(), word, again, &[back, vec![0xff]].concat())
-}
-
-/// A stream of one node, and what is behind its nodes.
-fn stream(node: &[u8], behind: &[u8]) -> Vec<u8> {
-    let id = [1u64.to_be_bytes(), 1u64.to_be_bytes()].concat();
-    [&[1][..], &text(&id), node, behind].concat()
-}
 
 /// Figures of a reading.
 struct Seen {
@@ -111,8 +52,8 @@ fn read(number: u8, value: &[u8], mut each: impl FnMut(Part<'_>)) -> Result<Seen
 fn master_fields_are_not_collected() {
     const FIELDS: usize = 1_000_000;
     // One entry, no deleted ones, a million master fields; an entry with the field 6 and the value 7.
-    let front = [numbers(&[1, 0]), number(FIELDS as u32), numbers(&[1])];
-    let node = listpack(&front, FIELDS - 1, &[numbers(&[0, 0, 0, 0, 1, 6, 7, 6])]);
+    let front = [numbers(&[1, 0]), number(FIELDS), numbers(&[1])];
+    let node = listpack(&front, 2, FIELDS - 1, &[numbers(&[0, 0, 0, 0, 1, 6, 7, 6])]);
     let value = stream(&node, &[1, 1, 1, 0]);
     assert!(value.len() < FIELDS / 40, "{} bytes", value.len());
     let mut found = Vec::new();
@@ -167,15 +108,15 @@ fn deleted_entries_are_passed_over_in_steps() {
     const DELETED: usize = 200_000;
     // A master field; one live entry; then deleted ones. An entry is one word, since all are equal but for their IDs.
     let live = numbers(&[2, 0, 0, 1, 4]);
-    let front = [numbers(&[1]), number(DELETED as u32), numbers(&[1, 7, 0]), live, numbers(&[3, 0, 0, 1, 4])];
-    let value = stream(&listpack(&front, DELETED - 1, &[]), &[1, 1, 1, 0]);
+    let front = [numbers(&[1]), number(DELETED), numbers(&[1, 7, 0]), live, numbers(&[3, 0, 0, 1, 4])];
+    let value = stream(&listpack(&front, 10, DELETED - 1, &[]), &[1, 1, 1, 0]);
     let seen = read(STREAM, &value, |_| ()).expect("it is sound");
     assert_eq!(seen.parts, 3, "an entry, its pair, the tail");
     assert!(seen.steps > DELETED / 100, "{} steps", seen.steps);
     // One deleted entry that has them all as its texts.
-    let front = [numbers(&[1, 1, 1, 7, 0, 2, 0, 0, 1, 4, 1, 0, 0]), number(DELETED as u32), numbers(&[9])];
-    let end = number(2 * DELETED as u32 + 4);
-    let value = stream(&listpack(&front, 2 * DELETED - 1, &[end]), &[1, 1, 1, 0]);
+    let front = [numbers(&[1, 1, 1, 7, 0, 2, 0, 0, 1, 4, 1, 0, 0]), number(DELETED), numbers(&[9])];
+    let end = number(2 * DELETED + 4);
+    let value = stream(&listpack(&front, 2, 2 * DELETED - 1, &[end]), &[1, 1, 1, 0]);
     let seen = read(STREAM, &value, |_| ()).expect("it is sound");
     assert!(seen.parts == 3 && seen.steps > 2 * DELETED / 300, "{} steps", seen.steps);
 }

@@ -77,9 +77,15 @@ mod tests {
         std::thread::sleep(2 * LONGEST);
         assert_eq!(late.by_ref().count(), 10);
         assert_eq!(late.next(), None);
-        let mut later = Share::of(usize::MAX, 10);
-        assert_eq!(later.by_ref().take(11).count(), 11);
-        std::thread::sleep(2 * LONGEST);
-        assert_eq!(later.count(), LOOK_EVERY - 1, "until the next look at the clock");
+        let looks = (0..100).any(|_| {
+            let mut later = Share::of(usize::MAX, 10);
+            // It is over already where this thread has just been off its processor for long.
+            let is_begun = later.by_ref().take(11).count() == 11;
+            std::thread::sleep(2 * LONGEST);
+            let left = later.count();
+            assert_eq!(left, if is_begun { LOOK_EVERY - 1 } else { 0 }, "until the next look at the clock");
+            is_begun
+        });
+        assert!(looks, "it goes on behind its least");
     }
 }

@@ -1,4 +1,5 @@
-//! Commands that change a key part by part, and whose clients have left: each turn of the worker goes on with them.
+//! Commands that change a key part by part or have much memory to give back, and whose clients have left: each turn of the worker
+//! goes on with them.
 //!
 //! Without this a client that hangs up would leave its command half done, which no client of redis-server can.
 

@@ -14,6 +14,7 @@
 //! tab     a page in Chromium that is used: keys, windows, time
 //! java    programs in Java: libraries by Maven, the source compiled
 //! made    what is made of files once: the libraries of a program in another language
+//! payload values as files have them, some of which lie
 //! linear  a naive keyspace of strings, and the search for a legal order of what concurrent clients saw
 //! ```
 //!
@@ -26,6 +27,7 @@ pub mod client;
 pub mod java;
 pub mod linear;
 pub mod made;
+pub mod payload;
 pub mod process;
 pub mod replica;
 pub mod seed;

@@ -7,13 +7,14 @@
 //! ```
 //! A value that is read twice is checked the first time, so that the second time finds nothing but what the system refuses.
 
+use varve_rdb::format::ENTRY_FIELDS_MAX;
 use varve_rdb::{Distinct, Part, ReadFault};
 use varve_store::{FIELD_EXPIRY_MS_MAX, VALUE_BYTES_MAX};
 
 use super::idempotence::check_names;
 
-/// Fields of one entry of a stream, at most: no request of XADD can bring as many, and an entry is added at once.
-const ENTRY_FIELDS_MAX: u64 = 1 << 20;
+/// Fields that RESTORE takes at least: of more, a payload has a byte for each. An entry is added at once.
+pub(super) const CLAIMED_FIELDS_MAX: u64 = 1 << 22;
 
 /// Looks at the parts of a value, each by itself.
 #[derive(Debug, Default)]

@@ -69,7 +69,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (dialect, typed) = dump::open(payload).ok_or(errors::DUMP_CHECKSUM)?;
     let refused = |error| refused(key.bytes, error);
     let reader = ValueReader::of_dump(dialect, typed).map_err(refused)?;
-    let mut measure = Measure::new(reader).map_err(refused)?;
+    let mut measure = Measure::new(reader, typed.len()).map_err(refused)?;
     let size = loop {
         match measure.step().map_err(refused)? {
             Some(size) => break size,

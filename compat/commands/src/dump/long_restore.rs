@@ -25,6 +25,7 @@ use super::insertion::Insertion;
 use super::measure::{Measure, STEP_BYTES, Size};
 use super::restoring::{Collected, Options, collect, put, refused};
 use crate::errors;
+use crate::generic::due_fields::meets_due_fields;
 
 /// Bytes that are summed in one part.
 const SUM_BYTES: usize = 4 << 20;
@@ -60,6 +61,8 @@ pub(super) struct LongRestore {
     stage: Stage,
     /// Names that nobody asks for any more, whose memory is given back in steps.
     names: Distinct,
+    /// The client has left: nothing is done but to give their memory back.
+    is_left: bool,
 }
 
 /// How far it has come.
@@ -137,7 +140,7 @@ impl LongRestore {
     /// The request is `args`; type and value have this number of bytes.
     pub(super) fn new(args: &Arc<OwnedArgs>, options: Options, dialect: Dialect, typed_bytes: usize) -> LongRestore {
         let (stage, names) = (Stage::Sum(Box::new(Crc64::new()), 0), Distinct::default());
-        LongRestore { args: Arc::clone(args), options, dialect, typed_bytes, stage, names }
+        LongRestore { args: Arc::clone(args), options, dialect, typed_bytes, stage, names, is_left: false }
     }
 
     fn reader(&self) -> CmdResult<ValueReader<PayloadBytes>> {
@@ -157,7 +160,10 @@ impl LongRestore {
     }
 
     fn step(&mut self, tx: &mut Tx<'_>) -> CmdResult<Progress> {
-        self.names.free_some();
+        let has_freed = self.names.free_some();
+        if self.is_left {
+            return Ok(if has_freed { Progress::Done } else { Progress::More });
+        }
         match self.stage {
             Stage::Sum(..) => self.sum(tx),
             Stage::Measure(_) => self.measure(tx),
@@ -194,7 +200,8 @@ impl LongRestore {
                 return Ok(Stage::Fill(Box::new(pieces), run));
             }
         }
-        Measure::new(reader).map(|measure| Stage::Measure(Box::new(measure))).map_err(|error| self.refused(error))
+        let measure = Measure::new(reader, self.typed_bytes);
+        measure.map(|measure| Stage::Measure(Box::new(measure))).map_err(|error| self.refused(error))
     }
 
     /// Measures some more of the value.
@@ -238,6 +245,18 @@ impl LongRestore {
         self.end_measure();
         self.stage = Stage::Refused(Some(error));
         self.end_refused()
+    }
+
+    /// A part has failed. The client is told once the memory of names was given back.
+    fn fail(&mut self, tx: &mut Tx<'_>, error: CommandError) -> Progress {
+        if self.names.free_some() {
+            return Progress::Failed(error);
+        }
+        if let Stage::Build(collecting, to) = &mut self.stage {
+            collecting.batch.leave_to(tx, to);
+        }
+        self.stage = Stage::Refused(Some(error));
+        Progress::More
     }
 
     fn end_refused(&mut self) -> CmdResult<Progress> {
@@ -359,7 +378,8 @@ impl LongRestore {
             New::Collection(built) => tx.try_hold_to_publish(&key, built),
             _ => tx.try_hold_to_write(&key),
         };
-        if !is_held {
+        // Of a hash that is replaced, fields may be due: those of a million are not removed in one part.
+        if !is_held || meets_due_fields(tx, &key) {
             return Ok(Progress::Busy);
         }
         let new = std::mem::replace(new, New::Published);
@@ -425,13 +445,13 @@ fn fill<R: Read>(key: &[u8], pieces: &mut StringReader<R>, run: &mut OpenExtent,
 impl Ongoing for LongRestore {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         match self.step(tx) {
+            Ok(Progress::Failed(error)) | Err(error) => self.fail(tx, error),
             Ok(progress) => {
                 if matches!(progress, Progress::Done) {
                     out.ok();
                 }
                 progress
             }
-            Err(error) => Progress::Failed(error),
         }
     }
 
@@ -451,6 +471,15 @@ impl Ongoing for LongRestore {
 
     fn kept_bytes(&self) -> usize {
         0
+    }
+
+    fn outlives_client(&mut self) -> bool {
+        // The names of a value of 500 MB may take a gigabyte, which the system takes 100 ms to have back.
+        if matches!(self.stage, Stage::Measure(_)) {
+            self.end_measure();
+        }
+        self.is_left = true;
+        !self.names.free_some()
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use varve_rdb::{Distinct, Kind, Part, ReadError, ReadFault, ReadStep, ValueReader};
 
-use super::check::{Check, GroupCheck};
+use super::check::{CLAIMED_FIELDS_MAX, Check, GroupCheck};
 
 /// Elements that are looked at in one step.
 pub(super) const STEP_PARTS: u64 = 2048;
@@ -32,6 +32,8 @@ pub(super) struct Measure<R> {
     check: Check,
     groups: GroupCheck,
     size: Size,
+    /// Fields that an entry of a stream may have.
+    fields_max: u64,
 }
 
 /// The size of a value.
@@ -61,18 +63,19 @@ impl Size {
 }
 
 impl<R: Read> Measure<R> {
-    /// A value at its first byte.
+    /// A value at its first byte, of a payload with this number of bytes.
     ///
     /// # Errors
     /// It is a module's.
-    pub(super) fn new(reader: ValueReader<R>) -> Result<Measure<R>, ReadError> {
+    pub(super) fn new(reader: ValueReader<R>, bytes: usize) -> Result<Measure<R>, ReadError> {
         if reader.kind() == Kind::Module {
             return Err(reader.error(ReadFault::Unsupported(reader.kind().name())));
         }
         let mut distinct = Distinct::default();
         distinct.begin(reader.kind());
         let (check, groups, size) = (Check::default(), GroupCheck::default(), Size::default());
-        Ok(Measure { reader, distinct, check, groups, size })
+        let fields_max = CLAIMED_FIELDS_MAX.max(bytes as u64);
+        Ok(Measure { reader, distinct, check, groups, size, fields_max })
     }
 
     /// Reads on; gives the size of the value when it has been read to its end. In front of a step that takes memory for a long string
@@ -83,8 +86,9 @@ impl<R: Read> Measure<R> {
     pub(super) fn step(&mut self) -> Result<Option<Size>, ReadError> {
         let begin = self.size;
         loop {
-            let Measure { reader, distinct, check, groups, size } = self;
+            let Measure { reader, distinct, check, groups, size, fields_max } = self;
             let looked_at = match reader.step()? {
+                ReadStep::Part(Part::Entry(_, fields)) if fields > *fields_max => Err(ReadFault::TooLong(fields)),
                 ReadStep::Part(part) => look_at(&part, (check, groups, distinct), size),
                 ReadStep::More => Ok(()),
                 ReadStep::End => break,
@@ -171,7 +175,7 @@ mod tests {
 
     fn measure(value: &[u8]) -> Measure<&[u8]> {
         let reader = ValueReader::new(Dialect::OURS, SET, value).expect("a set");
-        Measure::new(reader).unwrap_or_else(|error| panic!("{error}"))
+        Measure::new(reader, value.len()).unwrap_or_else(|error| panic!("{error}"))
     }
 
     #[test]
@@ -198,16 +202,17 @@ mod tests {
     #[test]
     fn an_entry_of_too_many_fields_is_found_by_the_first_reading() {
         const STREAM: u8 = 15;
-        let fields = [&[0xf3][..], &((1_u32 << 25) + 1).to_le_bytes(), &[5]].concat();
+        const FIELDS: u32 = (1 << 22) + 1;
+        let fields = [&[0xf3][..], &FIELDS.to_le_bytes(), &[5]].concat();
         // A live entry, the master field 7, an entry with fields of its own.
         let body = [&[1, 1, 0, 1, 1, 1, 7, 1, 0, 1, 0, 1, 0, 1, 0, 1][..], &fields].concat();
         let node = [&(7 + body.len() as u32).to_le_bytes()[..], &[0xff, 0xff], &body, &[0xff]].concat();
         let id = [1_u64.to_be_bytes(), 1_u64.to_be_bytes()].concat();
         let value = [&[1, 16][..], &id, &[node.len() as u8], &node, &[1, 1, 1, 0]].concat();
         let reader = ValueReader::new(Dialect::OURS, STREAM, &value).expect("a stream");
-        let mut measure = Measure::new(reader).unwrap_or_else(|error| panic!("{error}"));
+        let mut measure = Measure::new(reader, value.len()).unwrap_or_else(|error| panic!("{error}"));
         let error = measure.step().expect_err("more texts than a node may have");
-        assert!(matches!(error.fault(), ReadFault::TooLong(fields) if *fields == (1 << 25) + 1), "{error}");
+        assert!(matches!(error.fault(), ReadFault::TooLong(fields) if *fields == u64::from(FIELDS)), "{error}");
     }
 
     #[test]

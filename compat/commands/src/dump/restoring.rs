@@ -165,25 +165,28 @@ pub(super) fn put(
         }
         return Ok(());
     }
-    // Fields of a hash whose time has come go when the value is reported: who does it again removes them behind it. Of a million
-    // of them only some go at once.
+    // Fields of a hash whose time has come go behind the report: who does it again removes them there.
     let overdue = tx.set_overdue(Overdue::Alive);
     let made = make(tx, key);
+    if made.is_ok() {
+        tx.set_expiry(key, until);
+        match (options.idle_s, options.freq) {
+            (Some(idle_s), _) => tx.set_idle(key, idle_s),
+            (_, Some(freq)) => tx.set_freq(key, freq),
+            (None, None) => {}
+        }
+    }
+    tx.set_overdue(overdue);
     if let Err(error) = made {
-        tx.set_overdue(overdue);
         tx.remove(key);
         if replaced {
             did_remove(tx, key, Removal::Deleted);
         }
         return Err(error);
     }
-    tx.set_expiry(key, until);
-    match (options.idle_s, options.freq) {
-        (Some(idle_s), _) => tx.set_idle(key, idle_s),
-        (_, Some(freq)) => tx.set_freq(key, freq),
-        (None, None) => {}
+    if let Some(until) = until {
+        tx.note_own_date(key, until);
     }
-    tx.set_overdue(overdue);
     report(tx, args, key, until.filter(|_| !options.absolute));
     Ok(())
 }

@@ -9,6 +9,7 @@
 
 pub(crate) mod building;
 pub(crate) mod draw;
+pub(crate) mod due_fields;
 pub(crate) mod expiry;
 pub(crate) mod growth;
 mod keys;

@@ -9,6 +9,7 @@ use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{Key, ShardSet, StoreWorker, StringForm, Ttl, Tx, Type, WholeReader};
 
 use super::building::{Building, Report, after_read};
+use super::due_fields::meets_due_fields;
 use super::string_copy::{PART_BYTES, StringCopy};
 use crate::errors;
 use crate::grammar::{database, is};
@@ -89,6 +90,9 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (from, to) = (ctx.key(1), ctx.key_in_db(2, db));
     if same(&from, &to) {
         return Err(errors::SAME_OBJECT);
+    }
+    if ctx.tx.is_patient() && meets_due_fields(&mut ctx.tx, &to) {
+        return ctx.put_back();
     }
     let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
     if free && copy_in_parts(ctx, &from, (db, replace)) {
@@ -172,7 +176,7 @@ impl Ongoing for LongStringCopy {
         let args = self.args.args();
         let (from, to) = (tx.key(args.get(1)), tx.key_in(self.db, args.get(2)));
         let shards: ShardSet = [tx.shard_of(from.hash), tx.shard_of(to.hash)].into_iter().collect();
-        if !self.source.try_hold(tx, &shards) || self.source.bars(tx, &to) {
+        if !self.source.try_hold(tx, &shards) || self.source.bars(tx, &to) || meets_due_fields(tx, &to) {
             return Progress::Busy;
         }
         if self.source.end(tx) {
@@ -289,6 +293,9 @@ fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Err(errors::SAME_OBJECT);
     }
     let (from, to) = (ctx.key(1), ctx.key_in_db(1, db));
+    if ctx.tx.is_patient() && meets_due_fields(&mut ctx.tx, &to) {
+        return ctx.put_back();
+    }
     let done = ctx.tx.exists(&from) && !ctx.tx.exists(&to) && ctx.tx.rename(&from, &to);
     if done {
         ctx.did(&from, Effect::sent(Class::Generic, "move_from", 1));

@@ -4,7 +4,7 @@ use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeyFlags, KeySpec, Row
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, Ctx, Exec, FileRows};
 use varve_protocol::Args;
-use varve_store::Key;
+use varve_store::{Key, REWRITTEN_AT_ONCE};
 
 use super::expiry::{
     Changed, Dated, FIELDS, counted, did_end, did_expire, did_persist, fields_alone, find_fields, time_of,
@@ -43,7 +43,9 @@ fn hgetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         };
         if changes {
             changed.push(field);
-            if !is_over {
+            // A field that comes again is not written again: of few fields, those that wait are looked at.
+            let is_few = fields.len() <= REWRITTEN_AT_ONCE;
+            if !is_over && (is_few || dated.expiry(ctx, &key, field)? != Some(until)) {
                 dated.add(ctx, &key, field)?;
             }
         }

@@ -133,13 +133,16 @@ fn expire(ctx: &mut Ctx<'_, '_>, unit: Unit, command: &str) -> CmdResult {
         let answer = match dated.expiry(ctx, &key, field)? {
             None => -2,
             Some(old) if !conditions.hold(old, until) => 0,
-            Some(_) => {
+            Some(old) => {
                 changed.push(field);
                 if is_over {
                     ctx.tx.hash_remove(&key, std::iter::once(field))?;
                     2
                 } else {
-                    dated.add(ctx, &key, field)?;
+                    // A field that comes again is not written again.
+                    if old != Some(until) {
+                        dated.add(ctx, &key, field)?;
+                    }
                     1
                 }
             }
@@ -172,8 +175,11 @@ impl<'a> Dated<'a> {
         if self.waiting.contains(&field) { Ok(Some(self.until)) } else { Ok(ctx.tx.hash_expiry(key, field)?) }
     }
 
-    /// Adds a field that the hash has.
+    /// Adds a field that the hash has, unless it waits.
     pub(super) fn add(&mut self, ctx: &mut Ctx<'_, '_>, key: &Key<'_>, field: &'a [u8]) -> CmdResult {
+        if self.waiting.contains(&field) {
+            return Ok(());
+        }
         self.waiting.push(field);
         if self.waiting.len() == REWRITTEN_AT_ONCE { self.write(ctx, key) } else { Ok(()) }
     }

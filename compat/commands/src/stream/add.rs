@@ -3,6 +3,7 @@
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
+use varve_rdb::format::ENTRY_FIELDS_MAX;
 use varve_store::{Idempotence, Key, StreamId, StreamNeed, StreamState, StreamWriter};
 
 use super::id::{id_text, parse_strict};
@@ -92,7 +93,8 @@ fn xadd(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     }
     let is_new = found.is_none();
     let id = found.unwrap_or_else(|| wanted.behind(StreamState::default(), now_ms as u64))?;
-    if pairs.clone().map(|(name, value)| name.len() + value.len()).sum::<usize>() > ENTRY_BYTES_MAX {
+    let bytes = pairs.clone().map(|(name, value)| name.len() + value.len()).sum::<usize>();
+    if bytes > ENTRY_BYTES_MAX || fields as u64 / 2 > ENTRY_FIELDS_MAX {
         return Err(errors::STREAM_TOO_LARGE);
     }
     let shapes = ctx.tx.store().shapes();

@@ -14,6 +14,7 @@ use varve_catalog::{Acl, ArgKind, Argument, Flags, Group, KeySpec, Row, arg, blo
 use varve_exec::notify::{Class, Effect, Words};
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
 use varve_protocol::Args;
+use varve_rdb::format::MESSAGE_NAME_BYTES_MAX;
 use varve_store::{Idempotence, IdempotenceLimits, NamedMessage, StreamId, StreamNeed, StreamReader};
 
 use super::UPDATES;
@@ -46,7 +47,7 @@ impl Once {
     /// The words that begin with argument `at`, if they do.
     ///
     /// # Errors
-    /// A name is empty.
+    /// A name is empty, or too long.
     pub(super) fn parse(args: &Args<'_>, at: usize) -> CmdResult<Option<Once>> {
         let more = args.len() - 1 - at;
         let once = if is(args.get(at), "IDMPAUTO") && more >= 1 {
@@ -56,6 +57,9 @@ impl Once {
         } else {
             return Ok(None);
         };
+        if (at + 1..=once.end()).any(|at| args.get(at).len() > MESSAGE_NAME_BYTES_MAX) {
+            return Err(errors::IDMP_LONG);
+        }
         match (once.is_automatic, args.get(at + 1)) {
             (true, b"") => Err(errors::IDMPAUTO_PRODUCER),
             (false, b"") => Err(errors::IDMP_PRODUCER),
@@ -179,6 +183,9 @@ fn xidmprecord(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (producer, name, id) = (args.get(2), args.get(3), parse_strict(args.get(4), 0)?);
     if producer.is_empty() || name.is_empty() {
         return Err(if producer.is_empty() { errors::IDMP_PRODUCER } else { errors::IDMP_NAME });
+    }
+    if producer.len().max(name.len()) > MESSAGE_NAME_BYTES_MAX {
+        return Err(errors::IDMP_LONG);
     }
     let named = Named { producer, name: Cow::Borrowed(name) };
     // In a file that is replayed, and on a replica, the entry may be gone: an XADD that trims may remove its own.

@@ -3,6 +3,7 @@
 use crate::common::Server;
 use varve_protocol::Resp;
 use varve_store::ReadBounds;
+use varve_testkit::payload::{compressed, length, listpack, number, numbers, raw_id, stream, text};
 
 /// Numbers of types.
 const SET: u8 = 2;
@@ -33,6 +34,18 @@ fn restore(server: &mut Server, payload: &[u8]) -> (Vec<u8>, usize) {
     (reply, turns)
 }
 
+/// The payload of a key, over turns.
+fn dump(server: &mut Server, key: &[u8]) -> Vec<u8> {
+    let (mut reply, mut ended) = server.turn_as(2, &[b"DUMP", key]);
+    while !ended {
+        let (more, now) = server.turn_as(2, &[]);
+        reply.extend(more);
+        ended = now;
+    }
+    let head = reply.iter().position(|&byte| byte == b'\n').expect("a bulk") + 1;
+    reply[head..reply.len() - 2].to_vec()
+}
+
 /// Restores a payload inside MULTI, at once.
 fn restore_at_once(server: &mut Server, payload: &[u8]) -> Vec<u8> {
     server.run(&[b"MULTI"]);
@@ -44,64 +57,6 @@ fn sealed(parts: &[&[u8]], version: u16) -> Vec<u8> {
     let mut payload = [&parts.concat()[..], &version.to_le_bytes()].concat();
     payload.extend_from_slice(&varve_rdb::crc::crc64(&payload).to_le_bytes());
     payload
-}
-
-/// A length in four bytes.
-fn length(n: usize) -> Vec<u8> {
-    [&[0x80][..], &(n as u32).to_be_bytes()].concat()
-}
-
-fn text(text: &[u8]) -> Vec<u8> {
-    [&length(text.len()), text].concat()
-}
-
-/// A compressed string: `front`, then its last `word` bytes `again` times, then `back`.
-fn compressed(front: &[u8], word: usize, again: usize, back: &[u8]) -> Vec<u8> {
-    let (mut small, mut left) = (Vec::new(), word * again);
-    let literal = |bytes: &[u8], small: &mut Vec<u8>| {
-        for run in bytes.chunks(32) {
-            small.push(run.len() as u8 - 1);
-            small.extend_from_slice(run);
-        }
-    };
-    literal(front, &mut small);
-    while left > 0 {
-        let longest = left.min(264);
-        let copy = if left > longest && left - longest < 9 { longest - 9 } else { longest };
-        assert!(copy >= 9, "a long copy");
-        small.extend([0xe0, (copy - 9) as u8, word as u8 - 1]);
-        left -= copy;
-    }
-    literal(back, &mut small);
-    let whole = front.len() + word * again + back.len();
-    [&[0xc3][..], &length(small.len()), &length(whole), &small].concat()
-}
-
-/// Small numbers as entries of a listpack.
-fn numbers(numbers: &[u8]) -> Vec<u8> {
-    numbers.iter().flat_map(|&n| [n, 1]).collect()
-}
-
-/// A large number as an entry of a listpack.
-fn number(n: usize) -> Vec<u8> {
-    [&[0xf3][..], &(n as u32).to_le_bytes(), &[5]].concat()
-}
-
-/// A compressed listpack: some entries, the last `word` bytes of them again and again, then others.
-fn listpack(front: &[Vec<u8>], word: usize, again: usize, back: &[Vec<u8>]) -> Vec<u8> {
-    let (front, back) = (front.concat(), back.concat());
-    let bytes = 7 + front.len() + word * again + back.len();
-    let head = [&(bytes as u32).to_le_bytes()[..], &u16::MAX.to_le_bytes()].concat();
-    compressed(&[head, front].concat(), word, again, &[back, vec![0xff]].concat())
-}
-
-/// A stream of one node, without what stands behind the tail's number of groups.
-fn stream(node: &[u8]) -> Vec<u8> {
-    [&[1][..], &text(&raw_id(1)), node].concat()
-}
-
-fn raw_id(n: u64) -> Vec<u8> {
-    [1u64.to_be_bytes(), n.to_be_bytes()].concat()
 }
 
 /// A node of one entry with the ID 1-1.
@@ -129,19 +84,72 @@ fn issue_11_a_long_element_is_expanded_in_steps_within_the_limit() {
     assert_eq!(server.run(&[b"SISMEMBER", b"k", &vec![b'a'; BYTES]]), b":1\r\n");
 }
 
+/// The names of a set of 500 MB take a gigabyte by the end of the first reading. A client that left then had them freed at once.
+#[test]
+fn issue_11_the_names_of_a_client_that_leaves_are_given_back_in_steps() {
+    const MEMBERS: u32 = 100_000;
+    let members: Vec<u8> = (0..MEMBERS).flat_map(|n| [&[4][..], &n.to_le_bytes()].concat()).collect();
+    let payload = sealed(&[&[SET], &length(MEMBERS as usize), &members], 10);
+    let mut server = server();
+    let begin = |server: &mut Server, turns: u32| {
+        let (reply, ended) = server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
+        assert!(reply.is_empty() && !ended);
+        assert!((1..turns).all(|_| !server.turn_as(1, &[]).1), "it is not done");
+    };
+    begin(&mut server, 1);
+    assert_eq!(server.end_session(1), 0, "nothing is named yet");
+    begin(&mut server, 20);
+    let turns = server.end_session(1);
+    assert!(turns > 20, "{turns} turns for a thousand tables");
+    assert_eq!(server.run(&[b"GET", b"k"]), b"$6\r\nbefore\r\n");
+    // So are those of one that is refused when the value is made.
+    begin(&mut server, 49);
+    let mut steps = 0;
+    server.set_limit(1);
+    let reply = loop {
+        let (reply, ended) = server.turn_as(1, &[]);
+        if ended {
+            break reply;
+        }
+        steps += 1;
+    };
+    assert!(reply.starts_with(b"-OOM") && steps > 20, "{steps} steps: {}", reply.escape_ascii());
+    server.set_limit(0);
+    assert_eq!(restore(&mut server, &payload).0, b"+OK\r\n");
+}
+
+/// Payloads may have all names that XADD takes.
+#[test]
+fn issue_11_names_of_messages_are_as_long_as_payloads_may_have_them() {
+    let mut server = server();
+    let (long, longer) = (vec![b'n'; 64 << 10], vec![b'n'; (64 << 10) + 1]);
+    for (producer, name) in [(&long, &longer), (&longer, &long)] {
+        let reply = server.run(&[b"XADD", b"s", b"IDMP", producer, name, b"*", b"f", b"v"]);
+        assert!(reply.starts_with(b"-ERR IDMP/IDMPAUTO take"), "{}", reply.escape_ascii());
+    }
+    assert!(server.run(&[b"XADD", b"s", b"IDMPAUTO", &longer, b"*", b"f", b"v"]).starts_with(b"-ERR IDMP/"));
+    for _ in 0..2 {
+        assert_eq!(server.run(&[b"XADD", b"s", b"IDMP", &long, &long, b"*", b"f", b"v"])[0], b'$');
+    }
+    assert!(server.run(&[b"XIDMPRECORD", b"s", &longer, b"n", b"1-1"]).starts_with(b"-ERR IDMP/"));
+    let dumped = dump(&mut server, b"s");
+    assert_eq!(restore(&mut server, &dumped).0, b"+OK\r\n");
+    assert_eq!(server.run(&[b"XLEN", b"k"]), b":1\r\n");
+}
+
 #[test]
 fn issue_11_things_that_are_no_parts_are_passed_over_with_no_shard_held() {
     const MANY: usize = 100_000;
     let live = numbers(&[2, 0, 0, 1, 4]);
     let front = [numbers(&[1]), number(MANY), numbers(&[1, 7, 0]), live, numbers(&[3, 0, 0, 1, 4])];
-    let deleted = stream(&listpack(&front, 10, MANY - 1, &[]));
+    let deleted = stream(&listpack(&front, 10, MANY - 1, &[]), &[1, 1, 1, 0]);
     let front = [numbers(&[1, 0]), number(MANY), numbers(&[1])];
-    let master = stream(&listpack(&front, 2, MANY - 1, &[numbers(&[0, 0, 0, 0, 1, 6, 7, 6])]));
+    let master = stream(&listpack(&front, 2, MANY - 1, &[numbers(&[0, 0, 0, 0, 1, 6, 7, 6])]), &[1, 1, 1, 0]);
     let empty = [vec![2], text(&[7, 0, 0, 0, 0, 0, 0xff])].concat();
     let nodes = [length(MANY + 1), empty.repeat(MANY), vec![1], text(b"x")].concat();
     let cases = [
-        ("deleted", sealed(&[&[STREAM], &deleted, &[1, 1, 1, 0]], 10), 3 * MANY * 32, "XLEN"),
-        ("master", sealed(&[&[STREAM], &master, &[1, 1, 1, 0]], 10), MANY * 32, "XLEN"),
+        ("deleted", sealed(&[&[STREAM], &deleted], 10), 3 * MANY * 32, "XLEN"),
+        ("master", sealed(&[&[STREAM], &master], 10), MANY * 32, "XLEN"),
         ("nodes", sealed(&[&[QUICKLIST2], &nodes], 10), MANY * 64, "LLEN"),
     ];
     for (name, payload, work, len) in cases {
@@ -160,7 +168,7 @@ fn issue_11_things_that_are_no_parts_are_passed_over_with_no_shard_held() {
 
 /// A stream of one entry with groups, each with this number of pending entries, all of which are one consumer's.
 fn with_groups(groups: usize, pending: usize) -> Vec<u8> {
-    let mut value = [&stream(&one_entry())[..], &[1, 1, 1], &length(groups)].concat();
+    let mut value = stream(&one_entry(), &[&[1, 1, 1][..], &length(groups)].concat());
     for n in 0..groups {
         value.extend([text(format!("group:{n}").as_bytes()), vec![1, 1], length(pending)].concat());
         (1..=pending as u64).for_each(|n| value.extend([&raw_id(n)[..], &[0; 8], &[1]].concat()));
@@ -230,7 +238,7 @@ fn with_names(names: impl ExactSizeIterator<Item = u32>) -> Vec<u8> {
     let long = |n: u64| [&[0x81][..], &n.to_be_bytes()].concat();
     let name = |n: u32| [text(n.to_string().as_bytes()), long(NOW_MS), long(n.into())].concat();
     let names: Vec<u8> = names.flat_map(name).collect();
-    sealed(&[&[STREAM_WITH_NAMES], &stream(&one_entry()), &tail, &limits, &names, &[9, 3]], 13)
+    sealed(&[&[STREAM_WITH_NAMES], &stream(&one_entry(), &tail), &limits, &names, &[9, 3]], 13)
 }
 
 #[test]

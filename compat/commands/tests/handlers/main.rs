@@ -4,6 +4,7 @@
 mod applying;
 mod blocking;
 mod common;
+mod field_times;
 mod geo;
 mod hostile_payloads;
 mod long_values;

@@ -4,19 +4,21 @@
 //!   shards of its keys --busy--> put back             nothing of it was done: its connection is tried again
 //!         | taken
 //!   a key occupied ------------> put back             another command works on it over several holds
+//!   a hash, many fields due ---> put back             some of them were removed
 //!   it writes, and somebody waits for a key: the shards that serving may need as well; a key frozen --> put back
 //! ```
 //! Not here: the gate (`alone.rs`), EXEC (`transaction.rs`), scripts (`script.rs`).
 
 use std::time::Duration;
 
-use varve_catalog::Flags;
+use smallvec::SmallVec;
+use varve_catalog::{Flags, Group};
 use varve_protocol::Args;
-use varve_store::{ShardSet, Store, Tx};
+use varve_store::{Key, ShardSet, Store, Tx};
 
 use crate::blocking;
 use crate::command::Command;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, KeyArg};
 
 /// Tries that found a shard busy before a request with several insists: of many shards, one is always busy.
 pub(super) const TRIES_MAX: u32 = 3;
@@ -36,6 +38,7 @@ pub(super) fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, in
     };
     taken
         && !(ctx.tx.store().has_occupied() && is_occupied(ctx))
+        && !(ctx.tx.store().has_dated_hashes() && meets_due_fields(ctx, d))
         && (!d.flags.has(Flags::WRITE) || !ctx.tx.any_waiters() || hold_for_waiters(ctx, shards, insists))
 }
 
@@ -43,6 +46,22 @@ pub(super) fn hold(ctx: &mut Ctx<'_, '_>, d: &Command, shards: &mut ShardSet, in
 #[cold]
 fn is_occupied(ctx: &Ctx<'_, '_>) -> bool {
     ctx.tx.any_occupied(ctx.names())
+}
+
+/// Removes fields of hashes among the keys whose time has come, no more than one hold removes; true if more are due. Commands on
+/// hashes see to it by themselves, and to those on strings a hash is a key of another type. DEL, EXISTS, RENAME and their kin would remove all of a million fields in one hold.
+#[cold]
+fn meets_due_fields(ctx: &mut Ctx<'_, '_>, d: &Command) -> bool {
+    if matches!(d.group, Group::Hash | Group::String) {
+        return false;
+    }
+    let key = |key: &KeyArg| ctx.tx.key_hashed(ctx.args.get(key.arg as usize), key.hash);
+    let keys: SmallVec<[Key<'_>; 8]> = ctx.keys.iter().map(key).collect();
+    let more = ctx.tx.sheds_due_fields_of(keys.into_iter());
+    if ctx.tx.has_effects() {
+        ctx.tx.hand_on();
+    }
+    more
 }
 
 /// Whether another command works on a key that a command names whose shards are not held, or keeps writers from it and this one

@@ -25,7 +25,7 @@ use varve_base::number::parse_i64;
 use varve_catalog::{Behaviour, Flags};
 use varve_protocol::{Args, Mark, Reply};
 use varve_store::gate::Newcomer;
-use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
+use varve_store::{Key, ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
 use super::script::Scripting;
@@ -448,10 +448,9 @@ fn meets_due_fields(tx: &mut Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
     let mut more = false;
     for (queued, range) in here {
         let args = queued.args();
-        more = keys.keys[range.clone()].iter().any(|key| {
-            let key = tx.key(args.get(key.arg as usize));
-            tx.sheds_due_fields(&key)
-        });
+        let named = keys.keys[range.clone()].iter();
+        let named: Vec<Key<'_>> = named.map(|key| tx.key(args.get(key.arg as usize))).collect();
+        more = tx.sheds_due_fields_of(named.into_iter());
         if more {
             break;
         }

@@ -26,11 +26,11 @@ impl Session {
         self.ongoing.as_ref().is_some_and(|ongoing| ongoing.rest.keeps_key())
     }
 
-    /// The connection ends: so does the command that goes on, but for one that changes a key part by part, which is given. The
-    /// worker holds nothing and is outside the gate.
+    /// The connection ends: so does the command that goes on, but for one that outlives its client, which is given. The worker holds
+    /// nothing and is outside the gate.
     pub fn leave_ongoing(&mut self, worker: &mut StoreWorker) -> Option<LeftCommand> {
         let mut ongoing = self.ongoing.take()?;
-        if ongoing.rest.occupied().is_some() {
+        if ongoing.rest.outlives_client() {
             return Some(LeftCommand::new(ongoing, self.db()));
         }
         ongoing.rest.abandon(worker);

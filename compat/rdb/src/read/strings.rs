@@ -4,15 +4,16 @@ use std::io::Read;
 
 use varve_base::number::{INT_TEXT_MAX, write_i64};
 
-use crate::format::len;
+use crate::format::{MESSAGE_NAME_BYTES_MAX, len};
 use crate::lzf;
 use crate::read::fault::ReadFault;
 use crate::read::source::Source;
 
 /// Bytes of a compressed string when it is whole, at most: no value is longer.
 const EXPANDED_BYTES_MAX: usize = 1 << 30;
-/// Bytes of a string, and those that it is compressed to, beyond which it is read over several steps. Names of messages have no more.
+/// Bytes of a string, and those that it is compressed to, beyond which it is read over several steps.
 const LONG_BYTES: u64 = 64 << 10;
+const _: () = assert!(LONG_BYTES == MESSAGE_NAME_BYTES_MAX as u64, "the names of messages are read in one step");
 /// Bytes of a long string that one step reads or makes: some 20 us.
 pub(super) const STEP_BYTES: u64 = 64 << 10;
 
@@ -84,6 +85,7 @@ impl Text {
         match rest.as_mut().expect("a string that is not whole") {
             Rest::Plain(left) => {
                 let some = STEP_BYTES.min(*left);
+                grow(bytes, some, *left)?;
                 source.append(some, bytes)?;
                 *left -= some;
                 if *left == 0 {
@@ -133,6 +135,16 @@ impl Text {
         self.bytes.clear();
         self.bytes.shrink_to(keep);
     }
+}
+
+/// Makes room for `some` bytes of the `left` that a string says to have: by doubling, since it may lie, and never beyond its end, so
+/// that it takes what [`Text::wanted_bytes`] has said.
+fn grow(bytes: &mut Vec<u8>, some: u64, left: u64) -> Result<(), ReadFault> {
+    if bytes.capacity() - bytes.len() >= some as usize {
+        return Ok(());
+    }
+    let room = left.min(some.max(bytes.len() as u64));
+    bytes.try_reserve_exact(usize::try_from(room).map_err(|_| ReadFault::Memory)?).map_err(|_| ReadFault::Memory)
 }
 
 /// The length of a string that is expanded, if that is `most` bytes at most.
@@ -258,6 +270,13 @@ mod tests {
         assert!((10 << 20..11 << 20).contains(&wanted), "{wanted} bytes are wanted");
         while !text.go_on(&mut source, &mut small).expect("it is sound") {
             assert!(text.bytes.capacity() as u64 <= wanted);
+        }
+        let plain = [&[0x80][..], &(10_000_000_u32).to_be_bytes(), &vec![7; 10_000_000]].concat();
+        let (mut source, mut text) = (Source::new(&plain[..], plain.len(), false), Text::default());
+        assert!(!text.begin(&mut source, &mut small).expect("it is sound"));
+        let wanted = text.wanted_bytes(plain.len() as u64);
+        while !text.go_on(&mut source, &mut small).expect("it is sound") {
+            assert!(text.bytes.capacity() as u64 <= wanted, "{} bytes, {wanted} wanted", text.bytes.capacity());
         }
         // A length that lies wants no more than its bytes may make, and is not believed beyond all values.
         let lie = [&[0xc3, 9, 0x80][..], &(1u32 << 30).to_be_bytes(), &[0; 9]].concat();

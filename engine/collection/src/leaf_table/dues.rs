@@ -23,7 +23,7 @@ use varve_segment::{NewObject, NewValue, Owner};
 
 use super::fields::parts_size;
 use super::reading::range_of;
-use super::{ELEMENT_MAX, ElementForm, LeafTable, NUMBER_BYTES, open};
+use super::{ELEMENT_MAX, ElementForm, Found, LeafTable, NUMBER_BYTES, open};
 use crate::{ReadCtx, WriteCtx, kinds};
 
 /// Bytes of an entry: 16 in each of the two trees, whose nodes are two thirds full on average.
@@ -129,16 +129,37 @@ impl LeafTable {
         self.put_named(ctx, (hash, field), NUMBER_BYTES, |leaf, tag| leaf.push_elsewhere(tag, r.bits()));
     }
 
-    /// Sets when a field expires, or that it does not; false without the field. The value is written anew.
+    /// Sets when a field expires, or that it does not; false without the field. The value is written anew where its object
+    /// has no place for the time: those of 256 KB and more have one.
     pub fn set_expiry_ms(&mut self, ctx: &mut WriteCtx<'_>, field: &[u8], expiry_ms: Option<i64>) -> bool {
-        let Some(value) = self.get(ctx.read(), field).map(|value| value.text(&mut [0; 20]).to_vec()) else {
-            return false;
-        };
+        let hash = self.hash_of(ctx.seed, field);
+        let Some(found) = self.find_field(ctx.read(), hash, field) else { return false };
+        if self.set_expiry_in_place(ctx, hash, found, expiry_ms) {
+            return true;
+        }
+        let (_, value) = self.form.parts(ctx.read(), open(ctx.log, ctx.access, found.leaf).get(found.pos));
+        let value = value.text(&mut [0; 20]).to_vec();
         let is_new = match expiry_ms {
             Some(expiry_ms) => self.set_expiring(ctx, field, &value, expiry_ms),
             None => self.set(ctx, field, &value),
         };
         debug_assert!(!is_new, "the field has a value");
+        true
+    }
+
+    /// Sets when a field expires that has an object of its own with a place for the time; false, and nothing is done, for others.
+    #[inline]
+    fn set_expiry_in_place(&mut self, ctx: &mut WriteCtx<'_>, hash: u64, found: Found, expiry_ms: Option<i64>) -> bool {
+        let Some(r) = self.own_object(ctx, found) else { return false };
+        self.before(ctx.read(), hash);
+        if self.readers.as_ref().is_some_and(|readers| readers.leaves.needs(r))
+            || !self.change_object(ctx, r, |object| object.set_expiry_ms(expiry_ms))
+        {
+            return false;
+        }
+        if let Some(expiry_ms) = expiry_ms {
+            self.file_due(hash, expiry_ms);
+        }
         true
     }
 

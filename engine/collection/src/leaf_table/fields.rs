@@ -121,7 +121,7 @@ impl LeafTable {
     }
 
     /// The object of an element that lies elsewhere.
-    fn own_object(&self, ctx: &WriteCtx<'_>, found: Found) -> Option<Ref> {
+    pub(super) fn own_object(&self, ctx: &WriteCtx<'_>, found: Found) -> Option<Ref> {
         match super::open(ctx.log, ctx.access, found.leaf).get(found.pos) {
             LeafElement::Elsewhere(number) => Some(ctx.log.recall(number)),
             LeafElement::Here(_) => None,

@@ -332,8 +332,8 @@ impl StreamGroup {
         let added = facts.state.added as i64;
         match self.read {
             _ if added == 0 => Some(0),
-            Some(read) if !facts.has_gaps_from(self.last) => Some(added - read as i64),
-            _ => facts.count_up_to(self.last).map(|read| added - read as i64),
+            Some(read) if !facts.has_gaps_from(self.last) => Some(added.wrapping_sub(read as i64)),
+            _ => facts.count_up_to(self.last).map(|read| added.wrapping_sub(read as i64)),
         }
     }
 
@@ -405,6 +405,6 @@ impl StreamFacts {
         if id > state.last || !is_whole || id > first {
             return None;
         }
-        Some(state.added.wrapping_sub(len) + u64::from(id == first))
+        Some(state.added.wrapping_sub(len).wrapping_add(u64::from(id == first)))
     }
 }

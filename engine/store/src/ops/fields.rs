@@ -12,6 +12,8 @@
 //!
 //! While the store stands still nothing is removed: a field is seen until the pause ends.
 
+use std::time::{Duration, Instant};
+
 use varve_collection::Collection;
 
 use super::hashes_mut::{dated_bytes, set_dated_field};
@@ -23,6 +25,21 @@ use crate::state::key::Key;
 use crate::state::link::Link;
 use crate::state::small::due_of;
 use crate::state::types::{Type, WrongType};
+use crate::state::wheel::TICK_MS;
+
+/// For how long one hold removes due fields of several hashes.
+const SHED_TIME: Duration = Duration::from_micros(500);
+
+/// How many of the due fields of a hash were removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shed {
+    /// None are due, or they are not to be removed.
+    Nothing,
+    /// All that were due.
+    Some,
+    /// Some; more are due.
+    More,
+}
 
 impl Tx<'_> {
     /// Sets whether a command that meets more due fields than one hold removes may be put back: it fails, and
@@ -61,13 +78,45 @@ impl Tx<'_> {
     }
 
     /// Removes some of the due fields of the hash at a key, whose shard is held, no more than one hold removes; true if more are
-    /// due: the transaction that is going to run is to be tried again.
+    /// due: the command or transaction that is going to run is to be tried again. It is no use of the key.
     pub fn sheds_due_fields(&mut self, k: &Key<'_>) -> bool {
-        let before = self.set_patient(true);
-        // A key of another type has no fields.
-        let _ = self.open(k, Type::Hash);
-        self.set_patient(before);
-        self.take_put_back()
+        self.shed_due_fields(k) == Shed::More
+    }
+
+    /// Removes due fields of the hashes at keys, whose shards are held, as [`Tx::sheds_due_fields`] does, in one hold for all of them;
+    /// true if more may be due.
+    pub fn sheds_due_fields_of<'k>(&mut self, keys: impl Iterator<Item = Key<'k>>) -> bool {
+        let mut keys = keys.peekable();
+        let mut begun = None;
+        while let Some(key) = keys.next() {
+            let shed = self.shed_due_fields(&key);
+            if shed == Shed::More {
+                return true;
+            }
+            if shed == Shed::Some
+                && begun.get_or_insert_with(Instant::now).elapsed() >= SHED_TIME
+                && keys.peek().is_some()
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn shed_due_fields(&mut self, k: &Key<'_>) -> Shed {
+        // The shard's wheel has the time of each hash's next field, to a tick.
+        let is_early = self.store.cells()[self.store.shard_of(k.hash)].due() > self.local.now_ms() + TICK_MS;
+        if is_early || self.overdue != Overdue::Removed {
+            return Shed::Nothing;
+        }
+        let Some(found) = self.live_inlined(k) else { return Shed::Nothing };
+        let shard = self.held.at(found.shard);
+        let fields = shard.fields_of(&shard.open(self.store.log(), found.r));
+        if fields.and_then(|(_, due_ms)| due_ms).is_none_or(|due_ms| due_ms > self.local.now_ms()) {
+            return Shed::Nothing;
+        }
+        let _ = self.without_due_fields(found, true);
+        if self.take_put_back() { Shed::More } else { Shed::Some }
     }
 
     /// Removes the due fields of the hash that was found; `None` if all fields were due: the key is gone. With `patient`
@@ -254,9 +303,9 @@ impl Tx<'_> {
         self.rewrite_fields(k, w, (more, most), |leaf| {
             let mut new = 0;
             for &(field, value, expiry_ms) in pairs {
-                new += usize::from(set_dated_field(leaf, seed, (field, value), expiry_ms)?);
+                new += usize::from(set_dated_field(leaf, seed, (field, value), expiry_ms).ok()?);
             }
-            Ok(new)
+            Some(new)
         })
     }
 

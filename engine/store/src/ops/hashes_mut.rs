@@ -144,8 +144,14 @@ impl<'s> Tx<'s> {
             return Ok(());
         }
         let hash = self.hash_mut(k)?;
-        hash.get(field, show);
-        hash.remove(std::iter::once(field));
+        let mut is_there = false;
+        hash.get(field, |value| {
+            is_there = value.is_some();
+            show(value);
+        });
+        if is_there {
+            hash.remove(std::iter::once(field));
+        }
         Ok(())
     }
 
@@ -409,16 +415,14 @@ pub(super) fn set_dated_field(
 #[cold]
 fn remove_dated<'f>(tx: &mut Tx<'_>, k: &Key<'_>, w: Writable, fields: impl Iterator<Item = &'f [u8]>) -> usize {
     let (seed, mut w) = (tx.store.seed(), Some(w));
-    let (removed, left) = tx
-        .rewrite_fields(k, &mut w, (0, usize::MAX), |leaf| {
-            let removed = fields.filter(|field| remove_in_leaf(leaf, seed, field)).count();
-            Ok((removed, leaf.leaf().len()))
-        })
-        .expect("what gets shorter has room");
+    let rewritten = tx.rewrite_fields(k, &mut w, (0, usize::MAX), |leaf| {
+        let removed = fields.filter(|field| remove_in_leaf(leaf, seed, field)).count();
+        (removed > 0).then(|| (removed, leaf.leaf().len()))
+    });
+    let Some((removed, left)) = rewritten else { return 0 };
     match w {
         Some(w) if left == 0 => tx.remove_opened(k, &w),
-        _ if removed > 0 => tx.wrote(k),
-        _ => {}
+        _ => tx.wrote(k),
     }
     removed
 }

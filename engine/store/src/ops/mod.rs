@@ -414,7 +414,12 @@ impl<'s> Tx<'s> {
         }
     }
 
-    /// Finds a key like [`Tx::live`], inlined for the most frequent commands.
+    /// Finds a key like [`Tx::live`]; fields of a hash stay, whether they are due or not: for commands on other types.
+    fn live_whole(&mut self, k: &Key<'_>) -> Option<Found> {
+        self.live_inlined(k)
+    }
+
+    /// Finds a key like [`Tx::live_whole`], inlined for the most frequent commands.
     #[inline(always)]
     fn live_inlined(&mut self, k: &Key<'_>) -> Option<Found> {
         let at = self.held.position(self.store.shard_of(k.hash));
@@ -588,8 +593,9 @@ impl<'s> Tx<'s> {
         }
     }
 
-    /// Notes a key's time, if it is a client of a replica that has given it: a primary's stream, and a file, meet keys as they are.
-    fn note_own_date(&mut self, k: &Key<'_>, at: i64) {
+    /// Notes a key's time, in milliseconds of Unix time, if it is a client of a replica that has given it: a primary's stream, and a
+    /// file, meet keys as they are. Commands that set a time have it noted, unless they meet keys so meanwhile.
+    pub fn note_own_date(&mut self, k: &Key<'_>, at: i64) {
         if self.overdue == Overdue::Removed && self.store.is_following() {
             let (id, now_ms) = (self.store.shard_of(k.hash), self.local.now_ms());
             let place = self.held.position(id);

@@ -53,7 +53,7 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub fn peek(&mut self, k: &Key<'_>) -> Result<Option<&[u8]>, WrongType> {
-        match self.live(k) {
+        match self.live_whole(k) {
             Some(p) => {
                 self.touch_at(p);
                 self.string_at(p).map(Some)
@@ -64,7 +64,7 @@ impl Tx<'_> {
 
     /// A string for a report about it: None if the key holds another type. The access clock stays.
     pub fn glance(&mut self, k: &Key<'_>) -> Option<&[u8]> {
-        let p = self.live(k)?;
+        let p = self.live_whole(k)?;
         self.string_at(p).ok()
     }
 
@@ -77,7 +77,7 @@ impl Tx<'_> {
     /// Whether somebody reads a large value where it lies: a write into its middle copies what it is about to change.
     #[cold]
     pub fn is_read_in_place(&mut self, k: &Key<'_>) -> bool {
-        let Some(p) = self.live(k) else { return false };
+        let Some(p) = self.live_whole(k) else { return false };
         self.held.at_mut(p.shard).is_pinned(self.store.log(), p.r)
     }
 
@@ -86,7 +86,7 @@ impl Tx<'_> {
     /// back is; each try comes further.
     #[cold]
     pub fn make_way(&mut self, k: &Key<'_>, ranges: impl Iterator<Item = Range<usize>>) -> Way {
-        let Some(p) = self.live(k) else { return Way::Free };
+        let Some(p) = self.live_whole(k) else { return Way::Free };
         let changing = self.before(p);
         let shard = self.held.at_mut(p.shard);
         let mut object = shard.open_mut(self.store.log(), p.r, changing.shown);
@@ -98,7 +98,7 @@ impl Tx<'_> {
     /// and for a value that has no run of its own. No hit or miss is counted, the access clock stays.
     #[cold]
     pub fn pin(&mut self, k: &Key<'_>) -> Option<Pin> {
-        let p = self.live(k)?;
+        let p = self.live_whole(k)?;
         self.store.log().pin(self.held.at(p.shard).access(), p.r)
     }
 
@@ -157,7 +157,7 @@ impl Tx<'_> {
     /// Sets a key like [`Tx::set`] to a value that lies in an extent already, which becomes the key's without a copy.
     #[cold]
     pub fn adopt(&mut self, k: &Key<'_>, value: &FilledExtent, ttl: Ttl, form: StringForm) {
-        let old = self.live(k);
+        let old = self.live_whole(k);
         let expiry = self.expiry_after(old, ttl);
         self.count_use(old);
         let old = old.map(|p| self.before(p));
@@ -250,7 +250,7 @@ impl Tx<'_> {
     fn moved_bytes(&mut self, k: &Key<'_>, len: usize) -> u64 {
         // A command that cannot be put back copies all of a value that is read, if there is no memory for its blocks.
         let moves = !self.is_patient() && self.is_read_in_place(k);
-        let (old, room) = self.live(k).map_or((0, 0), |p| {
+        let (old, room) = self.live_whole(k).map_or((0, 0), |p| {
             let object = self.object_at(p);
             (object.value().len(), object.room())
         });
@@ -262,7 +262,7 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub fn append(&mut self, k: &Key<'_>, tail: &[u8]) -> Result<usize, WrongType> {
-        let Some(p) = self.live(k) else {
+        let Some(p) = self.live_whole(k) else {
             self.set(k, tail, Ttl::Clear, StringForm::Auto);
             return Ok(tail.len());
         };
@@ -277,7 +277,7 @@ impl Tx<'_> {
     /// # Errors
     /// [`WrongType`] if the key holds another type.
     pub fn set_range(&mut self, k: &Key<'_>, offset: usize, part: &[u8]) -> Result<usize, WrongType> {
-        let Some(place) = self.live(k) else {
+        let Some(place) = self.live_whole(k) else {
             let value = NewValue::Patched { old: &[], at: offset, part };
             let saved = self.saved_of(k, None);
             let new = with_room_to_grow(self.new_string(k, value, None, StringForm::Raw, saved));

@@ -149,7 +149,8 @@ impl Tx<'_> {
             self.held.at_mut(to).adopt_root(store.ground(), shard, root).place
         };
         hold.end();
-        let old = self.live(k);
+        // Due fields of a hash that is there go with it.
+        let old = self.live_inlined(k);
         self.put_link(k, old, ty, Link { id, place });
         self.follow_fields(k, true);
         self.wrote(k);

@@ -140,14 +140,14 @@ impl Tx<'_> {
     }
 
     /// Has `edit` change a copy of the leaf of a small hash, or an empty one without a key, in which there is room for `more` bytes,
-    /// and makes that the key's value, if `edit` does not fail and the value has at most `most` bytes: else there is `None`, and
+    /// and makes that the key's value, if `edit` gives something and the value has at most `most` bytes: else there is `None`, and
     /// nothing has changed. A leaf that is left empty is not written: the caller removes the key.
     pub(super) fn rewrite_fields<R>(
         &mut self,
         k: &Key<'_>,
         w: &mut Option<Writable>,
         (more, most): (usize, usize),
-        edit: impl FnOnce(&mut PackedLeafMut<'_>) -> Result<R, Full>,
+        edit: impl FnOnce(&mut PackedLeafMut<'_>) -> Option<R>,
     ) -> Option<R> {
         let (mut bytes, mut before_ms) = (Vec::new(), None);
         match w {
@@ -164,7 +164,7 @@ impl Tx<'_> {
             }
         }
         let mut leaf = PackedLeafMut::open(&mut bytes);
-        let done = edit(&mut leaf).ok()?;
+        let done = edit(&mut leaf)?;
         if leaf.leaf().is_empty() {
             return Some(done);
         }

@@ -18,20 +18,28 @@ pub(crate) struct DetachedTables {
     pub(crate) sweep: RankedMutex<SweepPlace>,
 }
 
-/// A place in the sweep of a dying database.
-#[derive(Clone, Copy, Debug, Default)]
+/// How far the sweep of a dying database has come.
+#[derive(Debug, Default)]
 pub(crate) struct SweepPlace {
-    /// The next shard, and the position in its index.
+    /// The next shard.
     pub(crate) shard: usize,
-    pub(crate) position: u64,
+    /// The position in the index of each shard; none stand for 0. A shard that is passed over, since it is held, keeps its own: to
+    /// come through a long index again would need as many visits in a row that do not find it held.
+    positions: Vec<u64>,
     /// A shard before it was held and passed over: the sweep begins anew behind the last one.
     pub(crate) has_passed_held: bool,
 }
 
 impl SweepPlace {
-    /// The beginning of the next shard.
-    pub(crate) fn next_shard(self) -> SweepPlace {
-        SweepPlace { shard: self.shard + 1, position: 0, ..self }
+    /// The position in the next shard's index, of this number of shards.
+    pub(crate) fn position_mut(&mut self, shards: usize) -> &mut u64 {
+        self.positions.resize(shards, 0);
+        &mut self.positions[self.shard]
+    }
+
+    /// The first shard is the next again, each from its position on.
+    pub(crate) fn begin_pass(&mut self) {
+        (self.shard, self.has_passed_held) = (0, false);
     }
 }
 

@@ -25,6 +25,10 @@ const WALK_WAITS_MS: i64 = 1;
 /// How soon it is looked again whether a shard is free whose keys are to be swept, ms.
 const SWEEP_AGAIN_MS: i64 = 1;
 
+/// Rounds in a row that meet busy locks and do nothing, until the worker rests, and for how long, ms. Each looks at other shards.
+const BUSY_ROUNDS_MAX: u32 = 16;
+const BUSY_AGAIN_MS: i64 = 1;
+
 /// Bytes of freed runs that one step gives back to the system: one madvise of about 40 us.
 const RELEASE_BYTES: usize = 256 << 10;
 
@@ -53,26 +57,32 @@ impl StoreWorker {
         let left = rounds(store, worker, start, budget);
         worker.park(store);
         store.slices.record(start.elapsed());
-        if left || worker.background().slices_spent {
+        if left == Step::More || worker.background().slices_spent {
             return Some(now_ms);
+        }
+        if left == Step::Busy {
+            // A script may rest for seconds with the locks that it holds.
+            return Some(now_ms + BUSY_AGAIN_MS);
         }
         worker.background_mut().due_checked_ms = 0;
         expiry::check_due(store, worker, now_ms);
         let walk = store.walks().then_some(now_ms + WALK_WAITS_MS);
         let sweep = store.database_map().owes_sweep().then_some(now_ms + SWEEP_AGAIN_MS);
-        worker.background().next_due.into_iter().chain(walk).chain(sweep).min()
+        let limit = room::held_until_ms(worker);
+        worker.background().next_due.into_iter().chain(walk).chain(sweep).chain(limit).min()
     }
 }
 
-/// Rounds of steps until the budget is spent, but one at least; true if work is left.
-fn rounds(store: &Store, worker: &mut WorkerState, start: Instant, budget: Duration) -> bool {
-    let mut spent = Duration::ZERO;
+/// Rounds of steps until the budget is spent, but one at least, or until some rounds have met busy locks alone.
+fn rounds(store: &Store, worker: &mut WorkerState, start: Instant, budget: Duration) -> Step {
+    let (mut spent, mut busy) = (Duration::ZERO, 0);
     loop {
         let left = round(store, worker);
+        busy = if left == Step::Busy { busy + 1 } else { 0 };
         let now = start.elapsed();
         store.rounds.record(now - spent);
         spent = now;
-        if !left || spent >= budget {
+        if left == Step::Done || spent >= budget || busy >= BUSY_ROUNDS_MAX {
             return left;
         }
     }
@@ -93,8 +103,8 @@ fn owes_any(store: &Store) -> bool {
         || store.ground().readers().any_gone()
 }
 
-/// One round of steps, one of each kind that is owed; true if another round may find work.
-fn round(store: &Store, worker: &mut WorkerState) -> bool {
+/// One round of steps, one of each kind that is owed: whether one of them did something, or else met a lock that was busy.
+fn round(store: &Store, worker: &mut WorkerState) -> Step {
     let steps = [
         expiry::step(store, worker),
         index_growth::step(store, worker),
@@ -107,7 +117,7 @@ fn round(store: &Store, worker: &mut WorkerState) -> bool {
         sweep::drop_detached_step(store),
         walk_step(store, worker),
     ];
-    steps.into_iter().any(Step::is_left)
+    steps.into_iter().max().expect("there are steps")
 }
 
 /// Removes some keys of a database that was flushed, unless the walk under way has no room for them: they can wait. Where all that is
@@ -147,7 +157,7 @@ fn collections_step(store: &Store, worker: &mut WorkerState) -> Step {
         Step::more(store.pending().shrink_step()),
         Step::more(store.pending().outlines().free_step()),
     ];
-    Step::more(steps.into_iter().any(Step::is_left))
+    steps.into_iter().max().expect("there are steps")
 }
 
 /// A slice of reclaim, as far as the debt has slices in this turn. Where a lock is busy, the work is left to the worker

@@ -37,27 +37,22 @@ fn is_near(time_ms: i64, now_ms: i64, ahead_ms: i64) -> bool {
     (1..=ahead_ms).contains(&(time_ms - now_ms))
 }
 
-/// The result of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The result of a step: of several steps the greatest counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "the scheduler needs to know whether work is left"]
 pub(crate) enum Step {
-    /// It did something, and there may be more.
-    More,
     /// There is nothing, or nothing more, to do.
     Done,
     /// A lock was busy: the work is left for another round.
     Busy,
+    /// It did something, and there may be more.
+    More,
 }
 
 impl Step {
     /// `More` if there is more, else `Done`.
     pub(crate) fn more(more: bool) -> Step {
         if more { Step::More } else { Step::Done }
-    }
-
-    /// True if another round may find work.
-    pub(crate) fn is_left(self) -> bool {
-        self != Step::Done
     }
 }
 

@@ -33,6 +33,8 @@ const BARREN_MAX: u32 = 2;
 const BACKGROUND_ROUNDS: usize = 4;
 /// How long the background waits where nothing helped, ms.
 const LIMIT_RETRY_MS: i64 = 100;
+/// How long it waits where all that would go is held, ms.
+const HELD_RETRY_MS: i64 = 1;
 /// Megabytes of dead large values that one admission gives back for their addresses.
 const RELEASES_MAX: usize = 1024;
 const RELEASED_BYTES: usize = 1 << 20;
@@ -305,6 +307,12 @@ pub(crate) fn owes_eviction(store: &Store, worker: &WorkerState) -> bool {
         && !store.journal_is_full()
 }
 
+/// When the background tries again, milliseconds of Unix time, where all that would go was held just now.
+pub(super) fn held_until_ms(worker: &WorkerState) -> Option<i64> {
+    let retry_ms = worker.background().limit_retry_ms;
+    is_near(retry_ms, worker.now_ms(), HELD_RETRY_MS).then_some(retry_ms)
+}
+
 /// Makes room in the background while the limit is passed.
 pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
     if !owes_eviction(store, worker) {
@@ -324,6 +332,11 @@ pub(super) fn limit_step(store: &Store, worker: &mut WorkerState) -> Step {
         if store.used_memory() <= limit {
             return Step::Done;
         }
+    }
+    if attempt.busy > 0 {
+        // Others hold what would go, a script perhaps for seconds: to ask all the time would be 100% of each processor.
+        worker.background_mut().limit_retry_ms = worker.now_ms() + HELD_RETRY_MS;
+        return Step::Done;
     }
     Step::More
 }
@@ -486,6 +499,28 @@ mod tests {
             assert!(!store.database_map().owes_sweep(), "it was looked at again");
             store.verify();
         }
+    }
+
+    /// All that is left to be swept is in a shard that somebody holds for long, and nothing else may go: the background waits.
+    #[test]
+    fn issue_11_the_background_waits_for_what_others_hold() {
+        let (store, mut worker) = half_emptied(Policy::VolatileLru);
+        let held = store.cells()[0].lock.lock();
+        std::thread::scope(|scope| {
+            let (worker, store) = (&mut worker, &store);
+            let wait = move || {
+                while sweep::some(store) == Swept::Some {}
+                store.set_limit(store.used_memory() / 4, Policy::VolatileLru);
+                let due = |now_ms| {
+                    let mut calls = (0..1000).map(|_| worker.background(now_ms, Duration::from_millis(1)));
+                    calls.find_map(|due| due.filter(|due| *due > now_ms))
+                };
+                let all: Vec<Option<i64>> = (1..10).map(due).collect();
+                assert!(all.iter().zip(1..).all(|(due, now_ms)| *due == Some(now_ms + 1)), "{all:?}");
+            };
+            scope.spawn(wait).join().expect("it waits");
+        });
+        drop(held);
     }
 
     /// Another worker is at the emptied database at every moment: its keys go first, though this one cannot help.

@@ -46,8 +46,9 @@ pub(super) fn some(store: &Store) -> Swept {
     for _ in 0..=store.cells().len() {
         let Some(cell) = store.cells().get(place.shard) else {
             let is_over = !place.has_passed_held;
-            *place = SweepPlace::default();
+            place.begin_pass();
             if is_over {
+                *place = SweepPlace::default();
                 store.database_map().swept(dying);
                 store.end_doubled_if_swept();
                 return Swept::Some;
@@ -56,23 +57,24 @@ pub(super) fn some(store: &Store) -> Swept {
         };
         // The keys of a dying database only become fewer, whoever holds the shard.
         let Some(counted) = cell.counts().counted(dying) else {
-            *place = place.next_shard();
+            place.shard += 1;
             continue;
         };
         let Some(mut shard) = cell.lock.try_lock() else {
             is_held |= counted.keys > 0;
-            *place = SweepPlace { has_passed_held: true, ..place.next_shard() };
+            place.has_passed_held = true;
+            place.shard += 1;
             continue;
         };
         if shard.counts().get(dying).keys == 0 {
             shard.forget_database(dying);
-            *place = place.next_shard();
+            place.shard += 1;
             continue;
         }
-        let next = sweep_shard(store, &mut shard, dying, place.position);
-        shard.follow_index(store.ground(), place.shard);
+        let position = place.position_mut(store.cells().len());
         // Behind the last position none are left, which the next step notes.
-        place.position = next.unwrap_or(0);
+        *position = sweep_shard(store, &mut shard, dying, *position).unwrap_or(0);
+        shard.follow_index(store.ground(), place.shard);
         return Swept::Some;
     }
     if is_held { Swept::Held } else { Swept::Counted }
@@ -96,4 +98,45 @@ fn sweep_shard(store: &Store, shard: &mut Shard, dying: u16, from: u64) -> Optio
         shard.remove(store.ground(), entry);
     }
     next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, StringForm, Ttl};
+
+    /// Others hold each shard now and then: the sweep goes on in it where it was. From the beginning of its index on each time, it
+    /// would need as many visits in a row as there are steps before its place, and in a large shard never come to the end.
+    #[test]
+    fn issue_11_a_shard_that_is_held_now_and_then_keeps_its_place() {
+        const KEYS: usize = 20_000;
+        let calls = |held_every: usize| {
+            let store = Store::new(&Options { shards: 2, seed: 7, ..Options::default() }).expect("an address range");
+            let mut worker = store.worker(0);
+            for (db, n) in (0..2).flat_map(|db| (0..KEYS).map(move |n| (db, n))) {
+                worker.inside(db, |tx| {
+                    let name = format!("key:{n}").into_bytes();
+                    let key = tx.key(&name);
+                    tx.hold(&[tx.shard_of(key.hash)]);
+                    tx.set(&key, b"v", Ttl::Clear, StringForm::Auto);
+                });
+            }
+            worker.exclusive(|worker| store.flush_db(worker, 1));
+            worker.park();
+            let mut calls = 0;
+            while store.database_map().owes_sweep() {
+                calls += 1;
+                assert!(calls < 10 * KEYS, "it ends");
+                let held = calls.is_multiple_of(held_every).then(|| store.cells().iter().map(|cell| cell.lock.lock()));
+                let held: Vec<_> = held.into_iter().flatten().collect();
+                let swept = std::thread::scope(|scope| scope.spawn(|| some(&store)).join().expect("no panic"));
+                assert!(held.is_empty() || swept != Swept::Some, "all shards are held");
+            }
+            store.verify();
+            calls
+        };
+        let (undisturbed, disturbed) = (calls(usize::MAX), calls(10));
+        assert!(undisturbed > KEYS / SWEEP_ENTRIES / 2, "{undisturbed} calls");
+        assert!(disturbed * 10 < undisturbed * 12, "{disturbed} calls for {undisturbed}");
+    }
 }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use varve_commands::dump::Insertion;
-use varve_rdb::ValueReader;
+use varve_rdb::{ReadStep, ValueReader};
 use varve_store::{Key, Overdue, StoreWorker, StringForm, Ttl, Tx};
 
 use super::insert::{Fate, Inserted, TWICE, complete, fill, refusal, report_gone};
@@ -22,9 +22,10 @@ const ENTRIES_MAX: usize = 64;
 const PARTS_MAX: usize = 512;
 /// Values of more bytes are inserted part by part.
 const WHOLE_BYTES: usize = 512;
-/// Bytes of a value that is inserted at once, and of a long one, which take the time of one part.
+/// Bytes of a value that is inserted at once which take the time of one part.
 const SHORT_PART_BYTES: usize = 8;
-const LONG_PART_BYTES: usize = 1024;
+/// The work of reading a long value ([`ValueReader::work`]) that takes the time of one part.
+const PART_WORK: u64 = 1024;
 
 /// The end of a turn's work at a batch.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,7 +119,6 @@ fn one(
                 let reader = ValueReader::of(batch.dialect, entry.type_number, source, value.len());
                 let reader = open.insert(reader.map_err(|error| error.to_string())?);
                 insertion.begin(reader.kind()).map_err(|fault| fault.to_string())?;
-                *parts += value.len() / LONG_PART_BYTES;
             }
             let reader = open.as_mut().expect("it was opened");
             go_on(reader, (tx, &k), insertion, parts)?
@@ -143,15 +143,62 @@ fn go_on(
     insertion: &mut Insertion,
     parts: &mut usize,
 ) -> Result<Option<Fate>, String> {
+    let (begin, before) = (reader.work(), *parts);
+    let mut taken = 0;
     while *parts < PARTS_MAX {
-        *parts += 1;
-        match reader.next_part().map_err(|error| error.to_string())? {
-            Some(part) => insertion.add(tx, k, part).map_err(|fault| fault.to_string())?,
-            None => {
+        match reader.step().map_err(|error| error.to_string())? {
+            ReadStep::Part(part) => {
+                taken += 1;
+                insertion.add(tx, k, part).map_err(|fault| fault.to_string())?;
+            }
+            ReadStep::More => {}
+            ReadStep::End => {
                 let parts = insertion.end(tx, k).map_err(|fault| fault.to_string())?;
                 return Ok(Some(if parts > 0 { Fate::Inserted } else { Fate::Empty }));
             }
         }
+        *parts = before + taken + ((reader.work() - begin) / PART_WORK) as usize;
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_rdb::Dialect;
+    use varve_store::{Options, Store};
+    use varve_testkit::payload::compressed;
+
+    use super::*;
+    use crate::features::persist::state::batch::Entry;
+
+    /// A set of one member of 20 MB, which 240 KB of a file expand to: a turn expands a part of it.
+    #[test]
+    fn issue_11_what_expands_to_much_is_inserted_over_several_turns() {
+        const SET: u8 = 2;
+        const BYTES: usize = 20 << 20;
+        let value = [&[1][..], &compressed(b"a", 1, BYTES - 1, b"")].concat();
+        let bytes = [b"k", &value[..]].concat();
+        let entry = Entry {
+            db: 0,
+            key: 0..1,
+            value: Value::Raw(1..bytes.len()),
+            message_names: Vec::new(),
+            type_number: SET,
+            expiry_ms: None,
+            last_use: None,
+            offset: bytes.len() as u64,
+        };
+        let mut batch = Batch { dialect: Dialect::OURS, bytes, entries: vec![entry], begun: None };
+        let store = Store::new(&Options::default()).expect("an address range");
+        let (mut worker, mut turns) = (store.worker(0), 1);
+        while some(&mut batch, &mut worker).expect("it is sound").1 == Went::More {
+            turns += 1;
+        }
+        assert!((BYTES / (1 << 20)..1000).contains(&turns), "{turns} turns");
+        let members = worker.try_inside(0, |tx| {
+            let key = tx.key(b"k");
+            tx.hold_soon(&[tx.shard_of(key.hash)]).then(|| tx.set_peek(&key).expect("a set").map(|set| set.len()))
+        });
+        assert_eq!(members, Some(Some(Some(1))));
+    }
 }

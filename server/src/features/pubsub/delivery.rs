@@ -116,7 +116,9 @@ impl Receiver for Slice<'_> {
         let by = By { registry, own: self.own, latch };
         self.deliveries += 1;
         let session = conn.session();
-        let is_stale = what.is_stale_to(session.tracking().redirect == session.id());
+        let redirect = session.tracking().redirect;
+        let is_stale = what.is_stale_to(redirect == session.id());
+        let is_for_others = redirect != 0 && redirect != session.id();
         let is_held = conn.holds_back(is_stale);
         if let Some(served) = served
             && served.conn == to.conn
@@ -132,7 +134,8 @@ impl Receiver for Slice<'_> {
             what => {
                 let mut out = conn.take_message_output(is_held);
                 // While messages of any kind are held, the limits of output are theirs; stale keys alone have this one.
-                if is_held && is_stale && out.len() >= HELD_STALE_MAX && !conn.session().holds_messages() {
+                let is_much = out.len() >= HELD_STALE_MAX && !conn.session().holds_messages();
+                if is_held && is_stale && is_much && !is_for_others {
                     out = out.like();
                     give_all_stale(conn, &mut out);
                 } else {

@@ -445,6 +445,32 @@ fn issue_11_stale_keys_stand_behind_a_reply_that_is_nearly_too_long() {
     assert_eq!(count(&got, b"name:"), NAMES);
 }
 
+/// More stale keys are held than are told one by one, and another client gets those that come then: it was told nothing of them.
+#[test]
+fn issue_11_who_is_redirected_to_gets_stale_keys_beside_many_that_are_held() {
+    const NAMES: usize = 1200;
+    let server = Server::start(2, fan_out::CONFIG);
+    let on = || fan_out::on(&server, 0);
+    let (mut client, mut other, mut writer) = (on(), on(), on());
+    [&mut client, &mut other].into_iter().for_each(|client| speak_resp3(&mut client.stream));
+    other.send(&request(&["CLIENT", "ID"]));
+    let id = other.line()[1..].to_owned();
+    client.ask(&["CLIENT", "TRACKING", "on", "BCAST", "PREFIX", "name:"], "+OK\r\n");
+    fan_out::while_stopped(&server, || {
+        let mut sent = request(&["MULTI"]);
+        (0..NAMES).for_each(|nth| sent.extend(request(&["SET", &format!("name:{nth:01000}"), "v"])));
+        sent.extend(request(&["CLIENT", "TRACKING", "off"]));
+        sent.extend(request(&["CLIENT", "TRACKING", "on", "REDIRECT", &id, "BCAST", "PREFIX", "last:"]));
+        sent.extend([request(&["CLIENT", "KILL", "ID", "999999"]), request(&["EXEC"])].concat());
+        client.send(&sent);
+        client.expect(format!("+OK\r\n{}", "+QUEUED\r\n".repeat(NAMES + 3)).as_bytes());
+        writer.ask(&["SET", "last:1", "v"], "+OK\r\n");
+    });
+    other.expect(stale(&["last:1"]).as_bytes());
+    let got = up_to_ping(&mut client);
+    assert!(count(&got, ALL_STALE.as_bytes()) + count(&got, b"name:") > 0, "its own are told to it");
+}
+
 /// While a script rests, the keys that others make stale are held back from its client: of very many it is told once that all are.
 #[test]
 fn issue_11_very_many_stale_keys_behind_a_script_are_all_keys() {

@@ -123,6 +123,11 @@ impl Server {
         self.store.shapes().set(&Limits { stream, ..Limits::default() });
     }
 
+    /// Bytes of memory of the log.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.store.log().used_bytes()
+    }
+
     /// Moves the clock on.
     pub(crate) fn advance(&mut self, ms: i64) {
         self.now_ms += ms;
@@ -322,14 +327,19 @@ impl Server {
         std::mem::swap(&mut self.session, &mut self.others[at].1);
     }
 
-    /// Ends a session as the server does when a connection ends.
-    pub(crate) fn end_session(&mut self, who: usize) {
+    /// Ends a session as the server does when a connection ends; the turns in which its command goes on without it.
+    pub(crate) fn end_session(&mut self, who: usize) -> usize {
         self.switch(who);
+        let mut turns = 0;
         if let Some(mut left) = self.session.leave_ongoing(&mut self.worker) {
-            while self.batch.go_on_left(&mut self.worker, &mut left) != LeftTurn::Ended {}
+            turns = 1;
+            while self.batch.go_on_left(&mut self.worker, &mut left) != LeftTurn::Ended {
+                turns += 1;
+            }
         }
         self.session.leave_transaction(&mut self.worker);
         self.switch(who);
+        turns
     }
 
     /// Number of keys that sessions watch.

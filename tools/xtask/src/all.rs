@@ -275,11 +275,11 @@ pub(crate) fn fuzz(seconds: u64) -> Tally {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let limit = format!("-max_total_time={seconds}");
         let mut target = command("fuzz/run", &[name.as_str(), &limit, "-print_final_stats=1", "-verbosity=0"]);
-        target.env("CARGO_TARGET_DIR", target_dir().join("fuzz"));
-        if seconds <= FUZZ_SECONDS {
+        let is_short = seconds <= FUZZ_SECONDS;
+        target.env("CARGO_TARGET_DIR", target_dir().join(if is_short { "fuzz-short" } else { "fuzz" }));
+        if is_short {
             // To build them with all optimisations took several times as long as all of them ran.
             target.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
-            target.env("CARGO_TARGET_DIR", target_dir().join("fuzz-short"));
         }
         tally.add(Tally::one(&format!("fuzz target {name}"), run(with_real_files(&mut target))));
     }

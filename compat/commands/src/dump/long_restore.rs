@@ -25,7 +25,6 @@ use super::insertion::Insertion;
 use super::measure::{Measure, STEP_BYTES, Size};
 use super::restoring::{Collected, Options, collect, put, refused};
 use crate::errors;
-use crate::generic::due_fields::meets_due_fields;
 
 /// Bytes that are summed in one part.
 const SUM_BYTES: usize = 4 << 20;
@@ -211,10 +210,7 @@ impl LongRestore {
         if wanted > 0
             && let Err(refusal) = tx.admit(wanted)
         {
-            return match refusal.into() {
-                Progress::Failed(error) => self.refuse(error),
-                progress => Ok(progress),
-            };
+            return Ok(refusal.into());
         }
         match measure.step() {
             Ok(None) => Ok(Progress::More),
@@ -223,10 +219,7 @@ impl LongRestore {
                 self.stage = Stage::Measured(Box::new(reader), size);
                 self.begin(tx)
             }
-            Err(error) => {
-                let error = self.refused(error);
-                self.refuse(error)
-            }
+            Err(error) => Err(self.refused(error)),
         }
     }
 
@@ -240,15 +233,11 @@ impl LongRestore {
         Some(reader)
     }
 
-    /// The payload is refused, as soon as what is kept of it was given back.
-    fn refuse(&mut self, error: CommandError) -> CmdResult<Progress> {
-        self.end_measure();
-        self.stage = Stage::Refused(Some(error));
-        self.end_refused()
-    }
-
     /// A part has failed. The client is told once the memory of names was given back.
     fn fail(&mut self, tx: &mut Tx<'_>, error: CommandError) -> Progress {
+        if matches!(self.stage, Stage::Measure(_)) {
+            self.end_measure();
+        }
         if self.names.free_some() {
             return Progress::Failed(error);
         }
@@ -269,10 +258,7 @@ impl LongRestore {
         let Stage::Measured(reader, size) = &self.stage else { unreachable!("the value was measured") };
         let (kind, size) = (reader.kind(), *size);
         if let Err(refusal) = tx.admit(size.bytes) {
-            return match refusal.into() {
-                Progress::Failed(error) => self.refuse(error),
-                progress => Ok(progress),
-            };
+            return Ok(refusal.into());
         }
         let ty = match kind {
             Kind::List => Some(Type::List),
@@ -379,7 +365,7 @@ impl LongRestore {
             _ => tx.try_hold_to_write(&key),
         };
         // Of a hash that is replaced, fields may be due: those of a million are not removed in one part.
-        if !is_held || meets_due_fields(tx, &key) {
+        if !is_held || tx.sheds_due_fields(&key) {
             return Ok(Progress::Busy);
         }
         let new = std::mem::replace(new, New::Published);

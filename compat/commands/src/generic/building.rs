@@ -16,7 +16,6 @@ use varve_exec::{Progress, Sources};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{Key, NameWatch, ReadOn, StoreWorker, StreamOutline, Tx, Type, Unpublished, ValuePart};
 
-use super::due_fields::meets_due_fields;
 use super::texts::{Place, Texts};
 
 /// Elements that are added in one hold of the shard: some 500 us where each finds its place in a large collection.
@@ -353,7 +352,7 @@ impl Building {
         let args = Arc::clone(&self.args);
         let args = args.args();
         let key = tx.key_in(self.db, args.get(self.to));
-        if !self.try_hold_for_end(tx, &key) || self.named.bars(tx, &key) || meets_due_fields(tx, &key) {
+        if !self.try_hold_for_end(tx, &key) || self.named.bars(tx, &key) || tx.sheds_due_fields(&key) {
             return Progress::Busy;
         }
         let names_changed = self.names.as_ref().is_some_and(NameWatch::is_touched);

@@ -9,7 +9,6 @@
 
 pub(crate) mod building;
 pub(crate) mod draw;
-pub(crate) mod due_fields;
 pub(crate) mod expiry;
 pub(crate) mod growth;
 mod keys;

@@ -9,7 +9,6 @@ use varve_protocol::{OwnedArgs, Reply};
 use varve_store::{Key, ShardSet, StoreWorker, StringForm, Ttl, Tx, Type, WholeReader};
 
 use super::building::{Building, Report, after_read};
-use super::due_fields::meets_due_fields;
 use super::string_copy::{PART_BYTES, StringCopy};
 use crate::errors;
 use crate::grammar::{database, is};
@@ -91,7 +90,7 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if same(&from, &to) {
         return Err(errors::SAME_OBJECT);
     }
-    if ctx.tx.is_patient() && meets_due_fields(&mut ctx.tx, &to) {
+    if ctx.tx.is_patient() && ctx.tx.sheds_due_fields(&to) {
         return ctx.put_back();
     }
     let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
@@ -176,7 +175,7 @@ impl Ongoing for LongStringCopy {
         let args = self.args.args();
         let (from, to) = (tx.key(args.get(1)), tx.key_in(self.db, args.get(2)));
         let shards: ShardSet = [tx.shard_of(from.hash), tx.shard_of(to.hash)].into_iter().collect();
-        if !self.source.try_hold(tx, &shards) || self.source.bars(tx, &to) || meets_due_fields(tx, &to) {
+        if !self.source.try_hold(tx, &shards) || self.source.bars(tx, &to) || tx.sheds_due_fields(&to) {
             return Progress::Busy;
         }
         if self.source.end(tx) {
@@ -293,7 +292,7 @@ fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Err(errors::SAME_OBJECT);
     }
     let (from, to) = (ctx.key(1), ctx.key_in_db(1, db));
-    if ctx.tx.is_patient() && meets_due_fields(&mut ctx.tx, &to) {
+    if ctx.tx.is_patient() && ctx.tx.sheds_due_fields(&to) {
         return ctx.put_back();
     }
     let done = ctx.tx.exists(&from) && !ctx.tx.exists(&to) && ctx.tx.rename(&from, &to);

@@ -80,7 +80,7 @@ impl Tx<'_> {
     /// Removes some of the due fields of the hash at a key, whose shard is held, no more than one hold removes; true if more are
     /// due: the command or transaction that is going to run is to be tried again. It is no use of the key.
     pub fn sheds_due_fields(&mut self, k: &Key<'_>) -> bool {
-        self.shed_due_fields(k) == Shed::More
+        self.store.has_dated_hashes() && self.shed_due_fields(k) == Shed::More
     }
 
     /// Removes due fields of the hashes at keys, whose shards are held, as [`Tx::sheds_due_fields`] does, in one hold for all of them;
@@ -110,9 +110,7 @@ impl Tx<'_> {
             return Shed::Nothing;
         }
         let Some(found) = self.live_inlined(k) else { return Shed::Nothing };
-        let shard = self.held.at(found.shard);
-        let fields = shard.fields_of(&shard.open(self.store.log(), found.r));
-        if fields.and_then(|(_, due_ms)| due_ms).is_none_or(|due_ms| due_ms > self.local.now_ms()) {
+        if !self.has_due_fields(&found) {
             return Shed::Nothing;
         }
         let _ = self.without_due_fields(found, true);

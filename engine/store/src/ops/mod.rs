@@ -407,11 +407,15 @@ impl<'s> Tx<'s> {
     /// The place of a key that is there and not expired; an expired one is removed on the way.
     fn live(&mut self, k: &Key<'_>) -> Option<Found> {
         let found = self.live_inlined(k)?;
+        if self.has_due_fields(&found) { self.without_due_fields(found, false) } else { Some(found) }
+    }
+
+    /// Whether it is a hash, of which the time of a field has come.
+    #[inline]
+    fn has_due_fields(&self, found: &Found) -> bool {
         let shard = self.held.at(found.shard);
-        match shard.fields_of(&shard.open(self.store.log(), found.r)) {
-            Some((_, Some(due))) if due <= self.local.now_ms() => self.without_due_fields(found, false),
-            _ => Some(found),
-        }
+        let fields = shard.fields_of(&shard.open(self.store.log(), found.r));
+        fields.and_then(|(_, due_ms)| due_ms).is_some_and(|due_ms| due_ms <= self.local.now_ms())
     }
 
     /// Finds a key like [`Tx::live`]; fields of a hash stay, whether they are due or not: for commands on other types.

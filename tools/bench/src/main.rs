@@ -158,7 +158,7 @@ enum Experiment {
         /// The limit in GB; the paper has 10
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
         gigabytes: Option<u64>,
-        /// A server's binary that defragments actively, to run beside
+        /// A redis-server that defragments actively, for table 5, in place of the one that is built from Debian's source
         #[arg(long)]
         also: Option<std::path::PathBuf>,
         /// The paper's own limit: table 5 at 10 GB, redis-server with its own allocator alone

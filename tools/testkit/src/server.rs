@@ -67,6 +67,16 @@ pub fn peer_binary() -> PathBuf {
     std::env::var_os("VARVE_PEER").map_or_else(|| PathBuf::from("redis-server"), PathBuf::from)
 }
 
+/// A redis-server with active defragmentation: the one that `VARVE_DEFRAGMENTING` names, or that a bench has built from Debian's
+/// source. None if there is neither.
+#[must_use]
+pub fn defragmenting_binary() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("VARVE_DEFRAGMENTING") {
+        return Some(PathBuf::from(named));
+    }
+    Some(workspace().join(".test-tools/defragmenting/redis-server")).filter(|binary| binary.exists())
+}
+
 /// A valkey-server, the authority for commands that are newer than the peer: the one that `VARVE_VALKEY` names, or that a Python
 /// package has brought into the tests' environment. None if there is neither.
 #[must_use]

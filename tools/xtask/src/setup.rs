@@ -4,7 +4,7 @@
 //! .test-tools/venv/                      Python with redis-py, what its tests need, and a valkey-server
 //! .test-tools/redis-5.2.1.tar.gz         redis-py's source, for its tests
 //! .test-tools/apt/                       source lists of our own, derived from the machine's; its own lists and cache
-//! .test-tools/redis_7.0.15.orig.tar.gz   the peer's source, for its test suite
+//! .test-tools/redis_7.0.15.orig.tar.gz   the peer's source, for its test suite and a build that defragments
 //! .test-tools/files/                     the RDB and append-only files of that suite
 //! ```
 //!
@@ -39,6 +39,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("script", "bsdutils"),
     ("stdbuf", "coreutils"),
     ("c++", "g++"),
+    ("make", "make"),
     ("kill", "procps"),
     ("valgrind", "valgrind"),
     ("promtool", "prometheus"),
@@ -82,6 +83,19 @@ pub(crate) fn venv_python() -> PathBuf {
 /// The peer's source as one archive.
 pub(crate) fn source_archive() -> PathBuf {
     tools_dir().join(format!("redis_{PEER_VERSION}.orig.tar.gz"))
+}
+
+/// Puts the peer's source into a folder, in place of all that is there.
+pub(crate) fn unpack_source(folder: &Path) -> Result<(), String> {
+    let io = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(io)?;
+    }
+    fs::create_dir_all(folder).map_err(io)?;
+    let archive = source_archive();
+    let words =
+        ["-xzf".as_ref(), archive.as_os_str(), "--strip-components=1".as_ref(), "-C".as_ref(), folder.as_os_str()];
+    run(&mut command("tar", &words))
 }
 
 /// A folder of real RDB and append-only files: the one that `VARVE_RDB_FILES` names, else those of the peer's own tests. None

@@ -14,6 +14,7 @@
 //! Every server of the suite is bound to loopback, and a `hostname` of our own tells it that the machine has no other
 //! address. A skip entry that names no test fails the run, so the list cannot outlive its reasons.
 
+pub(crate) mod defragmenting;
 mod edits;
 pub(crate) mod sentinels;
 
@@ -282,14 +283,7 @@ fn prepare(over: Over) -> Result<PathBuf, String> {
     }
     let io = |error: std::io::Error| error.to_string();
     let suite = tools_dir().join("peer-suite");
-    if suite.exists() {
-        fs::remove_dir_all(&suite).map_err(io)?;
-    }
-    fs::create_dir_all(&suite).map_err(io)?;
-    let archive = setup::source_archive();
-    let args =
-        ["-xzf".as_ref(), archive.as_os_str(), "--strip-components=1".as_ref(), "-C".as_ref(), suite.as_os_str()];
-    crate::shell::run(&mut command("tar", &args))?;
+    setup::unpack_source(&suite)?;
     symlink(fs::canonicalize(&server).map_err(io)?, suite.join("src/redis-server")).map_err(io)?;
     for tool in ["redis-cli", "redis-benchmark", "redis-check-aof"] {
         symlink(Path::new("/usr/bin").join(tool), suite.join("src").join(tool)).map_err(io)?;

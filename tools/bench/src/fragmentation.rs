@@ -238,31 +238,16 @@ pub(crate) fn run(quick: bool, choice: &Choice) -> io::Result<Findings> {
                 && choice.table.is_none_or(|wanted| wanted == number)
         };
         let candidates: Vec<&Entrant> = all.iter().filter(|one| one.name != DEFRAGMENTED || number == 5).collect();
-        let mut figures = QUANTITIES.map(|(what, unit, better, _)| {
-            let mut figure = Figure::new(format!("{title}: {what}"), unit, better, Form::Dots);
-            figure.series = candidates.iter().map(|one| Series::new(one.name.as_str(), one.role)).collect();
-            figure.about(if number == 5 { OF_TABLE_5 } else { "" })
-        });
-        let mut floor = Series::new("floor", Role::Floor);
-        for (place, workload) in workloads().iter().filter(|workload| wanted(workload.name)).enumerate() {
-            for (number, one) in candidates.iter().enumerate() {
-                let name = format!("{}, {}", workload.name, one.name);
-                let found =
-                    kept::case(&name, || contenders::spared(&one.name, one.role, measure(one, workload, limit)))?;
-                let Some(found) = found else { continue };
-                say!("{name}: {:.2} of its payload resident", found.resident);
-                for (figure, value) in figures.iter_mut().zip([found.resident, found.peak, found.cpu_us, found.per_s]) {
-                    figure.series[number].push(place, value);
-                }
-            }
-            floor.push(place, kept::case(&format!("{}, floor", workload.name), || floor_us(workload))?);
-            for (figure, (.., target)) in figures.iter_mut().zip(QUANTITIES) {
-                figure.places.push(workload.name.replace(&table, ""));
-                figure.targets.push(target);
-            }
+        let workloads: Vec<Workload> = workloads().into_iter().filter(|workload| wanted(workload.name)).collect();
+        let mut of_table = Table::new(title, &workloads, &candidates);
+        if number == 5 {
+            of_table.figures = of_table.figures.map(|figure| figure.about(OF_TABLE_5));
         }
-        figures[2].series.push(floor);
-        findings.add(kept::figures(figures.into_iter().filter(|figure| !figure.places.is_empty()).collect())?);
+        if let Err(error) = of_table.measure(&workloads, &candidates, limit) {
+            kept::unfinished(|| of_table.drawn())?;
+            return Err(error);
+        }
+        findings.add(kept::figures(of_table.drawn())?);
     }
     if findings.figures.is_empty() {
         return Err(io::Error::other("no such workload: W1 to W8 of table 1, W1 to W4 of table 5"));
@@ -274,6 +259,51 @@ pub(crate) fn run(quick: bool, choice: &Choice) -> io::Result<Findings> {
         ))
         .note("One over a figure of memory is the paper's utilisation. CPU is that of both phases and of the deletion, over the writes.")
         .lost("The heights of the paper's bars: only its text is at hand, which states their order."))
+}
+
+/// The figures of one of the paper's tables.
+struct Table {
+    figures: [Figure; 4],
+    floor: Series,
+}
+
+impl Table {
+    fn new(title: &str, workloads: &[Workload], candidates: &[&Entrant]) -> Table {
+        let figures = QUANTITIES.map(|(what, unit, better, target)| {
+            let places = workloads.iter().map(|workload| workload.name.rsplit(' ').next().unwrap_or_default());
+            let mut figure = Figure::new(format!("{title}: {what}"), unit, better, Form::Dots).over("", places);
+            figure.targets = vec![target; workloads.len()];
+            figure.series = candidates.iter().map(|one| Series::new(one.name.as_str(), one.role)).collect();
+            figure
+        });
+        Table { figures, floor: Series::new("floor", Role::Floor) }
+    }
+
+    fn measure(&mut self, workloads: &[Workload], candidates: &[&Entrant], limit: u64) -> io::Result<()> {
+        for (place, workload) in workloads.iter().enumerate() {
+            for (number, one) in candidates.iter().enumerate() {
+                let name = format!("{}, {}", workload.name, one.name);
+                let found =
+                    kept::case(&name, || contenders::spared(&one.name, one.role, measure(one, workload, limit)))?;
+                let Some(found) = found else { continue };
+                say!("{name}: {:.2} of its payload resident", found.resident);
+                let values = [found.resident, found.peak, found.cpu_us, found.per_s];
+                for (figure, value) in self.figures.iter_mut().zip(values) {
+                    figure.series[number].push(place, value);
+                }
+            }
+            self.floor.push(place, kept::case(&format!("{}, floor", workload.name), || floor_us(workload))?);
+        }
+        Ok(())
+    }
+
+    /// The figures with what is measured until now; none where there is nothing.
+    fn drawn(&self) -> Vec<Figure> {
+        let mut figures = self.figures.clone();
+        figures[2].series.push(self.floor.clone());
+        let has_values = |figure: &Figure| figure.series.iter().any(|series| !series.points.is_empty());
+        figures.into_iter().filter(has_values).collect()
+    }
 }
 
 /// The series of the server that defragments.

@@ -87,8 +87,11 @@ pub(crate) fn so_far(path: &Path) -> (Vec<(String, serde_json::Value)>, usize) {
     let text = fs::read_to_string(path).unwrap_or_default();
     let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let under = lines.last().map(|line| line.under.clone());
-    let lines = lines.into_iter().filter(|line| Some(&line.under) == under.as_ref());
-    let all: Vec<(String, serde_json::Value)> = lines.map(|line| (line.case, line.value)).collect();
+    let mut all: Vec<(String, serde_json::Value)> = Vec::new();
+    for line in lines.into_iter().filter(|line| Some(&line.under) == under.as_ref()) {
+        all.retain(|(case, _)| *case != line.case);
+        all.push((line.case, line.value));
+    }
     let cases = all.iter().filter(|(name, _)| is_case(name)).count();
     (all, cases)
 }
@@ -102,7 +105,8 @@ pub(crate) fn count() -> usize {
     kept().as_ref().map_or(0, |kept| kept.there.keys().filter(|name| is_case(name)).count())
 }
 
-/// Keeps figures that are whole before their experiment has ended, and returns them: the report of a run that is stopped has them.
+/// Keeps figures that are whole before their experiment has ended, in place of those of the same title, and returns them: the report
+/// of a run that is stopped has them.
 ///
 /// # Errors
 /// When the file cannot be written.
@@ -110,12 +114,21 @@ pub(crate) fn figures(all: Vec<Figure>) -> io::Result<Vec<Figure>> {
     if let Some(kept) = kept().as_mut() {
         for figure in &all {
             let name = format!("{FIGURE}{}", figure.title);
-            if !kept.there.contains_key(&name) {
+            let value = serde_json::to_value(figure).map_err(io::Error::other)?;
+            if kept.there.get(&name) != Some(&value) {
                 kept.add(&name, 0.0, figure)?;
             }
         }
     }
     Ok(all)
+}
+
+/// Keeps what `drawn` makes of the cases until now, where the run is being stopped: else they are drawn when all are there.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(crate) fn unfinished(drawn: impl FnOnce() -> Vec<Figure>) -> io::Result<()> {
+    if crate::screen::is_stopped() { figures(drawn()).map(drop) } else { Ok(()) }
 }
 
 /// The value of a case: the kept one, else the one that `measure` finds, which is kept. Names are unique within an
@@ -139,6 +152,8 @@ pub(crate) fn case<T: Serialize + DeserializeOwned>(
     }
     let begun = Instant::now();
     let value = measure()?;
+    // A ^C in its middle may have ended what was measured.
+    crate::screen::go_on()?;
     if let Some(kept) = kept().as_mut() {
         kept.add(name, begun.elapsed().as_secs_f64(), &value)?;
     }
@@ -182,7 +197,10 @@ mod tests {
         assert_eq!(case("b", failed).unwrap(), [3.0]);
         let whole = Figure::new("GET", "us", Better::Less, Form::Dots);
         (0..2).for_each(|_| assert_eq!(figures(vec![whole.clone()]).unwrap(), [whole.clone()].as_slice()));
+        let more = whole.clone().about("more of it");
+        figures(vec![more.clone()]).unwrap();
         let (all, cases) = so_far(&path);
+        assert_eq!(all[2].1, serde_json::to_value(more).unwrap(), "the last one of a title");
         assert_eq!((all.iter().map(|one| one.0.as_str()).collect(), cases), (vec!["a", "b", "figure: GET"], 2));
         assert_eq!(count(), 2, "a figure is no case");
         assert_eq!(begin(&path, "machine 2").unwrap(), 0.0, "another machine measures by itself");

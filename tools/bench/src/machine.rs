@@ -6,6 +6,7 @@ use crate::size::Size;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Facts that may change from experiment to experiment of one report; [`moment`] tells an experiment's own. Machine and kernel
@@ -38,10 +39,13 @@ pub(crate) fn facts(size: Size) -> io::Result<Vec<(String, String)>> {
     Ok(facts.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
-/// A sentence on the moment at which an experiment begins: a report may hold experiments of several days.
-pub(crate) fn moment() -> String {
+/// A sentence on the moment at which an experiment begins: a report may hold experiments of several days. Of the experiment a run
+/// before has measured cases for `before_s` seconds.
+pub(crate) fn moment(before_s: f64) -> String {
     let (load, machine) = (read("/proc/loadavg"), machine());
-    format!("Measured on {machine}, at commit {}, with a load of {load} before.", commit())
+    let before =
+        if before_s > 0.0 { " Some of its cases were measured before, on this machine by these programs." } else { "" };
+    format!("Measured on {machine}, at commit {}, with a load of {load} before.{before}", commit())
 }
 
 /// Processor, memory and kernel.
@@ -49,16 +53,19 @@ fn machine() -> String {
     format!("{} with {} of memory, kernel {}", processor(), memory(), kernel())
 }
 
-/// The machine and the program under test: figures of one experiment are of one of each. The program is told by its bytes: a
-/// version of it has many commits, and a commit many changes.
+/// The machine, the program under test and this one: figures of one experiment are of one of each. Programs are told by their
+/// bytes: a version has many commits, and a commit many changes.
 ///
 /// # Errors
-/// When the program cannot be read.
+/// When a program cannot be read.
 pub(crate) fn under() -> io::Result<String> {
-    let bytes = fs::read(varve_testkit::server::varve_binary())?;
-    let mut hash = std::hash::DefaultHasher::new();
-    bytes.hash(&mut hash);
-    Ok(format!("{}, program {:016x}", machine(), hash.finish()))
+    let hash = |path: PathBuf| -> io::Result<u64> {
+        let mut hash = std::hash::DefaultHasher::new();
+        fs::read(path)?.hash(&mut hash);
+        Ok(hash.finish())
+    };
+    let (server, bench) = (hash(varve_testkit::server::varve_binary())?, hash(std::env::current_exe()?)?);
+    Ok(format!("{}, program {server:016x}, bench {bench:016x}", machine()))
 }
 
 /// The release of the kernel that runs.

@@ -356,7 +356,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
-            ExitCode::FAILURE
+            match screen::is_stopped() {
+                true => ExitCode::from(screen::STOPPED),
+                false => ExitCode::FAILURE,
+            }
         }
     }
 }

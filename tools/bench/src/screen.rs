@@ -44,13 +44,16 @@ pub(crate) fn log_to(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// The exit status of a process that ^C has ended.
+pub(crate) const STOPPED: u8 = 130;
+
 /// From now on the first ^C sets a flag, and the second one ends the process.
 ///
 /// # Errors
 /// When the system refuses.
 pub(crate) fn watch_interrupts() -> io::Result<()> {
     let flag = STOP.get_or_init(Arc::default);
-    signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, 130, Arc::clone(flag))?;
+    signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGINT, STOPPED.into(), Arc::clone(flag))?;
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(flag))?;
     Ok(())
 }

@@ -51,7 +51,8 @@ fn stopped(folder: &Path) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = child.wait_with_output().expect("a child");
-    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "the status of a program that ^C has ended: {text}");
 }
 
 /// Varve's requests a second in a case: by the case itself, and by the figures.

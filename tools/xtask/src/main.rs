@@ -157,14 +157,12 @@ fn main() -> ExitCode {
         Task::Sentinel => setup::packages().and(setup::peer_source).and(peer::sentinels::run),
         Task::RedisPy { words } => redispy::run_all(&words),
         Task::Smoke => setup::packages().and(setup::python).and(all::smoke),
-        Task::Bench { args } => {
-            let ready = setup::packages();
-            let ready = match peer::defragmenting::is_wanted(&args) {
-                true => ready.and(setup::peer_source).and(peer::defragmenting::build),
-                false => ready,
-            };
-            ready.and(|| all::bench(&args))
-        }
+        Task::Bench { args } => setup::packages().and(|| {
+            if peer::defragmenting::is_wanted(&args) {
+                peer::defragmenting::build();
+            }
+            all::bench(&args)
+        }),
         Task::Long { name } => long::run(name.as_deref()),
         Task::Soak { minutes, limit: true } => all::soak_at_limit(minutes * 60, true),
         Task::Soak { minutes, limit: false } => all::soak(minutes),

@@ -269,11 +269,19 @@ pub(crate) struct Findings {
     /// Seconds that it took, with those of cases that a run before had kept; files of older runs do not have them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) took: Option<f64>,
+    /// Which form of the experiment measured this, counted from 1: a later form measures more, or in another way.
+    #[serde(default = "first_edition")]
+    pub(crate) edition: u32,
+}
+
+/// The edition of files that name none.
+fn first_edition() -> u32 {
+    1
 }
 
 impl Findings {
     pub(crate) fn new(name: &str, title: &str) -> Findings {
-        Findings { name: name.into(), title: title.into(), ..Findings::default() }
+        Findings { name: name.into(), title: title.into(), edition: first_edition(), ..Findings::default() }
     }
 
     /// Adds figures, and behind each one that has a floor what is above it.

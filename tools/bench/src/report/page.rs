@@ -69,7 +69,7 @@ fn heading(about: &About, all: &[Findings]) -> String {
          cases of {ahead} figures, <b class=\"behind\">behind</b> in most cases of {behind}, <b class=\"level\">level</b> or \
          divided in {level}; {alone} have nothing to be compared with. Of the cases of all these figures it is ahead in \
          {cases_ahead}, level in {cases_level}, behind in {cases_behind}. A figure of what is above the floor counts with the one \
-         that it is made of. A value is the median of its runs, with their range as a bar. A value whose runs differ by more \
+         that it is made of. A value is the median of its runs, with their range as a bar; two servers whose ranges meet are level. A value whose runs differ by more \
          than 15% is pale: {pale} of {values} are. {single} are of one run: beside them a difference counts from 15% on. Published \
          values are from other machines and other years: their shapes compare, their heights do not.</p>\n"
     )
@@ -98,10 +98,7 @@ fn contents(all: &[Findings]) -> String {
 fn section(findings: &Findings) -> String {
     let (name, title) = (&findings.name, escaped(&findings.title));
     let mut text = format!("<section id=\"{name}\">\n<h2>{title}</h2>\n");
-    // A part of an experiment is called NAME-PART.
-    let words = name.replacen('-', " --part ", 1);
-    let command = format!("<p class=\"command\"><code>cargo xtask bench {words}</code></p>\n");
-    text += &command;
+    text += &format!("<p class=\"command\"><code>cargo xtask bench all --only {name}</code></p>\n");
     let notes = findings.notes.iter().cloned().chain(findings.took_note());
     text += &notes.map(|note| format!("<p>{}</p>\n", escaped(&note))).collect::<String>();
     for (number, figure) in findings.figures.iter().enumerate() {
@@ -183,9 +180,11 @@ mod tests {
         {
             assert!(page.contains(text), "{text}");
         }
-        assert!(page.contains("<code>cargo xtask bench point</code>"));
+        assert!(page.contains("<code>cargo xtask bench all --only point</code>"));
         let lists = Findings::new("lists-40b-piped", "");
-        assert!(section(&lists).contains("bench lists --part 40b-piped</code>") && !section(&lists).contains(" took "));
+        assert!(
+            section(&lists).contains("bench all --only lists-40b-piped</code>") && !section(&lists).contains(" took ")
+        );
         assert!(section(&Findings { took: Some(5400.0), ..lists }).contains("<p>The experiment took 1.5 h.</p>"));
         assert_eq!(page.matches("<svg ").count(), 2);
         assert!(!page.contains("<script") && !page.contains("src="));

@@ -5,7 +5,7 @@
 
 use super::{Better, Figure, Role, Series, Target, Value, WIDE, short};
 
-/// Two servers within this part of each other are level in a case; where their runs differ, within half of both ranges.
+/// Two servers within this part of each other are level in a case; where their runs differ, those whose ranges meet are too.
 const LEVEL: f64 = 0.05;
 
 /// How Varve stands beside the peer.
@@ -102,11 +102,15 @@ fn times(ratio: f64) -> String {
     }
 }
 
-/// The part by which two values have to differ so that the difference says something: half of the range of both. A value of
-/// one run has no range that is known; it is taken for one whose runs differ as much as pale ones.
-fn noise(ours: Value, theirs: Value) -> f64 {
-    let half = |value: Value| if value.runs < 2 { WIDE / 2.0 } else { value.spread() / 2.0 };
-    half(ours) + half(theirs)
+/// True if no run of one is as good as a run of the other. A value of one run has no range that is known; it is taken for one
+/// whose runs differ as much as those that are just not pale.
+fn are_apart(ours: Value, theirs: Value) -> bool {
+    let range = |value: Value| match value.runs {
+        0 | 1 => (value.median * (1.0 - WIDE / 2.0), value.median * (1.0 + WIDE / 2.0)),
+        _ => (value.low, value.high),
+    };
+    let (ours, theirs) = (range(ours), range(theirs));
+    ours.1 < theirs.0 || theirs.1 < ours.0
 }
 
 /// The cases in which Varve and the peer have a value, and the peer's name.
@@ -139,10 +143,10 @@ fn compared(figure: &Figure, other: &Series) -> Option<Vec<Case>> {
             Better::More => ours.median / theirs.median,
             Better::Neither => return None,
         };
-        let level = 1.0 + LEVEL.max(noise(ours, theirs));
         let standing = match ratio {
-            _ if ratio > level => Standing::Ahead,
-            _ if ratio < 1.0 / level => Standing::Behind,
+            _ if !are_apart(ours, theirs) => Standing::Level,
+            _ if ratio > 1.0 + LEVEL => Standing::Ahead,
+            _ if ratio < 1.0 / (1.0 + LEVEL) => Standing::Behind,
             _ => Standing::Level,
         };
         (ratio.is_finite() && ratio > 0.0).then_some(Case { place, ratio, standing })
@@ -265,6 +269,18 @@ mod tests {
         assert_eq!(verdict(&figure).0, Standing::Ahead, "the ranges do not meet");
         spread(&mut figure, 0.11);
         assert_eq!(verdict(&figure).0, Standing::Level, "the ranges meet, though neither is as wide as the difference");
+    }
+
+    #[test]
+    fn ranges_that_meet_are_level_however_far_the_medians_are_apart() {
+        let mut figure = figure(Better::More, &[3.0], &[2.0]);
+        figure.series[0].points[0].value = Value::of(vec![1.9, 3.0, 3.1]);
+        figure.series[1].points[0].value = Value::of(vec![1.95, 2.0, 2.05]);
+        assert_eq!(verdict(&figure).0, Standing::Level, "one run of ours was slower than all of theirs");
+        figure.series[0].points[0].value = Value::of(vec![2.06, 3.0, 3.1]);
+        assert_eq!(verdict(&figure).0, Standing::Ahead);
+        figure.series[0].points[0].value = Value::of(vec![2.06, 2.07, 2.08]);
+        assert_eq!(verdict(&figure).0, Standing::Level, "apart, and within a twentieth of each other");
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! A queued command is a copy of its arguments. How EXEC runs them is batch/transaction.rs; what is watched lies in the shards
 //! (the store's watchers), and the session remembers which keys that were.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use varve_base::refusable::reserve;
 use varve_catalog::{Flags, Row};
@@ -128,8 +129,8 @@ impl Multi {
 #[derive(Clone, Debug, Default)]
 pub struct Watching {
     pub(crate) watcher: Watcher,
-    /// Logical databases and keys.
-    keys: BTreeSet<(u32, Box<[u8]>)>,
+    /// Logical databases and keys; true with one whose time had come before, and which was hidden: it is as good as absent.
+    keys: BTreeMap<(u32, Box<[u8]>), bool>,
     /// Bytes that the keys take.
     bytes: usize,
 }
@@ -161,33 +162,33 @@ impl Watching {
         }
         let db = tx.db();
         for bytes in keys {
-            if self.keys.insert((db, bytes.into())) {
+            if let Entry::Vacant(place) = self.keys.entry((db, bytes.into())) {
                 let key = tx.key(bytes);
                 tx.watch(&key, &self.watcher);
+                place.insert(tx.is_overdue(&key));
                 self.bytes += 2 * bytes.len() + WATCHED_BYTES;
             }
         }
     }
 
-    /// Ends the watching, the shards of all keys held; true if a key was touched or its time has come.
+    /// Ends the watching, the shards of all keys held; true if a key was touched or its time has come. None is removed.
     pub fn end(&self, tx: &mut Tx<'_>) -> bool {
-        for (db, bytes) in self.keys() {
-            let key = tx.key_in(db, bytes);
-            // Removes it if its time has come, which is a touch.
-            tx.exists(&key);
+        let mut has_come = false;
+        for ((db, bytes), was_overdue) in &self.keys {
+            let key = tx.key_in(*db, bytes);
+            has_come |= !was_overdue && tx.is_overdue(&key);
             tx.unwatch(&key, &self.watcher);
         }
-        tx.hand_on();
-        self.is_touched()
+        has_come || self.is_touched()
     }
 
     /// Ends the watching without a look at the keys. The worker holds nothing and is outside the gate.
     pub fn abandon(self, worker: &mut StoreWorker) {
-        worker.unwatch(&self.watcher, self.keys.into_iter());
+        worker.unwatch(&self.watcher, self.keys.into_keys());
     }
 
     /// The logical databases of the keys, and these.
     pub fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.keys.iter().map(|(db, key)| (*db, &**key))
+        self.keys.keys().map(|(db, key)| (*db, &**key))
     }
 }

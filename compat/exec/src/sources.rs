@@ -82,7 +82,14 @@ impl Sources {
     /// it had ended before.
     pub fn end(&mut self, tx: &mut Tx<'_>) -> bool {
         self.let_go(tx);
-        self.watching.take().is_some_and(|watching| watching.end(tx))
+        let Some(watching) = self.watching.take() else { return false };
+        for (db, bytes) in watching.keys() {
+            let key = tx.key_in(db, bytes);
+            // Removes it, or fields of it, if their time has come: it has changed then.
+            tx.exists(&key);
+        }
+        tx.hand_on();
+        watching.end(tx)
     }
 
     fn let_go(&mut self, tx: &mut Tx<'_>) {

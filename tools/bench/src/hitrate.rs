@@ -49,12 +49,25 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
     for figure in &mut figures {
         figure.series = sides.iter().map(|(name, role)| Series::new(name.as_str(), *role)).collect();
     }
-    let mut floors = Series::new("floor", Role::Floor);
+    figures[1].series.push(Series::new("floor", Role::Floor));
+    if let Err(error) = every_policy(&scale, &mut figures) {
+        kept::unfinished(|| figures.to_vec())?;
+        return Err(error);
+    }
+    Ok(Findings::new("hitrate", "Hit rates of the eviction policies").with(figures).note(
+        "A cache in front of a Zipf trace, one connection. Varve also runs at a limit that holds as many keys as the peer's. A \
+         request is a GET or the SET that follows a miss, with pipelines of 100. The floor gets as many bytes in as many \
+         requests, with the mean share of misses of all servers.",
+    ))
+}
+
+/// Puts the values of every policy into the figures, whose series are the servers, and the floor in the one of CPU.
+fn every_policy(scale: &Scale, figures: &mut [Figure; 3]) -> io::Result<()> {
     for (place, policy) in scale.policies.iter().enumerate() {
         let mut all = Vec::new();
         for entrant in contenders::entrants(&settings(policy, scale.limit)) {
             let found = kept::case(&format!("{policy}, {}", entrant.name), || {
-                let found = entrant.start().and_then(|one| trace(&one.server, policy, None, &scale));
+                let found = entrant.start().and_then(|one| trace(&one.server, policy, None, scale));
                 contenders::spared(&entrant.name, entrant.role, found)
             })?;
             all.push(found);
@@ -63,13 +76,16 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
         let peer_keys = peer.map(|peer| peer.keys);
         all.push(kept::case(&format!("{policy}, {AS_MANY}"), || {
             let entrants = contenders::entrants(&settings(policy, scale.limit));
-            trace(&entrants[0].start()?.server, policy, peer_keys, &scale).map(Some)
+            trace(&entrants[0].start()?.server, policy, peer_keys, scale).map(Some)
         })?);
         let hits: Vec<f64> = all.iter().flatten().map(|one| one.hits).collect();
         let hits = hits.iter().sum::<f64>() / hits.len() as f64;
-        floors.push(place, kept::case(&format!("{policy}, floor"), || floor(policy, hits))?);
+        let floor = kept::case(&format!("{policy}, floor"), || floor(policy, hits))?;
+        if let Some(series) = figures[1].series.last_mut() {
+            series.push(place, floor);
+        }
         let keys: Vec<u64> = all.iter().flatten().map(|one| one.keys).collect();
-        say!("{policy}: {keys:?} keys of {:?}", sides.iter().map(|(name, _)| name).collect::<Vec<_>>());
+        say!("{policy}: {keys:?} keys of {:?}", figures[0].series.iter().map(|one| &one.name).collect::<Vec<_>>());
         for (number, one) in all.into_iter().enumerate() {
             let Some(one) = one else { continue };
             for (figure, value) in figures.iter_mut().zip([one.hits, one.cpu_us, one.per_s]) {
@@ -77,12 +93,7 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
             }
         }
     }
-    figures[1].series.push(floors);
-    Ok(Findings::new("hitrate", "Hit rates of the eviction policies").with(figures).note(
-        "A cache in front of a Zipf trace, one connection. Varve also runs at a limit that holds as many keys as the peer's. A \
-         request is a GET or the SET that follows a miss, with pipelines of 100. The floor gets as many bytes in as many \
-         requests, with the mean share of misses of all servers.",
-    ))
+    Ok(())
 }
 
 /// Requests with which the floor is measured.

@@ -55,6 +55,26 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
     let ms = Duration::from_millis;
     let scale = Scale { size: size.pick(4000, 40_000, 10_000_000), beside: size.pick(ms(10), ms(40), ms(300)) };
     let mut table = Table::new(&COLUMNS);
+    let drawn = |table: &Table| {
+        let figures = table.apart(&format!("Collections of {} elements", scale.size), |_| Better::Less);
+        figures.into_iter().map(|figure| Figure { unit: "microseconds".into(), ..figure }).collect::<Vec<_>>()
+    };
+    let long = match every_case(&scale, &mut table) {
+        Ok(long) => long,
+        Err(error) => {
+            kept::unfinished(|| drawn(&table))?;
+            return Err(error);
+        }
+    };
+    let told = if long.is_empty() { "none".into() } else { long.join("; ") };
+    Ok(Findings::new("holds", "What a long command keeps others from")
+        .with(drawn(&table))
+        .note("A wait is that of a GET, or of a SET of a new key where a case says so.")
+        .note(format!("Commands with a hold of more than a millisecond in Varve: {told}.")))
+}
+
+/// Adds the line of every case on every server to the table; the commands whose hold was over the limit.
+fn every_case(scale: &Scale, table: &mut Table) -> io::Result<Vec<String>> {
     let mut long = Vec::new();
     for group in &GROUPS {
         for entrant in contenders::entrants(&[]) {
@@ -65,9 +85,9 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
                 let figures = kept::case(&name, || {
                     let measured = match &mut there {
                         Some(server) => Ok(server),
-                        empty => filled(&entrant, group, &scale).map(|server| empty.insert(server)),
+                        empty => filled(&entrant, group, scale).map(|server| empty.insert(server)),
                     }
-                    .and_then(|server: &mut Server| measure(server, entrant.role, (group, case), &scale));
+                    .and_then(|server: &mut Server| measure(server, entrant.role, (group, case), scale));
                     contenders::spared(&entrant.name, entrant.role, measured)
                 })?;
                 let Some(figures) = figures else { continue };
@@ -78,13 +98,7 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
             }
         }
     }
-    let told = if long.is_empty() { "none".into() } else { long.join("; ") };
-    let mut findings = Findings::new("holds", "What a long command keeps others from");
-    let figures = table.apart(&format!("Collections of {} elements", scale.size), |_| Better::Less);
-    findings.add(figures.into_iter().map(|figure| Figure { unit: "microseconds".into(), ..figure }));
-    Ok(findings
-        .note("A wait is that of a GET, or of a SET of a new key where a case says so.")
-        .note(format!("Commands with a hold of more than a millisecond in Varve: {told}.")))
+    Ok(long)
 }
 
 /// A server with the sources of a group.

@@ -21,7 +21,7 @@ fn lcs(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let (first, second) = (ctx.key(1), ctx.key(2));
     let Ok(first_len) = ctx.tx.get(&first).map(|value| value.unwrap_or_default().len()) else {
         // Both keys are looked up, whatever the first one holds.
-        ctx.tx.touch(&second);
+        let _ = ctx.tx.get(&second);
         return Err(errors::LCS_TYPES);
     };
     let second_len = ctx.tx.get(&second).map_err(|_| errors::LCS_TYPES)?.unwrap_or_default().len();

@@ -3,7 +3,7 @@
 use varve_catalog::{Acl, ArgKind, Flags, Group, KeyFlags, KeySpec, Row, arg, block, key, one_of, word};
 use varve_exec::notify::Again;
 use varve_exec::{CmdResult, Command, CommandError, Ctx, Exec, FileRows};
-use varve_store::Ttl;
+use varve_store::{Key, Ttl};
 
 use super::value::{reply_value, write, write_as_set};
 use crate::errors;
@@ -63,6 +63,9 @@ fn msetnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::arity("msetnx"));
     }
+    if meets_due_fields(ctx, 1, ctx.args.len()) {
+        return ctx.put_back();
+    }
     let free = !any_key(ctx, 1, ctx.args.len(), true);
     if free {
         write_pairs(ctx);
@@ -81,6 +84,15 @@ const MSETNX: Command = Command::new(
         .tips(&["request_policy:multi_shard", "response_policy:agg_min"])
         .args(&[block("key_value", &[key("key", 0), arg("value", ArgKind::String)]).multiple()]),
 );
+
+/// [`Ctx::meets_due_fields`] of the keys at `first`, `first` + 2, …
+fn meets_due_fields(ctx: &mut Ctx<'_, '_>, first: usize, end: usize) -> bool {
+    if !ctx.tx.store().has_dated_hashes() {
+        return false;
+    }
+    let keys: Vec<Key<'_>> = (first..end).step_by(2).map(|at| ctx.key(at)).collect();
+    ctx.meets_due_fields(keys.into_iter())
+}
 
 /// Whether one of the keys at `first`, `first` + 2, … exists (or, with `there` false, is missing).
 fn any_key(ctx: &mut Ctx<'_, '_>, first: usize, end: usize, there: bool) -> bool {
@@ -103,6 +115,9 @@ fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let end = 2 + 2 * number_of_pairs(ctx.args.get(1), ctx.args.len() - 2)?;
     let options = Options::parse(&ctx.args, end..ctx.args.len(), Family::Msetex)?;
     let ttl = options.life.ttl(ctx.tx.now_ms(), "msetex")?;
+    if options.when != When::Always && meets_due_fields(ctx, 2, end) {
+        return ctx.put_back();
+    }
     let barred = match options.when {
         When::Absent => any_key(ctx, 2, end, true),
         When::Present => any_key(ctx, 2, end, false),

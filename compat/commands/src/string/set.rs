@@ -84,6 +84,9 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         }
         return Ok(());
     }
+    if ctx.meets_due_fields(std::iter::once(ctx.key(1))) {
+        return ctx.put_back();
+    }
     let go = match options.when {
         When::Always => true,
         When::Absent => !ctx.tx.exists(&key),
@@ -117,6 +120,9 @@ fn set_again(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, options: &Options<'_>, ttl: T
 
 /// SETNX key value
 fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
+    if ctx.meets_due_fields(std::iter::once(ctx.key(1))) {
+        return ctx.put_back();
+    }
     let key = ctx.key(1);
     let free = !ctx.tx.exists(&key);
     if free {
@@ -210,6 +216,9 @@ fn delex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         }
         _ => return Err(CommandError::arity("delex")),
     };
+    if ctx.meets_due_fields(std::iter::once(ctx.key(1))) {
+        return ctx.put_back();
+    }
     let done = go && ctx.tx.remove(&key);
     if done {
         ctx.did_remove(&key, Removal::Deleted);

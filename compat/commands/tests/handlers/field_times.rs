@@ -46,6 +46,13 @@ fn issue_11_any_command_meets_some_due_fields_at_a_time() {
         (0, "LPUSH hash x", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
         (1, "MOVE hash 1", ":0\r\n"),
         (1, "COPY text hash DB 1", ":0\r\n"),
+        (0, "SETNX hash v", ":0\r\n"),
+        (0, "SET hash v NX", "$-1\r\n"),
+        (0, "SET hash v XX", "+OK\r\n"),
+        (0, "SET hash v PXAT 1", "+OK\r\n"),
+        (0, "MSETNX none v hash v", ":0\r\n"),
+        (0, "MSETEX 2 none v hash v XX", ":0\r\n"),
+        (0, "DELEX hash", ":1\r\n"),
     ] {
         let mut server = much_is_due_in(db);
         let (times, reply) = put_back(&mut server, line);
@@ -54,7 +61,7 @@ fn issue_11_any_command_meets_some_due_fields_at_a_time() {
         run(&mut server, "DEBUG VERIFY");
     }
     // To a command on strings it is a key of another type, whatever its fields.
-    for line in ["SET hash v", "GET hash", "APPEND hash v"] {
+    for line in ["SET hash v", "GET hash", "APPEND hash v", "LCS hash hash"] {
         let mut server = much_is_due_in(0);
         let journal = server.keep_effects();
         let (times, reply) = put_back(&mut server, line);

@@ -2,6 +2,8 @@
 //! two workers that are stepped.
 
 use crate::common::Server;
+use varve_exec::checks::{Denied, ReplicaRules};
+use varve_exec::pause::Pause;
 use varve_protocol::Resp;
 
 fn server() -> Server {
@@ -546,6 +548,46 @@ fn a_transaction_that_meets_many_due_fields_is_put_back() {
     put_back(&["HLEN hash", "HSET hash another 1", "HGET hash field:7"], b"*3\r\n:1\r\n:1\r\n$-1\r\n");
     // With a command on the whole keyspace it runs alone behind the gate.
     put_back(&["HLEN hash", "KEYS none", "HSET hash another 1"], b"*3\r\n:1\r\n*0\r\n:1\r\n");
+}
+
+/// Some thousand hashes of which each is cleared at once: a bound for each command would be none for their transaction.
+#[test]
+fn a_transaction_that_meets_many_hashes_with_due_fields_is_put_back() {
+    const HASHES: usize = 60;
+    let mut server = server();
+    let fields: Vec<String> = (0..2000).map(|n| format!("field:{n}")).collect();
+    for hash in 0..HASHES {
+        say(&mut server, 0, &format!("HSET hash:{hash} stays 1 {} v", fields.join(" v ")));
+        say(&mut server, 0, &format!("HPEXPIRE hash:{hash} 10 FIELDS 2000 {}", fields.join(" ")));
+    }
+    server.advance(12);
+    say(&mut server, 0, "MULTI");
+    (0..HASHES).for_each(|hash| _ = say(&mut server, 0, &format!("HLEN hash:{hash}")));
+    let (times, reply) = server.run_put_back(&[b"EXEC"]);
+    assert!(times > 3, "put back {times} times");
+    assert_eq!(reply, format!("*{HASHES}\r\n{}", ":1\r\n".repeat(HASHES)).into_bytes());
+}
+
+/// A replica, and a server whose writes are paused, must remove nothing of its own accord. A watched key whose time has come is as
+/// good as touched nevertheless, but not one whose time had come before: it is as good as absent, then and now.
+#[test]
+fn a_transaction_removes_nothing_that_is_overdue_where_nothing_may_change() {
+    let replica = Denied { replica: Some(ReplicaRules { read_only: true, hides_stale: false }), ..Denied::NONE };
+    for (pause, denied) in [(Pause::Writes, Denied::NONE), (Pause::None, replica)] {
+        for (line, reply) in [("GET other", "$-1"), ("KEYS none", "*0")] {
+            let mut server = server();
+            play(&mut server, "SET early 1 PX 5 -> +OK\nSET late 1 PX 20 -> +OK\nHSET hash f v stays v -> :2");
+            play(&mut server, "HPEXPIRE hash 20 FIELDS 1 f -> *1 :1\n+10 -> ");
+            let journal = server.keep_effects();
+            server.restrain(pause, denied);
+            play(&mut server, "WATCH early -> +OK\nb: WATCH late -> +OK\n+20 -> ");
+            for (who, wanted) in [(0, format!("*2 {reply} :2")), (1, "*-1".into())] {
+                let last = ["MULTI", line, "HLEN hash", "EXEC"].map(|line| say(&mut server, who, line))[3].clone();
+                assert_eq!(last, wanted, "{line}, session {who}");
+            }
+            assert!(journal.take().is_empty(), "{line}: nothing may change");
+        }
+    }
 }
 
 fn put_back(lines: &[&str], wanted: &[u8]) {

@@ -49,8 +49,9 @@ fn is_occupied(ctx: &Ctx<'_, '_>) -> bool {
 }
 
 /// Removes fields of hashes among the keys whose time has come, no more than one hold removes; true if more are due. Commands on
-/// hashes see to it by themselves, and to those on strings a hash is a key of another type. DEL, EXISTS,
-/// RENAME and their kin would remove all of a million fields in one hold.
+/// hashes see to it by themselves, and to those on strings a hash is a key of another type; the few of these that ask whether a key is
+/// there, or remove it, look by themselves ([`Ctx::meets_due_fields`]). DEL, EXISTS, RENAME and their kin would remove all of a
+/// million fields in one hold.
 #[cold]
 fn meets_due_fields(ctx: &mut Ctx<'_, '_>, d: &Command) -> bool {
     if matches!(d.group, Group::Hash | Group::String) {

@@ -38,6 +38,7 @@ use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::{try_admit, try_admit_transaction};
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
+use crate::pause::Pause;
 use crate::script::KeeperCtx;
 use crate::script_rules::ScriptRules;
 use crate::session::Session;
@@ -277,7 +278,8 @@ impl Running<'_> {
         let multi = session.multi().expect("EXEC inside MULTI");
         let keys = Keys::of(&multi.queue, table, store, session);
         let mut tx = Tx::new(store, worker.parts().1, session.db());
-        tx.set_overdue(session.overdue(false));
+        // Where nothing may change, fields stay as keys do: the commands only hide them.
+        tx.set_overdue(session.overdue(batch.pause() != Pause::None || batch.denied.hides_overdue(true)));
         batch.shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         let insists = session.busy_tries() >= TRIES_MAX;
         let more = !super::take(&mut tx, &batch.shards, insists) || meets_due_fields(&mut tx, &multi.queue, &keys);
@@ -445,16 +447,13 @@ fn meets_occupied(tx: &Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
 #[cold]
 fn meets_due_fields(tx: &mut Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
     let here = queue.iter().zip(&keys.ranges).take_while(|(queued, _)| !queued.row.behaviour.has(Behaviour::SELECTS));
-    let mut more = false;
-    for (queued, range) in here {
+    let named = here.flat_map(|(queued, range)| {
         let args = queued.args();
-        let named = keys.keys[range.clone()].iter();
-        let named: Vec<Key<'_>> = named.map(|key| tx.key(args.get(key.arg as usize))).collect();
-        more = tx.sheds_due_fields_of(named.into_iter());
-        if more {
-            break;
-        }
-    }
+        keys.keys[range.clone()].iter().map(move |key| (args.get(key.arg as usize), key.hash))
+    });
+    // One look at all of them: a bound for each command would be none for a queue of many.
+    let named: Vec<Key<'_>> = named.map(|(bytes, hash)| tx.key_hashed(bytes, hash)).collect();
+    let more = tx.sheds_due_fields_of(named.into_iter());
     if tx.has_effects() {
         tx.hand_on();
     }
@@ -462,7 +461,7 @@ fn meets_due_fields(tx: &mut Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
 }
 
 /// Begins the transaction's unit of effects and ends the session's watching, all shards of its keys held; true if a key
-/// was touched or its time has come.
+/// was touched or its time has come. It removes none: a replica, and a server whose writes are paused, must not.
 fn compare(tx: &mut Tx<'_>, session: &mut Session) -> bool {
     tx.begin_unit();
     session.take_watching().is_some_and(|watching| watching.end(tx))

@@ -426,22 +426,26 @@ impl<'s> Tx<'s> {
     /// Finds a key like [`Tx::live_whole`], inlined for the most frequent commands.
     #[inline(always)]
     fn live_inlined(&mut self, k: &Key<'_>) -> Option<Found> {
+        let (found, due) = self.find(k)?;
+        if is_over(due, self.local.now_ms()) && self.overdue != Overdue::Alive {
+            self.meet_overdue(found.shard, found.entry);
+            return None;
+        }
+        Some(found)
+    }
+
+    /// The place of a key that is there, and when its time comes, in milliseconds of Unix time.
+    #[inline(always)]
+    fn find(&self, k: &Key<'_>) -> Option<(Found, Option<i64>)> {
         let at = self.held.position(self.store.shard_of(k.hash));
         let shard = self.held.at(at);
-        let mut found = None;
         for (entry, r) in shard.index().candidates(k.hash) {
             let object = shard.open(self.store.log(), r);
             if k.is_of(&object) {
-                found = Some((entry, r, object.expiry_ms()));
-                break;
+                return Some((Found { shard: at, entry, r }, object.expiry_ms()));
             }
         }
-        let (entry, r, due) = found?;
-        if is_over(due, self.local.now_ms()) && self.overdue != Overdue::Alive {
-            self.meet_overdue(at, entry);
-            return None;
-        }
-        Some(Found { shard: at, entry, r })
+        None
     }
 
     /// A command has met a key whose time has come, and which is gone for it.

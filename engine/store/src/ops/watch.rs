@@ -1,6 +1,7 @@
 //! WATCH and UNWATCH of keys whose shards are held.
 
 use super::Tx;
+use crate::state::clock::is_over;
 use crate::state::key::Key;
 use crate::state::watch::{NameWatch, Watcher};
 
@@ -11,6 +12,11 @@ impl Tx<'_> {
         self.exists(k);
         let at = self.held.position(self.store.shard_of(k.hash));
         self.held.at_mut(at).watch(self.store.seed(), k, watcher);
+    }
+
+    /// Whether a key is there whose time has come; its shard is held. It stays.
+    pub fn is_overdue(&self, k: &Key<'_>) -> bool {
+        self.find(k).is_some_and(|(_, due)| is_over(due, self.local.now_ms()))
     }
 
     /// Has a shard, which is held, know of a watch of names of the selected database.

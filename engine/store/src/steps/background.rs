@@ -49,7 +49,7 @@ impl StoreWorker {
         let (store, worker) = self.parts();
         let due = expiry::check_due(store, worker, now_ms);
         if !due && !owes_any(store) && !room::owes_eviction(store, worker) {
-            return worker.background().next_due;
+            return worker.background().next_due.into_iter().chain(room::held_until_ms(worker)).min();
         }
         let Some(_inside) = store.gate().try_enter(worker.id()) else { return Some(now_ms) };
         let start = Instant::now();

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::string_writes::set;
 use varve_store::{LogGeometry, NotAdmitted, Options, Policy, Store, StoreWorker, StringForm, Ttl, Tx};
@@ -95,6 +96,43 @@ fn a_write_is_put_back_while_all_keys_are_held_and_no_segment_is_sealed() {
         assert_eq!(admitted, Err(NotAdmitted::Busy), "{policy:?}");
         tx.finish();
     }
+}
+
+/// The background that found all held wants to try again a millisecond later. A turn of its worker before that lost the wish: the
+/// limit stayed passed until something else woke it.
+#[test]
+fn the_background_comes_back_to_what_was_held_however_often_its_worker_turns() {
+    const NOW_MS: i64 = 1_795_000_000_000;
+    let (store, turn) = (store(), Duration::from_millis(1));
+    let mut worker = store.worker(0);
+    (0..1000).for_each(|n| set(&mut worker, n, VALUE_BYTES));
+    let ((is_held, wait_held), (let_go, wait_end)) = (channel(), channel::<()>());
+    let holder = {
+        let store = Arc::clone(&store);
+        std::thread::spawn(move || {
+            let mut worker = store.worker(1);
+            worker.inside(0, |tx| {
+                tx.hold(&(0..store.shard_count() as u16).collect::<Vec<_>>());
+                is_held.send(()).expect("the test waits");
+                wait_end.recv().expect("the test says so");
+            });
+        })
+    };
+    wait_held.recv().expect("the holder sends");
+    let limit = store.used_memory() / 2;
+    store.set_limit(limit, Policy::AllKeysRandom);
+    let came_to_rest = (0..2000).any(|_| worker.background(NOW_MS, turn).is_none_or(|next| next > NOW_MS));
+    assert!(came_to_rest, "it does not ask all the time");
+    for _ in 0..3 {
+        let next = worker.background(NOW_MS, turn);
+        assert!(next.is_some_and(|next| next <= NOW_MS + 2), "{next:?}: it is not to be called again");
+    }
+    let_go.send(()).expect("the holder waits");
+    holder.join().expect("the holder ends");
+    let mut turns = (0..100_000).map(|n| worker.background(NOW_MS + n / 10, turn));
+    assert!(turns.any(|_| store.used_memory() <= limit), "the limit is kept again");
+    worker.park();
+    store.verify();
 }
 
 /// The first write behind buffers that had grown (a SORT's, by 100 MB at once) made up for all of them, and its worker served

@@ -203,17 +203,19 @@ impl Insertion {
     }
 
     /// Hands what is made of a stream's groups and names over to a stream that nobody is going to see: its background gives their
-    /// memory back in steps. Nothing is done if its shard is busy.
-    pub(super) fn leave_to(&mut self, tx: &mut Tx<'_>, to: &mut Unpublished) {
-        if self.kind == Kind::Stream {
-            let Insertion { groups, names, .. } = self;
-            tx.unpublished_stream(to, |stream| {
-                groups.leave_to(stream);
-                if let Some(names) = names.take() {
-                    stream.change_idempotence(|| names, |_| ());
-                }
-            });
+    /// memory back in steps. False, and nothing is done, if its shard is busy.
+    pub(super) fn leave_to(&mut self, tx: &mut Tx<'_>, to: &mut Unpublished) -> bool {
+        if self.kind != Kind::Stream {
+            return true;
         }
+        let Insertion { groups, names, .. } = self;
+        let left = tx.unpublished_stream(to, |stream| {
+            groups.leave_to(stream);
+            if let Some(names) = names.take() {
+                stream.change_idempotence(|| names, |_| ());
+            }
+        });
+        left.is_some()
     }
 
     fn texts(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> + Clone {

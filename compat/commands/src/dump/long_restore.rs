@@ -5,7 +5,7 @@
 //!     small       Gather ..     its parts wait in a batch, no shard held                  ─▶ Publish: the key changes
 //!     large       Build ..      batches into a collection that no key leads to yet        ─▶ Publish: the key leads to it
 //!     string      Fill ..       pieces into a run of its own, no shard held               ─▶ Publish: the key adopts it
-//!     refused     Refused ..    what was kept is given back, in steps
+//!     refused, or its client has left: what was kept is given back, in steps
 //! ```
 //! Each step reads, expands, passes over or makes a bounded number of things. Long strings are admitted before they take memory, each
 //! batch is admitted again, since others take memory meanwhile. A large string is read once, piece by piece, each of which is
@@ -60,8 +60,16 @@ pub(super) struct LongRestore {
     stage: Stage,
     /// Names that nobody asks for any more, whose memory is given back in steps.
     names: Distinct,
-    /// The client has left: nothing is done but to give their memory back.
-    is_left: bool,
+    /// Why nothing is done any more but to give memory back.
+    end: Option<End>,
+}
+
+/// An end before the key has changed.
+enum End {
+    /// The client has left.
+    Left,
+    /// The payload is refused, and nobody was told yet.
+    Refused(CommandError),
 }
 
 /// How far it has come.
@@ -78,8 +86,6 @@ enum Stage {
     /// The elements go to a collection.
     Build(Collecting, Unpublished),
     Publish(New),
-    /// The payload is refused, and nobody was told yet.
-    Refused(Option<CommandError>),
 }
 
 /// The second reading.
@@ -139,7 +145,7 @@ impl LongRestore {
     /// The request is `args`; type and value have this number of bytes.
     pub(super) fn new(args: &Arc<OwnedArgs>, options: Options, dialect: Dialect, typed_bytes: usize) -> LongRestore {
         let (stage, names) = (Stage::Sum(Box::new(Crc64::new()), 0), Distinct::default());
-        LongRestore { args: Arc::clone(args), options, dialect, typed_bytes, stage, names, is_left: false }
+        LongRestore { args: Arc::clone(args), options, dialect, typed_bytes, stage, names, end: None }
     }
 
     fn reader(&self) -> CmdResult<ValueReader<PayloadBytes>> {
@@ -159,10 +165,10 @@ impl LongRestore {
     }
 
     fn step(&mut self, tx: &mut Tx<'_>) -> CmdResult<Progress> {
-        let has_freed = self.names.free_some();
-        if self.is_left {
-            return Ok(if has_freed { Progress::Done } else { Progress::More });
+        if self.end.is_some() {
+            return Ok(self.give_back(tx));
         }
+        self.names.free_some();
         match self.stage {
             Stage::Sum(..) => self.sum(tx),
             Stage::Measure(_) => self.measure(tx),
@@ -171,7 +177,6 @@ impl LongRestore {
             Stage::Gather(_) => self.gather(tx),
             Stage::Build(..) => self.build(tx),
             Stage::Publish(_) => self.publish(tx),
-            Stage::Refused(_) => self.end_refused(),
         }
     }
 
@@ -233,24 +238,24 @@ impl LongRestore {
         Some(reader)
     }
 
-    /// A part has failed. The client is told once the memory of names was given back.
-    fn fail(&mut self, tx: &mut Tx<'_>, error: CommandError) -> Progress {
+    /// Gives some of what was kept back: names in steps, a batch of a stream to the stream, whose shard may be busy. Where all is
+    /// given back the command ends, and its client is told if it was refused.
+    fn give_back(&mut self, tx: &mut Tx<'_>) -> Progress {
         if matches!(self.stage, Stage::Measure(_)) {
             self.end_measure();
         }
-        if self.names.free_some() {
-            return Progress::Failed(error);
+        if !self.names.free_some() {
+            return Progress::More;
         }
-        if let Stage::Build(collecting, to) = &mut self.stage {
-            collecting.batch.leave_to(tx, to);
+        if let Stage::Build(collecting, to) = &mut self.stage
+            && !collecting.batch.leave_to(tx, to)
+        {
+            return Progress::Busy;
         }
-        self.stage = Stage::Refused(Some(error));
-        Progress::More
-    }
-
-    fn end_refused(&mut self) -> CmdResult<Progress> {
-        let Stage::Refused(error) = &mut self.stage else { unreachable!("the payload is refused") };
-        if self.names.free_some() { Err(error.take().expect("it is told once")) } else { Ok(Progress::More) }
+        match self.end.take() {
+            Some(End::Refused(error)) => Progress::Failed(error),
+            Some(End::Left) | None => Progress::Done,
+        }
     }
 
     /// Begins to make the value, whose size is known.
@@ -431,7 +436,11 @@ fn fill<R: Read>(key: &[u8], pieces: &mut StringReader<R>, run: &mut OpenExtent,
 impl Ongoing for LongRestore {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
         match self.step(tx) {
-            Ok(Progress::Failed(error)) | Err(error) => self.fail(tx, error),
+            Ok(Progress::Failed(error)) | Err(error) if self.end.is_none() => {
+                self.end = Some(End::Refused(error));
+                self.give_back(tx)
+            }
+            Err(error) => Progress::Failed(error),
             Ok(progress) => {
                 if matches!(progress, Progress::Done) {
                     out.ok();
@@ -443,7 +452,7 @@ impl Ongoing for LongRestore {
 
     fn held_bytes(&self) -> usize {
         let stage = match &self.stage {
-            Stage::Sum(..) | Stage::Refused(_) => 0,
+            Stage::Sum(..) => 0,
             Stage::Measure(measure) => measure.held_bytes(),
             Stage::Measured(reader, _) => reader.held_bytes(),
             Stage::Fill(..) => FILL_HELD_BYTES,
@@ -460,18 +469,19 @@ impl Ongoing for LongRestore {
     }
 
     fn outlives_client(&mut self) -> bool {
-        // The names of a value of 500 MB may take a gigabyte, which the system takes 100 ms to have back.
+        // The names of a value of 500 MB may take a gigabyte, which the system takes 100 ms to have back; the batch of a stream may
+        // have millions of pending entries.
         if matches!(self.stage, Stage::Measure(_)) {
             self.end_measure();
         }
-        self.is_left = true;
-        !self.names.free_some()
+        self.end = Some(End::Left);
+        !self.names.free_some() || matches!(self.stage, Stage::Build(..))
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {
         // A group may have millions of pending entries, which are given back in steps only with a stream.
         if let Stage::Build(collecting, to) = &mut self.stage {
-            worker.try_inside(0, |tx| collecting.batch.leave_to(tx, to));
+            worker.try_inside(0, |tx| _ = collecting.batch.leave_to(tx, to));
         }
     }
 }

@@ -15,7 +15,12 @@ const BAD: &[u8] = b"-ERR Bad data format\r\n";
 
 /// A server whose turns are one step each.
 fn server() -> Server {
-    let mut server = Server::new(Resp::V2);
+    of_workers(1)
+}
+
+/// A server whose worker is one of this number.
+fn of_workers(workers: usize) -> Server {
+    let mut server = Server::beside(Resp::V2, workers);
     server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 40 });
     server.run(&[b"SET", b"k", b"before"]);
     server
@@ -221,6 +226,19 @@ fn issue_11_a_client_goes_in_the_middle_of_a_group() {
     }
     assert!(!ended && server.has_readers(), "it is under way, and has begun to make the stream");
     server.hang_up(1);
+    server.background();
+    server.run(&[b"DEBUG", b"VERIFY"]);
+    assert!(!server.has_readers(), "what was built is gone");
+}
+
+/// The pending entries of a group were freed at once where their stream's shard was busy just then: up to millions of them.
+#[test]
+fn issue_11_a_client_goes_while_the_shard_of_its_stream_is_held() {
+    let (payload, mut server) = (with_groups(1, 20_000), of_workers(2));
+    server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
+    (0..80).for_each(|_| _ = server.turn_as(1, &[]));
+    assert!(server.has_readers(), "it has begun to make the stream");
+    server.hang_up_while_all_is_held(1);
     server.background();
     server.run(&[b"DEBUG", b"VERIFY"]);
     assert!(!server.has_readers(), "what was built is gone");

@@ -1,5 +1,6 @@
 //! Commands run in process through the executor: no socket, and a clock that stands still until it is moved.
 
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -95,8 +96,14 @@ pub(crate) struct Server {
 impl Server {
     /// An empty store, a connection that replies in this version.
     pub(crate) fn new(resp: Resp) -> Server {
+        Server::beside(resp, 1)
+    }
+
+    /// [`Server::new`] of which the worker is one of this number; the others are for threads of the test.
+    pub(crate) fn beside(resp: Resp, workers: usize) -> Server {
         let geometry = LogGeometry { reserve_bytes: 8 << 30, ..LogGeometry::default() };
-        let store = Store::new(&Options { seed: 7, geometry, ..Options::default() }).expect("an address range");
+        let options = Options { seed: 7, workers, geometry, ..Options::default() };
+        let store = Store::new(&options).expect("an address range");
         let mut worker = store.worker(0);
         let told = Told::default();
         let mut batch = Batch::new(CommandStats::new(commands().ids()));
@@ -340,6 +347,30 @@ impl Server {
         self.session.leave_transaction(&mut self.worker);
         self.switch(who);
         turns
+    }
+
+    /// Ends a session whose command goes on to give memory back, while another worker holds all shards for some turns.
+    pub(crate) fn hang_up_while_all_is_held(&mut self, who: usize) {
+        let ((is_held, wait_held), (let_go, wait_end)) = (channel(), channel::<()>());
+        let store = Arc::clone(&self.store);
+        let holder = std::thread::spawn(move || {
+            store.worker(1).inside(0, |tx| {
+                tx.hold(&(0..tx.store().shard_count() as u16).collect::<Vec<_>>());
+                is_held.send(()).expect("the test waits");
+                wait_end.recv().expect("the test says so");
+            });
+        });
+        wait_held.recv().expect("the holder sends");
+        self.switch(who);
+        let mut left = self.session.leave_ongoing(&mut self.worker).expect("it outlives its client");
+        for _ in 0..10 {
+            assert_ne!(self.batch.go_on_left(&mut self.worker, &mut left), LeftTurn::Ended, "its shard is held");
+        }
+        let_go.send(()).expect("the holder waits");
+        holder.join().expect("the holder ends");
+        while self.batch.go_on_left(&mut self.worker, &mut left) != LeftTurn::Ended {}
+        self.switch(who);
+        self.others.retain(|(number, _)| *number != who);
     }
 
     /// Number of keys that sessions watch.

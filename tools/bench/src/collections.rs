@@ -128,7 +128,7 @@ fn memory(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
 /// measured.
 fn warm(server: &Server, shape: &Shape) -> io::Result<()> {
     fill(server, 0, 2_000, shape.write)?;
-    must(&mut server.client(), "FLUSHALL")?;
+    must(&mut server.connect()?, "FLUSHALL")?;
     Ok(())
 }
 
@@ -177,9 +177,8 @@ fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let requests = if quick { 2_000 } else { 300_000 };
     let contenders = contenders::start(&[])?;
     for one in &contenders {
-        for shape in &BIG {
-            fill(&one.server, 0, elements, shape.write)?;
-        }
+        let filled = BIG.iter().try_for_each(|shape| fill(&one.server, 0, elements, shape.write).map(drop));
+        contenders::spared(&one.name, one.role, filled)?;
     }
     let turns = if quick { 1 } else { 5 };
     let plan = Traffic { connections: 10, pipeline: 100, requests };
@@ -202,7 +201,7 @@ fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
 
 /// Milliseconds of a DEL by the server's own count: what a loaded machine adds on the way is not the command's.
 fn delete_ms(server: &Server, key: &str) -> io::Result<f64> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     must(&mut client, "CONFIG RESETSTAT")?;
     must(&mut client, &format!("DEL {key}"))?;
     let stats = must(&mut client, "INFO commandstats")?.text();

@@ -182,7 +182,7 @@ fn prepare(server: &Server, case: &Case, requests: u64, quick: bool) -> io::Resu
         Before::Filled(key, write, fill) => (key, write, fill),
     };
     let fill = if quick { fill.min(QUICK_FILL) } else { fill };
-    must(&mut server.client(), &format!("DEL {key}"))?;
+    must(&mut server.connect()?, &format!("DEL {key}"))?;
     let mut random = Random::new(99);
     let plan = Traffic { connections: 1, pipeline: 100, requests: fill };
     if fill > 0 {

@@ -115,7 +115,10 @@ impl Entrant {
     /// # Errors
     /// When it does not start, or refuses a setting.
     pub(crate) fn start(&self) -> io::Result<Contender> {
-        let server = self.launch.start()?;
+        let mut server = self.launch.start()?;
+        if self.role == Role::Rival {
+            server.find_process()?;
+        }
         let contender = Contender { name: self.name.clone(), role: self.role, server };
         self.settings.iter().try_for_each(|line| contender.set(line))?;
         Ok(contender)
@@ -126,10 +129,13 @@ impl Contender {
     /// Has it take a line of a configuration file.
     ///
     /// # Errors
-    /// When it refuses and is not a rival: any server that speaks RESP may be one, and has settings of its own.
+    /// When it refuses and is not a rival: any server that speaks RESP may be one, and has settings of its own. A rival too has to
+    /// take a limit of memory: without one it would be drawn as a server that keeps it.
     pub(crate) fn set(&self, line: &str) -> io::Result<()> {
-        match must(&mut self.server.client(), &format!("CONFIG SET {line}")) {
-            Err(error) if self.role == Role::Rival => crate::say!("{}: its own setting stays: {error}", self.name),
+        match must(&mut self.server.connect()?, &format!("CONFIG SET {line}")) {
+            Err(error) if self.role == Role::Rival && !line.starts_with("maxmemory") => {
+                crate::say!("{}: its own setting stays: {error}", self.name)
+            }
             reply => drop(reply?),
         }
         Ok(())
@@ -173,7 +179,8 @@ pub(crate) fn versions() -> io::Result<Vec<(String, String)>> {
 }
 
 fn version(server: &Server) -> io::Result<String> {
-    let info = must(&mut server.client(), "INFO server")?.text();
+    // A server without INFO may be a rival.
+    let info = server.connect()?.try_cmd("INFO server")?.text();
     let field = |name: &str| {
         let line = info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'));
         line.map(str::to_string)

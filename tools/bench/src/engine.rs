@@ -12,12 +12,12 @@
 //! | dashmap | `DashMap<Box<[u8]>, Box<[u8]>>`, one operation at a time |
 //! | mutex | `Mutex<HashMap<Box<[u8]>, Box<[u8]>>>` of the standard library |
 //!
-//! A read copies the value into a buffer, as a reply does; a write replaces it. A figure is the best of its rounds, since
-//! what else the machine does only takes away; `by CPU` counts operations by the threads' time on a CPU, so that it holds
-//! on a machine that is not quiet, but waiting asleep does not show in it.
+//! A read copies the value into a buffer, as a reply does; a write replaces it. A figure is the median of its rounds, with their
+//! range; `by CPU` counts operations by the threads' time on a CPU, so that it holds on a machine that is not quiet, but waiting
+//! asleep does not show in it.
 
 use crate::draw::{self, Draw};
-use crate::report::{Better, Figure, Findings, Form, Role, Series};
+use crate::report::{Better, Figure, Findings, Form, Role, Series, Value};
 use crate::say;
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -80,12 +80,13 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
         for (case, ((writes, mix), (name, target))) in cases.enumerate() {
             let draw = Draw::named(name, scale.keys);
             let traces: Vec<Vec<u32>> = (0..threads as u64).map(|seed| trace(&draw, writes, seed)).collect();
-            let mut best = vec![Rate::default(); counts.len()];
+            let mut rounds: Vec<Vec<Rate>> = vec![Vec::new(); counts.len()];
             for _ in 0..scale.rounds {
-                for (map, best) in maps.iter_mut().zip(&mut best) {
-                    best.keep_best(&measure(map.hands(), &traces, scale.time));
+                for (map, rounds) in maps.iter_mut().zip(&mut rounds) {
+                    rounds.push(measure(map.hands(), &traces, scale.time));
                 }
             }
+            let rates: Vec<Rates> = rounds.iter().map(|rounds| Rates::of(rounds)).collect();
             if number == 0 {
                 figures.push(empty(&format!("{mix} {name}"), &counts));
             }
@@ -94,17 +95,22 @@ pub(crate) fn run(threads: usize, quick: bool) -> io::Result<Findings> {
                 Kind::Journal if writes == 50 => JOURNAL_TARGET,
                 _ => f64::NAN,
             };
-            say!("{} {mix} {name}: {:.2} M/s of one thread, aim of two {aim}", kind.name(), best[0].per_second / 1e6);
-            if let [one, two, ..] = &best[..] {
-                let (growth, cpu) = (two.per_second / one.per_second, one.per_cpu_second / two.per_cpu_second);
+            say!(
+                "{} {mix} {name}: {:.2} M/s of one thread, aim of two {aim}",
+                kind.name(),
+                rates[0].per_second.median / 1e6
+            );
+            if let [one, two, ..] = &rates[..] {
+                let growth = two.per_second.median / one.per_second.median;
+                let cpu = one.per_cpu_second.median / two.per_cpu_second.median;
                 let aim = if kind == Kind::Journal && writes == 50 { CPU_TARGET } else { f64::NAN };
                 say!("  two threads: {growth:.2} times, an operation takes {cpu:.2} times the CPU, aim {aim}");
             }
-            add(&mut figures[case], kind, &best);
+            add(&mut figures[case], kind, &rates);
         }
     }
     Ok(Findings::new("engine", "Growth with threads, in process").with(figures.into_iter().flatten()).note(
-        "The store without network or commands. A value is the best of its rounds. CPU is that of the threads which ask, without \
+        "The store without network or commands. CPU is that of the threads which ask, without \
                the one that takes from a journal. The aims are 1.8 times for two threads with uniform keys, 1.6 with \
                Zipf's, 0.9 with one key, and 1.6 for a store with a journal.",
     ))
@@ -123,20 +129,20 @@ fn empty(case: &str, counts: &[usize]) -> [Figure; 3] {
 }
 
 /// Adds a map's series to the figures of a case.
-fn add([rates, growth, cpu]: &mut [Figure; 3], kind: Kind, best: &[Rate]) {
+fn add([operations, growth, cpu]: &mut [Figure; 3], kind: Kind, rates: &[Rates]) {
     let role = if kind == Kind::Store { Role::Varve } else { Role::Other };
-    let push = |figure: &mut Figure, name: String, role, of: &dyn Fn(usize, &Rate) -> f64| {
+    let push = |figure: &mut Figure, name: String, role, of: &dyn Fn(usize, &Rates) -> Value| {
         let mut series = Series::new(name, role);
-        best.iter().enumerate().for_each(|(place, rate)| series.push(place, of(place, rate)));
+        rates.iter().enumerate().for_each(|(place, rates)| series.push(place, of(place, rates)));
         figure.series.push(series);
     };
-    let one = best[0];
-    push(rates, kind.name().into(), role, &|_, rate| rate.per_second);
-    push(growth, format!("{}, by CPU", kind.name()), Role::Other, &|place, rate| {
-        rate.per_cpu_second * (place + 1) as f64 / one.per_cpu_second
+    let one = rates[0];
+    push(operations, kind.name().into(), role, &|_, rates| rates.per_second);
+    push(growth, format!("{}, by CPU", kind.name()), Role::Other, &|place, rates| {
+        rates.per_cpu_second.scaled((place + 1) as f64).over(one.per_cpu_second)
     });
-    push(growth, kind.name().into(), role, &|_, rate| rate.per_second / one.per_second);
-    push(cpu, kind.name().into(), role, &|_, rate| 1e9 / rate.per_cpu_second);
+    push(growth, kind.name().into(), role, &|_, rates| rates.per_second.over(one.per_second));
+    push(cpu, kind.name().into(), role, &|_, rates| rates.cpu_ns);
 }
 
 /// Operations: their keys are drawn, and `writes_percent` of a hundred are writes.
@@ -164,10 +170,23 @@ struct Rate {
     per_cpu_second: f64,
 }
 
-impl Rate {
-    fn keep_best(&mut self, other: &Rate) {
-        self.per_second = self.per_second.max(other.per_second);
-        self.per_cpu_second = self.per_cpu_second.max(other.per_cpu_second);
+/// The rates of some rounds.
+#[derive(Clone, Copy)]
+struct Rates {
+    per_second: Value,
+    per_cpu_second: Value,
+    /// Nanoseconds of CPU of an operation.
+    cpu_ns: Value,
+}
+
+impl Rates {
+    fn of(rounds: &[Rate]) -> Rates {
+        let value = |of: fn(&Rate) -> f64| Value::of(rounds.iter().map(of).collect());
+        Rates {
+            per_second: value(|rate| rate.per_second),
+            per_cpu_second: value(|rate| rate.per_cpu_second),
+            cpu_ns: value(|rate| 1e9 / rate.per_cpu_second),
+        }
     }
 }
 
@@ -467,7 +486,7 @@ mod tests {
             let rate = measure(map.hands(), &traces, Duration::from_millis(5));
             assert!(rate.per_second > 0.0, "{}", kind.name());
             let mut figures = empty("case", &[1]);
-            add(&mut figures, kind, &[Rate { per_second: 5e6, per_cpu_second: 4e6 }]);
+            add(&mut figures, kind, &[Rates::of(&[Rate { per_second: 5e6, per_cpu_second: 4e6 }])]);
             let last = |figure: &Figure| figure.series.last().unwrap().at(0).unwrap().median;
             assert_eq!(figures.each_ref().map(last), [5e6, 1.0, 250.0]);
         }

@@ -146,7 +146,7 @@ fn serves(server: &Server, library: &str) -> io::Result<bool> {
     if !is_mapped(&fs::read_to_string(format!("/proc/{}/maps", server.pid()))?, library) {
         return Ok(false);
     }
-    let info = must(&mut server.client(), "INFO memory")?.text();
+    let info = must(&mut server.connect()?, "INFO memory")?.text();
     let field = |name: &str| {
         info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':')?.parse::<f64>().ok())
     };
@@ -399,7 +399,7 @@ fn delete(server: &Server, workload: &Workload, written: u64) -> io::Result<()> 
 
 /// Bytes of the keys and values that are there, from a sample.
 fn payload(server: &Server, key_bytes: usize, written: u64) -> io::Result<f64> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let mut sum = 0;
     let numbers: Vec<u64> = (0..written).step_by(LOOK_AT_ONE_IN as usize).collect();
     for part in numbers.chunks(1000) {

@@ -191,7 +191,7 @@ fn now_ms() -> u64 {
 
 /// The delays of a client that asks all the time, in microseconds, sorted.
 fn delays(server: &Server, stop: &AtomicBool) -> io::Result<Vec<f64>> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let mut delays = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
@@ -220,7 +220,7 @@ const LEFT_BYTES: f64 = (256 << 10) as f64;
 
 /// Keys due at one instant; what did not come about in time is no number.
 fn instant(server: &Server, keys: u64) -> io::Result<Vec<f64>> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     must(&mut client, "SET steady value")?;
     let before = used_memory(&mut client)?;
     let due = now_ms() + if keys > 100_000 { 15_000 } else { 2_000 };
@@ -241,28 +241,35 @@ fn instant(server: &Server, keys: u64) -> io::Result<Vec<f64>> {
     }
     must(&mut client, "CONFIG RESETSTAT")?;
     let stop = AtomicBool::new(false);
-    let (gone, drained, delays) = std::thread::scope(|scope| {
+    let (ended, delays) = std::thread::scope(|scope| {
         let asked = scope.spawn(|| delays(server, &stop));
-        let (mut gone, mut drained) = (None, None);
-        while drained.is_none() && now_ms() < due + GONE_WITHIN_MS {
-            std::thread::sleep(Duration::from_millis(5));
-            let left = client.cmd("DBSIZE").integer().unwrap_or(i64::MAX);
-            let used = used_memory(&mut client).unwrap_or(f64::MAX) - before;
-            let since = now_ms().saturating_sub(due);
-            gone = gone.or((left <= 1).then_some(since));
-            drained = drained.or((left <= 1 && used < full / 50.0 + LEFT_BYTES).then_some(since));
-        }
+        let ended = watch_the_end(&mut client, due, before + full / 50.0 + LEFT_BYTES);
         std::thread::sleep(Duration::from_millis(300));
         stop.store(true, Ordering::Relaxed);
-        (gone, drained, asked.join().expect("the asking thread ends"))
+        (ended, asked.join().expect("the asking thread ends"))
     });
-    let delays = delays?;
+    let ((gone, drained), delays) = (ended?, delays?);
     let ms = |time: Option<u64>| time.map_or(f64::NAN, |ms| ms as f64);
     let part = |p: f64| delays[((delays.len() - 1) as f64 * p) as usize];
     told(&mut client)?;
     let found = vec![ms(gone), ms(drained), part(0.5), part(0.99), part(0.999), part(1.0)];
     say!("{keys} keys due at one instant, {:.0} MB: {found:.0?} of {INSTANT:?}", full / 1e6);
     Ok(found)
+}
+
+/// Milliseconds behind `due` after which all keys but one were gone, and the memory in use was below a limit too; none where that
+/// has taken too long.
+fn watch_the_end(client: &mut client::Client, due: u64, limit: f64) -> io::Result<(Option<u64>, Option<u64>)> {
+    let (mut gone, mut drained) = (None, None);
+    while drained.is_none() && now_ms() < due + GONE_WITHIN_MS {
+        std::thread::sleep(Duration::from_millis(5));
+        let left = must(client, "DBSIZE")?.integer().unwrap_or(i64::MAX);
+        let used = used_memory(client)?;
+        let since = now_ms().saturating_sub(due);
+        gone = gone.or((left <= 1).then_some(since));
+        drained = drained.or((left <= 1 && used < limit).then_some(since));
+    }
+    Ok((gone, drained))
 }
 
 /// Shows the server's own measurements.
@@ -277,7 +284,7 @@ fn told(client: &mut client::Client) -> io::Result<()> {
 /// Keys expire evenly, `per_s` a second, for some seconds, while none is written: the milliseconds from the time of the last one until
 /// none is left, looked at each 5 ms, and the CPU of each.
 fn rate(server: &Server, per_s: u64, seconds: u64) -> io::Result<Vec<f64>> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let keys = per_s * seconds;
     let begin = now_ms() + 1000 + keys / 100;
     let mut n = 0;

@@ -142,7 +142,7 @@ struct Result {
 
 /// Runs the trace; with a number of keys to hold, the limit follows it during the first half.
 fn trace(server: &Server, policy: &str, wanted: Option<u64>, scale: &Scale) -> io::Result<Result> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let mut random = Random::new(77);
     let expires = policy.starts_with("volatile");
     let start = Instant::now();

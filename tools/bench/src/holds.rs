@@ -122,7 +122,7 @@ fn filled(entrant: &contenders::Entrant, group: &Group, scale: &Scale) -> io::Re
 
 /// Sets a limit that leaves as much room as is used, for the scratch memory of a command, and some; keys that expire fill it.
 fn fill_up(server: &Server) -> io::Result<()> {
-    let mut admin = server.client();
+    let mut admin = server.connect()?;
     let used = used_memory(&mut admin)? as u64;
     let room = used + ROOM_BYTES;
     must(&mut admin, "CONFIG SET maxmemory-policy volatile-random")?;
@@ -143,7 +143,7 @@ fn new_key(number: u64) -> [Vec<u8>; 5] {
 
 /// The figures of a case, in microseconds, in the order of [`COLUMNS`].
 fn measure(server: &Server, role: Role, (group, case): (&Group, &Case), scale: &Scale) -> io::Result<Vec<f64>> {
-    let mut admin = server.client();
+    let mut admin = server.connect()?;
     must(&mut admin, "SET asked value")?;
     for command in case.before {
         send(server.address(), &[command], scale.size)?;

@@ -4,11 +4,13 @@
 //! ```text
 //!   case = fill, bytes, pipeline, end:   start -> pushes in turns -> memory -> pops in turns -> memory -> end
 //! ```
-//! The contenders take their turns one by one; a figure is the median of its turns. Where the lists of all of them would not fit
-//! into a third of the memory, one contender runs after the other.
+//! The contenders and the floor take their turns one by one; a figure is the median of its turns, each a fifth of the requests, so
+//! that the list grows from turn to turn. Where the lists of all of them would not fit into a third of the memory, one contender
+//! runs after the other, with turns of the floor between its own. CPU is that from the first request of an operation until memory
+//! is at rest: what a server frees behind its replies counts.
 
 use crate::contenders::{self, Contender, Entrant};
-use crate::floor::Floor;
+use crate::floor::Under;
 use crate::load::Traffic;
 use crate::published::{self, Sheet};
 use crate::report::{Better, Figure, Findings, Form, Role, Series, Target, Value};
@@ -52,11 +54,20 @@ struct Column {
 }
 
 /// The measured values of one contender at one fill: push, then pop.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Cell {
     parts: [Vec<Pace>; 2],
     /// used_memory and resident bytes: after the pushes without those of the empty server, after the pops all of them.
     memory: [[f64; 2]; 2],
+}
+
+/// The measured values at one fill.
+#[derive(Default, Serialize, Deserialize)]
+struct Cells {
+    /// Of each contender; none where a rival has none.
+    of: Vec<Option<Cell>>,
+    /// CPU of a request at the floor: push, then pop.
+    floor_us: [Vec<f64>; 2],
 }
 
 /// Parts of the sheets that can be run alone, with the bytes of an element and the pipeline: each of them ends within 90 minutes.
@@ -107,17 +118,30 @@ fn figures(scale: &Scale, column: Column) -> io::Result<Vec<Figure>> {
     let mut cells = Vec::new();
     for &fill in scale.fills {
         let name = format!("{} {} B, pipeline {}, fill {fill}", column.ops[0], column.bytes, column.pipeline);
-        cells.push(kept::case(&name, || cells_of(&entrants, fill, column))?);
+        match kept::case(&name, || cells_of(&entrants, fill, column)) {
+            Ok(found) => cells.push(found),
+            Err(error) => {
+                kept::unfinished(|| drawn(scale, column, &entrants, &cells))?;
+                return Err(error);
+            }
+        }
         say!("{name}: done");
+    }
+    Ok(drawn(scale, column, &entrants, &cells))
+}
+
+/// The figures of a column from the cells of its first fills; none without cells.
+fn drawn(scale: &Scale, column: Column, entrants: &[Entrant], cells: &[Cells]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    if cells.is_empty() {
+        return figures;
     }
     let fills: Vec<String> = scale.fills.iter().map(ToString::to_string).collect();
     let places: Vec<String> = [ORIGINAL.to_string()].into_iter().chain(fills).collect();
-    let mut figures = Vec::new();
     for op in 0..2 {
         let name = format!("{} {} B, pipeline {}", column.ops[op], column.bytes, column.pipeline);
-        let floor = kept::case(&format!("{name}, floor"), || floor(column, op))?;
         let of = |from: fn(&Pace) -> f64| {
-            series(&entrants, &cells, |cell| Value::of(cell.parts[op].iter().map(from).collect()))
+            series(entrants, cells, |cell| Value::of(cell.parts[op].iter().map(from).collect()))
         };
         let axis = "list-max-listpack-size (fill)";
         let mut rate = Figure::new(name.as_str(), "requests a second", Better::More, Form::Lines).over(axis, &places);
@@ -128,16 +152,16 @@ fn figures(scale: &Scale, column: Column) -> io::Result<Vec<Figure>> {
         cpu = cpu.over(axis, &places);
         cpu.series = of(|pace| pace.cpu_us);
         let mut line = Series::new("floor", Role::Floor);
-        (1..places.len()).for_each(|place| line.push(place, floor));
+        cells.iter().enumerate().for_each(|(fill, cells)| line.push(fill + 1, Value::of(cells.floor_us[op].clone())));
         cpu.series.push(line);
         figures.extend([rate, cpu]);
-        figures.push(memory(&entrants, &cells, column, op, &places));
+        figures.push(memory(entrants, cells, column, op, &places));
     }
-    Ok(figures)
+    figures
 }
 
 /// used_memory per element after the pushes, or all of it after the pops.
-fn memory(entrants: &[Entrant], cells: &[Vec<Cell>], column: Column, op: usize, places: &[String]) -> Figure {
+fn memory(entrants: &[Entrant], cells: &[Cells], column: Column, op: usize, places: &[String]) -> Figure {
     let (unit, divisor) = match op {
         0 => ("bytes of used_memory per element", column.requests as f64),
         _ => ("bytes of used_memory", 1.0),
@@ -177,54 +201,111 @@ fn memory(entrants: &[Entrant], cells: &[Vec<Cell>], column: Column, op: usize, 
 }
 
 /// A series for each contender, over the places behind "original".
-fn series(entrants: &[Entrant], cells: &[Vec<Cell>], value: impl Fn(&Cell) -> Value) -> Vec<Series> {
+fn series(entrants: &[Entrant], cells: &[Cells], value: impl Fn(&Cell) -> Value) -> Vec<Series> {
     let of = |(number, entrant): (usize, &Entrant)| {
         let mut series = Series::new(entrant.name.as_str(), entrant.role);
-        cells.iter().enumerate().for_each(|(fill, cells)| series.push(fill + 1, value(&cells[number])));
+        let found = cells.iter().enumerate().filter_map(|(fill, cells)| Some((fill + 1, cells.of[number].as_ref()?)));
+        found.for_each(|(place, cell)| series.push(place, value(cell)));
         series
     };
     entrants.iter().enumerate().map(of).collect()
 }
 
 /// Every contender's cell at a fill.
-fn cells_of(entrants: &[Entrant], fill: i64, column: Column) -> io::Result<Vec<Cell>> {
+fn cells_of(entrants: &[Entrant], fill: i64, column: Column) -> io::Result<Cells> {
     let bytes = column.requests * (column.bytes as u64 + 64) * entrants.len() as u64;
     if bytes < machine::memory_bytes() / 3 {
-        let contenders: Vec<Contender> = entrants.iter().map(Entrant::start).collect::<io::Result<_>>()?;
-        return cells_together(&contenders, fill, column);
+        let mut sides =
+            entrants.iter().map(|entrant| Side::of(entrant, fill, column)).collect::<io::Result<Vec<_>>>()?;
+        return cells_together(&mut sides, column);
     }
-    let alone = |entrant: &Entrant| {
-        let found = entrant.start().and_then(|one| cells_together(&[one], fill, column));
-        Ok(contenders::spared(&entrant.name, entrant.role, found)?
-            .map_or_else(Cell::default, |mut cells| cells.swap_remove(0)))
-    };
-    entrants.iter().map(alone).collect()
+    let mut all = Cells::default();
+    for entrant in entrants {
+        let alone = cells_together(&mut [Side::of(entrant, fill, column)?], column)?;
+        all.of.extend(alone.of);
+        for (all, floor_us) in all.floor_us.iter_mut().zip(alone.floor_us) {
+            all.extend(floor_us);
+        }
+    }
+    Ok(all)
+}
+
+/// A contender at a fill, while it is measured; a rival that has failed is gone from it.
+struct Side<'e> {
+    entrant: &'e Entrant,
+    there: Option<(Contender, Cell)>,
+    /// The footprint of the empty server.
+    empty: [f64; 2],
+}
+
+impl<'e> Side<'e> {
+    /// Starts the server, and sets the fill.
+    fn of(entrant: &'e Entrant, fill: i64, column: Column) -> io::Result<Side<'e>> {
+        let started = entrant.start().and_then(|one| {
+            one.set(&format!("list-max-ziplist-size {fill}"))?;
+            // Pages of the program that a first command touches are not the list's.
+            pace(&one.server, traffic(column, 100), &mut |out| push(out, &[b"RPUSH", b"warm", b"x"]))?;
+            must(&mut one.server.connect()?, "DEL warm")?;
+            let empty = footprint(&one)?;
+            Ok((one, empty))
+        });
+        let started = contenders::spared(&entrant.name, entrant.role, started)?;
+        let empty = started.as_ref().map_or([0.0; 2], |(_, empty)| *empty);
+        let cell = Cell { parts: [Vec::new(), Vec::new()], memory: [[0.0; 2]; 2] };
+        Ok(Side { entrant, there: started.map(|(one, _)| (one, cell)), empty })
+    }
+
+    /// Does something with the server, if it is there; a rival that fails is there no more.
+    fn with<T>(&mut self, act: impl FnOnce(&Contender, &mut Cell) -> io::Result<T>) -> io::Result<Option<T>> {
+        let Some((one, cell)) = self.there.as_mut() else { return Ok(None) };
+        let found = contenders::spared(&self.entrant.name, self.entrant.role, act(one, cell))?;
+        if found.is_none() {
+            self.there = None;
+        }
+        Ok(found)
+    }
 }
 
 /// The cells of servers that take turns.
-fn cells_together(contenders: &[Contender], fill: i64, column: Column) -> io::Result<Vec<Cell>> {
+fn cells_together(sides: &mut [Side<'_>], column: Column) -> io::Result<Cells> {
     let value = text(column.bytes as u64, column.bytes);
-    let mut cells = Vec::new();
-    for one in contenders {
-        one.set(&format!("list-max-ziplist-size {fill}"))?;
-        // Pages of the program that a first command touches are not the list's.
-        pace(&one.server, traffic(column, 100), &mut |out| push(out, &[b"RPUSH", b"warm", b"x"]))?;
-        must(&mut one.server.client(), "DEL warm")?;
-        cells.push((Cell::default(), footprint(one)?));
-    }
-    for op in 0..2 {
+    let mut floor_us = [Vec::new(), Vec::new()];
+    for (op, floor_us) in floor_us.iter_mut().enumerate() {
+        let under = Under::load(&mut |out| write(out, column, op, &value))?;
+        let plan = traffic(column, column.requests / TURNS);
+        let mut begun_ns = Vec::new();
+        for side in sides.iter_mut() {
+            begun_ns.push(side.with(|one, _| one.server.cpu_ns())?.unwrap_or_default());
+        }
         for _ in 0..TURNS {
-            for (one, (cell, _)) in contenders.iter().zip(&mut cells) {
-                let plan = traffic(column, column.requests / TURNS);
-                cell.parts[op].push(pace(&one.server, plan, &mut |out| write(out, column, op, &value))?);
+            for side in sides.iter_mut() {
+                side.with(|one, cell| {
+                    cell.parts[op].push(pace(&one.server, plan, &mut |out| write(out, column, op, &value))?);
+                    Ok(())
+                })?;
             }
+            floor_us.push(under.pace(plan)?.cpu_us);
         }
-        for (one, (cell, empty)) in contenders.iter().zip(&mut cells) {
-            let full = rested(one)?;
-            cell.memory[op] = if op == 0 { [full[0] - empty[0], full[1] - empty[1]] } else { full };
+        for (side, begun_ns) in sides.iter_mut().zip(begun_ns) {
+            let empty = side.empty;
+            side.with(|one, cell| {
+                let full = rested(one)?;
+                cell.memory[op] = if op == 0 { [full[0] - empty[0], full[1] - empty[1]] } else { full };
+                let all_us = (one.server.cpu_ns()? - begun_ns) as f64 / 1000.0 / (plan.requests * TURNS) as f64;
+                charge(&mut cell.parts[op], all_us);
+                Ok(())
+            })?;
         }
     }
-    Ok(cells.into_iter().map(|(cell, _)| cell).collect())
+    Ok(Cells { of: sides.iter_mut().map(|side| side.there.take().map(|(_, cell)| cell)).collect(), floor_us })
+}
+
+/// Charges the parts of an operation with what the server has spent between and behind them: their mean becomes `all_us`, the CPU of
+/// an operation from the first part to the memory's rest, in microseconds.
+fn charge(parts: &mut [Pace], all_us: f64) {
+    let mean = parts.iter().map(|part| part.cpu_us).sum::<f64>() / parts.len() as f64;
+    let more = (all_us - mean).max(0.0);
+    parts.iter_mut().for_each(|part| part.cpu_us += more);
 }
 
 fn traffic(column: Column, requests: u64) -> Traffic {
@@ -255,21 +336,20 @@ fn rested(one: &Contender) -> io::Result<[f64; 2]> {
 
 /// used_memory and resident bytes.
 fn footprint(one: &Contender) -> io::Result<[f64; 2]> {
-    Ok([used_memory(&mut one.server.client())?, one.server.memory()?.resident as f64])
+    Ok([used_memory(&mut one.server.connect()?)?, one.server.memory()?.resident as f64])
 }
 
-/// CPU of the floor under the requests of one operation.
-fn floor(column: Column, op: usize) -> io::Result<Value> {
-    let value = text(column.bytes as u64, column.bytes);
-    let mut request = Vec::new();
-    write(&mut request, column, op, &value);
-    let floor = Floor::start(request.len())?;
-    let mut parts = Vec::new();
-    for _ in 0..TURNS {
-        let plan = traffic(column, (column.requests / TURNS).min(200_000));
-        let pace =
-            crate::turns::pace_of(floor.address(), floor.pid(), plan, &mut |out| out.extend_from_slice(&request))?;
-        parts.push(pace.cpu_us);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_spent_behind_the_replies_counts() {
+        let part = |cpu_us: f64| Pace { per_s: 1.0, cpu_us };
+        let mut parts = [part(1.0), part(3.0)];
+        charge(&mut parts, 2.5);
+        assert_eq!(parts.map(|part| part.cpu_us), [1.5, 3.5]);
+        charge(&mut parts, 1.0);
+        assert_eq!(parts.map(|part| part.cpu_us), [1.5, 3.5], "a clock of ticks does not make it less");
     }
-    Ok(Value::of(parts))
 }

@@ -103,7 +103,8 @@ fn lists(contenders: &[Contender], fill: i64, lengths: &[u64], size: Size) -> io
     let mut grid = Grid::new(&LIST_OPS, contenders);
     for one in contenders {
         one.set(&format!("list-max-ziplist-size {fill}"))?;
-        must(&mut one.server.client(), "FLUSHALL")?;
+        let emptied = one.server.connect().and_then(|mut client| must(&mut client, "FLUSHALL"));
+        contenders::spared(&one.name, one.role, emptied)?;
     }
     let mut there = 0;
     for (place, &length) in lengths.iter().enumerate() {
@@ -111,10 +112,11 @@ fn lists(contenders: &[Contender], fill: i64, lengths: &[u64], size: Size) -> io
             for one in contenders {
                 let mut next = there;
                 let plan = Traffic { connections: 1, pipeline: 1000, requests: length - there };
-                pace(&one.server, plan, &mut |out| {
+                let filled = pace(&one.server, plan, &mut |out| {
                     push(out, &[b"RPUSH", b"list", &number(next)]);
                     next += 1;
-                })?;
+                });
+                contenders::spared(&one.name, one.role, filled)?;
             }
             there = length;
             measure(&LIST_OPS, contenders, size, requests, &mut |write, out| write(out, length))
@@ -170,10 +172,11 @@ fn packed(size: Size) -> io::Result<Vec<Figure>> {
                 for fill in PACKED_FILLS {
                     let mut next = there;
                     let plan = Traffic { connections: 1, pipeline: PIPELINE, requests: length - there };
-                    pace(&one.server, plan, &mut |out| {
+                    let filled = pace(&one.server, plan, &mut |out| {
                         fill(out, next);
                         next += 1;
-                    })?;
+                    });
+                    contenders::spared(&one.name, one.role, filled)?;
                 }
             }
             there = length;

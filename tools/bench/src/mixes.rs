@@ -110,7 +110,8 @@ fn sizes(set: &Set) -> Sizes {
 fn fill(contenders: &[Contender], set: &Set, keys: u64) -> io::Result<()> {
     for one in contenders {
         let load = point::fill(keys, set.key_bytes, &sizes(set));
-        point::refuse_errors(&load::run(one.server.address(), &load)?)?;
+        let filled = load::run(one.server.address(), &load).and_then(|outcome| point::refuse_errors(&outcome));
+        contenders::spared(&one.name, one.role, filled)?;
     }
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(crate) fn rows(quick: bool) -> io::Result<Vec<Row>> {
 
 /// Bytes a key beyond key and value after a fill: resident ones, and those in use.
 fn bytes_a_key(server: &Server, load: &Load) -> io::Result<Vec<f64>> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let warm = Traffic { connections: load.connections, pipeline: load.pipeline, requests: WARM_REQUESTS };
     let mut write = |out: &mut Vec<u8>| push(out, &[b"SET", b"warm", &[b'v'; 64]]);
     refuse_errors(&load::drive(server.address(), warm, &mut write)?)?;

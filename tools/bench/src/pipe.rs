@@ -152,7 +152,7 @@ fn redis_cli(server: &Server, file: &Path) -> io::Result<String> {
 
 /// PINGs until the pipe has ended, and records how long each took.
 fn pings(server: &Server, ended: &AtomicBool, times: &Hist) -> io::Result<()> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     loop {
         let sent = Instant::now();
         must(&mut client, "PING")?;
@@ -166,7 +166,7 @@ fn pings(server: &Server, ended: &AtomicBool, times: &Hist) -> io::Result<()> {
 
 /// The most bytes that waited in a query buffer at any look until the pipe has ended.
 fn query_peak(server: &Server, ended: &AtomicBool) -> io::Result<u64> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let mut peak = 0;
     loop {
         peak = peak.max(longest_query(&must(&mut client, "CLIENT LIST")?.text()));
@@ -188,7 +188,7 @@ fn longest_query(list: &str) -> u64 {
 
 /// The longest query buffer of late, as INFO has it.
 fn recent_input(server: &Server) -> io::Result<u64> {
-    let info = must(&mut server.client(), "INFO clients")?.text();
+    let info = must(&mut server.connect()?, "INFO clients")?.text();
     let field = |line: &str| line.trim_end().strip_prefix("client_recent_max_input_buffer:")?.parse().ok();
     info.lines().find_map(field).ok_or_else(|| io::Error::other("INFO has no client_recent_max_input_buffer"))
 }

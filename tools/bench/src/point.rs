@@ -108,7 +108,8 @@ fn cpu(scale: &Scale, rows: &mut Vec<Row>) -> io::Result<()> {
     let contenders = contenders::start(&[])?;
     let sizes = Sizes::fixed(VALUE_BYTES);
     for one in &contenders {
-        refuse_errors(&load::run(one.server.address(), &fill(scale.keys, KEY_BYTES, &sizes))?)?;
+        let filled = load::run(one.server.address(), &fill(scale.keys, KEY_BYTES, &sizes));
+        contenders::spared(&one.name, one.role, filled.and_then(|outcome| refuse_errors(&outcome)))?;
     }
     for op in [Op::Get, Op::Set] {
         for (pipeline, ratio) in PIPELINES {
@@ -161,7 +162,7 @@ pub(crate) fn set_at_limit(quick: bool) -> io::Result<[Row; 2]> {
 /// CPU of a SET in microseconds, turn by turn, and then SETs a second, on a server that is brought to 80% of its limit.
 fn at_limit(server: &Server, scale: &Scale, load: &Load) -> io::Result<Vec<f64>> {
     refuse_errors(&load::run(server.address(), &fill(scale.keys, KEY_BYTES, &load.sizes))?)?;
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let used = used_memory(&mut client)? as u64;
     // Of few keys a fifth would not hold the buffers of the load's connections.
     let limit = (used * 5 / 4).max(used + (16 << 20));

@@ -104,8 +104,8 @@ fn scene(server: &Server, subscribers: usize, messages: u64) -> io::Result<Figur
         let confirmed = format!("*3\r\n$9\r\nsubscribe\r\n${}\r\nnews\r\n:1\r\n", CHANNEL.len()).len();
         all.push(Subscriber { stream, left: each + confirmed as u64 });
     }
-    let mut control = server.client();
-    while subscribed(&mut control) != Some(subscribers as i64) {
+    let mut control = server.connect()?;
+    while subscribed(&mut control)? != subscribers as i64 {
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut pinging = Pinging::default();
@@ -179,8 +179,10 @@ fn message_bytes() -> usize {
 }
 
 /// The number of subscribers.
-fn subscribed(client: &mut client::Client) -> Option<i64> {
-    client.cmd("PUBSUB NUMSUB news").elements()?.get(1)?.integer()
+fn subscribed(client: &mut client::Client) -> io::Result<i64> {
+    let reply = must(client, "PUBSUB NUMSUB news")?;
+    let count = reply.elements().and_then(|elements| elements.get(1)?.integer());
+    count.ok_or_else(|| io::Error::other("PUBSUB NUMSUB has no number"))
 }
 
 /// The server's count of `write()` calls for clients.

@@ -85,7 +85,7 @@ fn order(figure: &Figure) -> Vec<&str> {
 fn one(scale: &Scale, hot: bool, full: f64, formula: &str) -> io::Result<[f64; 4]> {
     let launch = Launch::varve().config("io-threads 1").config(format!("varve-segment-bytes {}", scale.segment));
     let server = launch.config(format!("reclaim-policy {formula}")).start()?;
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let traffic = |requests: u64| Traffic { connections: 4, pipeline: 32, requests };
     let value = [b'v'; VALUE_BYTES];
     let mut next = 0u64;

@@ -137,14 +137,14 @@ fn wait(what: &str, mut done: impl FnMut() -> io::Result<bool>) -> io::Result<()
 
 /// Has a server follow another one, and waits until it does.
 fn follow(replica: &Server, primary: &Server) -> io::Result<()> {
-    let mut client = replica.client();
+    let mut client = replica.connect()?;
     must(&mut client, &format!("REPLICAOF 127.0.0.1 {}", primary.port()))?;
     wait("a data set", || Ok(field(&mut client, "replication", "master_link_status")? == "up"))
 }
 
 /// Waits until the replica has all that its primary, which rests, has sent.
 fn caught_up(replica: &Server, primary: &Server) -> io::Result<()> {
-    let (mut ours, mut theirs) = (replica.client(), primary.client());
+    let (mut ours, mut theirs) = (replica.connect()?, primary.connect()?);
     wait("the stream", || {
         let sent = field(&mut theirs, "replication", "master_repl_offset")?;
         Ok(field(&mut ours, "replication", "slave_repl_offset")? == sent)
@@ -282,7 +282,7 @@ fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Resu
         thread::sleep(LOOK);
     }
     let (begun, spent, mut most) = (Instant::now(), spent::cpu_s(primary.pid())?, before);
-    let mut client = replica.client();
+    let mut client = replica.connect()?;
     must(&mut client, &format!("REPLICAOF 127.0.0.1 {}", primary.port()))?;
     let mut is_up = false;
     while !is_up && begun.elapsed() < ARRIVES_WITHIN {
@@ -293,7 +293,7 @@ fn send(primary: &Server, launch: fn() -> Launch, settled: Duration) -> io::Resu
     }
     let seconds = is_up.then(|| begun.elapsed().as_secs_f64());
     // A child's CPU counts when its primary has seen its end.
-    let mut asked = primary.client();
+    let mut asked = primary.connect()?;
     wait("a child's end", || Ok(!is_up || field(&mut asked, "persistence", "rdb_bgsave_in_progress")? == "0"))?;
     let cpu_s = spent::cpu_s(primary.pid())? - spent;
     Ok(Sent { seconds, cpu_s, grown_mb: most.saturating_sub(before) as f64 / MB })
@@ -315,7 +315,7 @@ fn takeovers(scale: &Scale) -> io::Result<Table> {
 fn take_over(launch: fn() -> Launch) -> io::Result<f64> {
     let [primary, replica] = [start(launch)?, start(launch)?];
     follow(&replica, &primary)?;
-    let (address, mut client) = (primary.address(), replica.client());
+    let (address, mut client) = (primary.address(), replica.connect()?);
     let over = &AtomicBool::new(false);
     thread::scope(|scope| {
         // It ends with its primary.
@@ -336,7 +336,7 @@ fn take_over(launch: fn() -> Launch) -> io::Result<f64> {
         let begun = Instant::now();
         primary.signal("KILL")?;
         must(&mut client, "REPLICAOF NO ONE")?;
-        wait("a write", || Ok(!client.cmd("SET first written").is_error()))?;
+        wait("a write", || Ok(!client.try_cmd("SET first written")?.is_error()))?;
         let taken = begun.elapsed().as_secs_f64() * 1000.0;
         over.store(true, Relaxed);
         writer.join().expect("it returns");

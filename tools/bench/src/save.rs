@@ -201,7 +201,7 @@ fn write_file(server: &Server, client: &mut Client, command: &str) -> io::Result
 
 /// Has a server at rest write its data into a file of this kind.
 fn save(server: &Server, form: Form) -> io::Result<Vec<f64>> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let (command, beside) = match form {
         Form::Rdb => ("BGSAVE", "rdb_last_cow_size"),
         Form::Commands => ("BGREWRITEAOF", "aof_last_cow_size"),
@@ -281,7 +281,7 @@ fn load_files(saved: &Server, launch: Launch, form: Form) -> io::Result<Vec<f64>
 fn load_copy(launch: Launch, megabytes: f64) -> io::Result<Vec<f64>> {
     // Loading takes longer than a start may.
     let server = launch.start_loading()?;
-    let mut client = server.client();
+    let mut client = server.connect()?;
     while field(&mut client, "loading")? > 0.0 {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -325,7 +325,7 @@ fn wait(
         _ => push(out, &[b"SET", &key(&mut other), &value]),
     };
     // The server's own histograms are to have this scene alone.
-    must(&mut server.client(), "CONFIG RESETSTAT")?;
+    must(&mut server.connect()?, "CONFIG RESETSTAT")?;
     let requests = (scale.rate * time.as_secs_f64()) as u64;
     let stream =
         |write, times| Stream { connections: CLIENTS, rate: scale.rate, first: Duration::ZERO, requests, write, times };
@@ -355,7 +355,7 @@ fn wait(
 /// Adds what Varve's own histograms have of a scene, which has begun with them empty.
 fn own_holds(name: &str, server: &Server, scene: &str, rows: &mut Rows) -> io::Result<()> {
     if name == "varve" {
-        let info = must(&mut server.client(), "INFO background")?.text();
+        let info = must(&mut server.connect()?, "INFO background")?.text();
         for times in ["lock_holds", "background_slices", "background_rounds"] {
             let figures = own::figures(&info, times, &["count", "p99.9_us", "max_us"])?;
             rows.push((Which::Holds, format!("{scene}: {times}, {name}"), figures));
@@ -366,7 +366,7 @@ fn own_holds(name: &str, server: &Server, scene: &str, rows: &mut Rows) -> io::R
 
 /// Saves until it is over; the number of saves.
 fn save_on(server: &Server, command: &str, over: &AtomicBool) -> io::Result<u32> {
-    let (mut client, mut saves) = (server.client(), 0);
+    let (mut client, mut saves) = (server.connect()?, 0);
     while !over.load(Relaxed) {
         write_file(server, &mut client, command)?;
         saves += 1;

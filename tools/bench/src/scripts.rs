@@ -93,7 +93,7 @@ fn cpu(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
 
 /// Brings a server its scripts and functions.
 fn prepare(server: &Server) -> io::Result<()> {
-    let client = &mut server.client();
+    let client = &mut server.connect()?;
     for script in [BODY, EMPTY] {
         client.call(&["SCRIPT", "LOAD", script])?;
     }

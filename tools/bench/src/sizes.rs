@@ -118,7 +118,7 @@ fn ratios(name: String, shape: &Shape, quick: bool) -> io::Result<Row> {
         contenders::one_by_one(&[], &mut |server| {
             // The pages of the program are there before memory is measured.
             Shape { size: shape.size.min(200), ..*shape }.fill(server, 20)?;
-            must(&mut server.client(), "FLUSHALL")?;
+            must(&mut server.connect()?, "FLUSHALL")?;
             std::thread::sleep(Duration::from_millis(if quick { 100 } else { 300 }));
             let before = server.memory()?.resident;
             shape.fill(server, count)?;

@@ -146,7 +146,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>) -> io::Result<Findings> {
 
 /// The server's own histograms of a scene, in the order of [`OWN`].
 fn own_of(server: &Server) -> io::Result<Vec<Vec<f64>>> {
-    let info = must(&mut server.client(), "INFO background")?.text();
+    let info = must(&mut server.connect()?, "INFO background")?.text();
     OWN.into_iter().map(|field| own::figures(&info, field, &OWN_FIGURES)).collect()
 }
 
@@ -262,7 +262,7 @@ fn pipelined(server: &Server, requests: u64, write: &mut dyn FnMut(&mut Vec<u8>)
 fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<Vec<f64>> {
     fill(server, scale.keys, "")?;
     let due_ms = set_up(server, scene, scale)?;
-    must(&mut server.client(), "CONFIG RESETSTAT")?;
+    must(&mut server.connect()?, "CONFIG RESETSTAT")?;
     if let Some(due_ms) = due_ms {
         // They are due in the middle of the scene.
         let begin = (due_ms as i64 - unix_ms() as i64 - scale.time.as_millis() as i64 / 2).max(0);
@@ -282,7 +282,7 @@ fn play(server: &Server, scene: Scene, rate: f64, scale: &Scale) -> io::Result<V
 
 /// Prepares what a scene needs beside the keys that are read. Returns when its keys are due, in milliseconds of Unix time.
 fn set_up(server: &Server, scene: Scene, scale: &Scale) -> io::Result<Option<u64>> {
-    let mut client = server.client();
+    let mut client = server.connect()?;
     let mut next = 0;
     match scene {
         Scene::Quiet | Scene::Growth => {}

@@ -136,7 +136,7 @@ pub(crate) fn cpu_us(server: &Server, plan: Traffic, write: &mut dyn FnMut(&mut 
 /// # Errors
 /// An error reply.
 pub(crate) fn must(client: &mut client::Client, command: &str) -> io::Result<varve_testkit::RespValue> {
-    let reply = client.cmd(command);
+    let reply = client.try_cmd(command)?;
     if reply.is_error() {
         return Err(io::Error::other(format!("{command}: {reply:?}")));
     }

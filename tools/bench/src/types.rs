@@ -112,7 +112,7 @@ fn each(
 /// Has a server touch the pages of its program, and begin anew.
 fn warm(server: &Server, request: Request) -> io::Result<()> {
     send(server, 0..2_000, 100, request)?;
-    must(&mut server.client(), "FLUSHALL")?;
+    must(&mut server.connect()?, "FLUSHALL")?;
     Ok(())
 }
 
@@ -174,15 +174,15 @@ fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     };
     cpu(rows, &contenders, ("XADD MAXLEN 5 to one of many", add), (requests, turns, entries), 0.5)?;
     let all = each("streams, DEL and XDEL", &contenders, &mut |server| {
-        must(&mut server.client(), "DEL stream")?;
+        must(&mut server.connect()?, "DEL stream")?;
         let removed = call_us(server, "del")?;
-        must(&mut server.client(), "FLUSHALL")?;
+        must(&mut server.connect()?, "FLUSHALL")?;
         send(server, 0..thinned_entries, 100, entry)?;
-        let start = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
+        let start = server.connect()?.try_cmd("MEMORY USAGE stream SAMPLES 0")?.integer().unwrap_or(0) as f64;
         send(server, 0..thinned_entries / 10, 100, delete_nine_of_ten)?;
         std::thread::sleep(std::time::Duration::from_millis(500));
-        let left = server.client().cmd("MEMORY USAGE stream SAMPLES 0").integer().unwrap_or(0) as f64;
-        let live = must(&mut server.client(), "XLEN stream")?.integer().unwrap_or(1) as f64;
+        let left = server.connect()?.try_cmd("MEMORY USAGE stream SAMPLES 0")?.integer().unwrap_or(0) as f64;
+        let live = must(&mut server.connect()?, "XLEN stream")?.integer().unwrap_or(1) as f64;
         Ok(vec![removed, left / (start * live / thinned_entries as f64)])
     })?;
     say!("DEL of the stream, us; after XDEL of nine of ten, over the live entries' bytes: {all:.2?}");
@@ -195,7 +195,7 @@ fn streams(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
 
 /// Microseconds of the calls of a command so far, one for another, as the server counts them.
 fn call_us(server: &Server, command: &str) -> io::Result<f64> {
-    let info = must(&mut server.client(), "INFO commandstats")?.text();
+    let info = must(&mut server.connect()?, "INFO commandstats")?.text();
     let line = info.lines().find(|line| line.starts_with(&format!("cmdstat_{command}:")));
     let figure = line.and_then(|line| line.split(',').find_map(|part| part.strip_prefix("usec_per_call=")));
     let us = figure.and_then(|figure| figure.parse().ok());
@@ -212,7 +212,7 @@ fn pending(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         contenders::one_by_one(&[], &mut |server| {
             warm(server, entry)?;
             send(server, 0..entries, 100, entry)?;
-            must(&mut server.client(), "XGROUP CREATE stream g 0")?;
+            must(&mut server.connect()?, "XGROUP CREATE stream g 0")?;
             let start = resident(server)?;
             let read = sent(server, 0..entries / 100, read_group)?;
             let each = (resident(server)? - start) / entries as f64;
@@ -258,7 +258,9 @@ fn fields(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let count: u64 = if quick { 10_000 } else { 1_000_000 };
     let (requests, turns) = if quick { (2_000, 1) } else { (200_000, 5) };
     let mut contenders = contenders::start(&[])?;
-    contenders.retain(|one| !one.server.client().cmd("HTTL none FIELDS 1 a").is_error());
+    let has_times =
+        |one: &Contender| one.server.connect()?.try_cmd("HTTL none FIELDS 1 a").map(|reply| !reply.is_error());
+    contenders.retain(|one| has_times(one).unwrap_or(false));
     let set: Request = |out, n| push(out, &[b"HSET", b"hash", &field(n), b"12345678"]);
     let expire: Request = |out, n| {
         push(out, &[b"HEXPIRE", b"hash", (10_000 + n % 5_000).to_string().as_bytes(), b"FIELDS", b"1", &field(n)])
@@ -269,7 +271,7 @@ fn fields(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         let start = resident(server)?;
         send(server, 0..count, 100, expire)?;
         let grown = (resident(server)? - start) / count as f64;
-        must(&mut server.client(), "FLUSHALL")?;
+        must(&mut server.connect()?, "FLUSHALL")?;
         Ok(vec![grown])
     })?;
     let row = Row::alone("a field's time", "B").at_most(Target::AtMost(10.0));
@@ -348,7 +350,7 @@ fn bitmaps(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     };
     for one in &contenders {
         for key in ["bits0", "bits1"] {
-            must(&mut one.server.client(), &format!("SETBIT {key} {} 1", bits - 1))?;
+            must(&mut one.server.connect()?, &format!("SETBIT {key} {} 1", bits - 1))?;
         }
     }
     cpu(rows, &contenders, ("SETBIT", set), (requests, turns, bits), 1.0)?;
@@ -364,7 +366,7 @@ fn bitmaps(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let and: Request = |out, _| push(out, &[b"BITOP", b"AND", b"both", b"bits0", b"bits1"]);
     cpu(rows, &contenders, ("BITOP AND of 8 MB", and), (few / 4, turns, 1), 1.0)?;
     let far = each("SETBIT far", &contenders, &mut |server| {
-        let mut client = server.client();
+        let mut client = server.connect()?;
         must(&mut client, "SETBIT warm 100 1")?;
         let start = resident(server)?;
         must(&mut client, "SETBIT far 4294967295 1")?;
@@ -383,7 +385,7 @@ fn whole(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
         contenders::one_by_one(&[], &mut |server| {
             let fill = "local some = string.rep('a7', 524288) \
                         for n = 0, ARGV[1] - 1 do redis.call('SETRANGE', KEYS[1], n * 1048576, some) end";
-            let mut client = server.client();
+            let mut client = server.connect()?;
             client.queue(&["EVAL", fill, "1", "whole", &megabytes.to_string()]);
             client.flush()?;
             client.read()?;

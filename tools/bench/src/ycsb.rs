@@ -79,7 +79,7 @@ pub(crate) fn run(quick: bool, only: Option<&str>, own: bool) -> io::Result<Find
     };
     let contenders = contenders::start(&[])?;
     for one in &contenders {
-        client(&java, &one.server, "-load", &scale, &[])?;
+        contenders::spared(&one.name, one.role, client(&java, &one.server, "-load", &scale, &[]))?;
     }
     let mut grid = Grid::new(&FIGURES);
     for workload in wanted {

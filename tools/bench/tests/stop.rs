@@ -10,6 +10,7 @@ mod common;
 use common::{bench, can_run, read};
 use serde_json::Value;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,16 +32,16 @@ fn cases(folder: &Path) -> Vec<(String, Value)> {
     whole.map(|line| (line["case"].as_str().expect("a name").to_string(), line["value"].clone())).collect()
 }
 
-/// Starts a run, and sends it a SIGINT when it has measured some cases.
+/// Starts a run, and sends it a SIGINT when it has measured some cases: as a terminal does, to its servers as well.
 fn stopped(folder: &Path) {
-    let mut child = run(folder).spawn().expect("it starts");
+    let mut child = run(folder).process_group(0).spawn().expect("it starts");
     let begun = Instant::now();
     while cases(folder).len() < 2 {
         assert!(begun.elapsed() < PATIENCE, "no case was measured");
         assert!(child.try_wait().expect("a child").is_none(), "it ended before it was stopped");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let signal = format!("kill -INT {}", child.id());
+    let signal = format!("kill -INT -{}", child.id());
     assert!(Command::new("sh").args(["-c", &signal]).status().expect("a shell").success());
     let signalled = Instant::now();
     while child.try_wait().expect("a child").is_none() {

@@ -120,11 +120,18 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a command that is written with spaces between its arguments, and returns the reply.
     ///
+    /// # Errors
+    /// Those of [`Client::call`].
+    pub fn try_cmd(&mut self, line: &str) -> io::Result<RespValue> {
+        self.call(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    /// [`Client::try_cmd`] for tests.
+    ///
     /// # Panics
-    /// When the connection is lost: for tests only.
+    /// When the connection is lost.
     pub fn cmd(&mut self, line: &str) -> RespValue {
-        let args: Vec<&str> = line.split(' ').collect();
-        self.call(&args).unwrap_or_else(|error| panic!("{line}: {error}"))
+        self.try_cmd(line).unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
     /// The socket itself, for tests that half-close it or stop reading.

@@ -41,15 +41,27 @@ pub fn cpu_ticks(pid: u32) -> io::Result<(u64, u64)> {
 /// Resident memory now and at its peak.
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process is gone, or has ended and nobody has waited for it: it has no memory then.
 pub fn memory(pid: u32) -> io::Result<Memory> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok())
-            .map_or(0, |kilobytes| kilobytes * 1024)
+        let kilobytes =
+            text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok());
+        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("process {pid} has ended: it has no {name}"));
+        kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(gone)
     };
-    Ok(Memory { resident: field("VmRSS:"), peak: field("VmHWM:") })
+    Ok(Memory { resident: field("VmRSS:")?, peak: field("VmHWM:")? })
+}
+
+/// A process, its parent, that one's parent and so on, as far as they can be seen.
+#[must_use]
+pub fn ancestors(pid: u32) -> Vec<u32> {
+    let parent = |pid: &u32| {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let parent = text.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())?;
+        (parent != 0).then_some(parent)
+    };
+    std::iter::successors(Some(pid), parent).collect()
 }
 
 /// True if a program is on the path.
@@ -72,6 +84,16 @@ mod tests {
     }
 
     #[test]
+    fn a_process_comes_from_its_parent() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let found = ancestors(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(found[..2], [child.id(), std::process::id()]);
+        assert_eq!(ancestors(child.id()), [child.id()], "one that is gone has no parent");
+    }
+
+    #[test]
     fn of_another_that_works_and_then_ends() {
         let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let pid = child.id();
@@ -80,6 +102,12 @@ mod tests {
             cpu_ns(pid).unwrap() > 1_000_000
         });
         child.kill().unwrap();
+        // It has ended, and nobody has waited for it.
+        let is_gone = (0..5_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            memory(pid).is_err()
+        });
+        assert!(is_gone, "a process that has ended has no memory, rather than 0 bytes");
         child.wait().unwrap();
         assert!(worked && cpu_ns(pid).is_err());
     }

@@ -39,6 +39,8 @@ pub struct Launch {
 #[derive(Debug)]
 pub struct Server {
     child: Child,
+    /// The process that serves: the child, or one of its own where a wrapper stays.
+    pid: u32,
     address: SocketAddr,
     dir: PathBuf,
 }
@@ -233,7 +235,8 @@ impl Launch {
         }
         let child = command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn();
         let child = child.inspect_err(|_| _ = std::fs::remove_dir_all(&dir))?;
-        let mut server = Server { child, address, dir };
+        let pid = child.id();
+        let mut server = Server { child, pid, address, dir };
         // The program of a wrapper or of another server's command line may be a child of the process that is started here.
         let is_the_child = self.wrapper.is_empty() && self.command.is_none();
         server.wait_ready(is_the_child, will_do)?;
@@ -280,7 +283,26 @@ impl Server {
     /// Its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
+    }
+
+    /// Finds the process that serves where the command line may be that of a wrapper, which stays before it (a shell's): the one that
+    /// the server names in INFO.
+    ///
+    /// # Errors
+    /// When the connection is lost, or it names a process which is not that of the command line and did not come from it: that of
+    /// a container, or of a server that has left its parent.
+    pub fn find_process(&mut self) -> io::Result<()> {
+        let info = self.connect()?.call(&["INFO", "server"])?.text();
+        let named = info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim_end().parse::<u32>().ok());
+        let Some(named) = named else { return Ok(()) };
+        if !process::ancestors(named).contains(&self.child.id()) {
+            return Err(io::Error::other(format!(
+                "its process {named} cannot be measured: it is not one of the command's"
+            )));
+        }
+        self.pid = named;
+        Ok(())
     }
 
     /// Its thread of this name, as the folder in /proc.
@@ -306,11 +328,20 @@ impl Server {
 
     /// A new connection.
     ///
+    /// # Errors
+    /// When it cannot be made; the error has what the server has written.
+    pub fn connect(&self) -> io::Result<Client> {
+        Client::connect(self.address)
+            .map_err(|error| io::Error::new(error.kind(), format!("connecting: {error}\n{}", self.log())))
+    }
+
+    /// [`Server::connect`] for tests.
+    ///
     /// # Panics
-    /// When it cannot be made: for tests only.
+    /// When it cannot be made.
     #[must_use]
     pub fn client(&self) -> Client {
-        Client::connect(self.address).unwrap_or_else(|error| panic!("connecting: {error}\n{}", self.log()))
+        self.connect().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// CPU time of all its threads, in nanoseconds.
@@ -386,6 +417,22 @@ mod tests {
         let first = Launch::peer().start().expect("redis-server 7.0.15");
         let error = Launch::peer().start_at(first.address(), &|_| true).expect_err("the port is taken");
         assert!(error.to_string().contains("the server ended with"), "{error}");
+    }
+
+    /// The CPU and the memory of a shell would stand for those of the server behind it.
+    #[test]
+    fn the_server_behind_a_shell_is_found() {
+        let shell = ["sh", "-c", "\"$@\"; exit 0", "sh"].map(String::from);
+        let mut server = Launch::peer().under(shell).start().expect("redis-server 7.0.15");
+        let of_the_shell = server.pid();
+        server.find_process().expect("it came from the shell");
+        assert_ne!(server.pid(), of_the_shell);
+        assert_eq!(process::ancestors(server.pid())[1], of_the_shell);
+        assert!(server.memory().expect("it runs").resident > 3 << 20, "a shell has less");
+        let elsewhere = Launch::peer().start().expect("redis-server 7.0.15");
+        server.address = elsewhere.address();
+        let error = server.find_process().expect_err("another one answers");
+        assert!(error.to_string().contains("cannot be measured"), "{error}");
     }
 
     #[test]

@@ -328,14 +328,12 @@ fn settle(folder: &Path, facts: &[(String, String)], again: Option<&[&Entry]>) -
 
 /// The report of all that the folder has, whatever was asked for this time.
 fn write_report(folder: &Path, facts: &[(String, String)], size: Size, failed: &[String]) -> io::Result<()> {
-    let (mut all, mut missing) = (Vec::new(), Vec::new());
+    let (mut all, mut missing, mut old) = (Vec::new(), Vec::new(), Vec::new());
     for entry in LIST {
         if let Some(findings) = entry.read(folder) {
+            // Cases of the present edition are drawn once it is whole.
             let is_old = findings.edition != entry.edition();
-            if is_old {
-                // Cases of the present edition are drawn once it is whole.
-                missing.push(format!("{} (drawn as an earlier edition measured it)", entry.name));
-            }
+            old.extend(is_old.then_some(entry.name));
             all.push(if is_old { findings.note(OLD) } else { findings });
             continue;
         }
@@ -347,7 +345,7 @@ fn write_report(folder: &Path, facts: &[(String, String)], size: Size, failed: &
         all.extend(until_now);
     }
     let of_last = |(name, value): &(String, String)| match machine::PASSING.contains(&name.as_str()) {
-        true => (format!("{name}, of the last experiment"), value.clone()),
+        true => (format!("{name}, of the last run"), value.clone()),
         false => (name.clone(), value.clone()),
     };
     let facts = facts.iter().map(of_last).collect();
@@ -356,6 +354,11 @@ fn write_report(folder: &Path, facts: &[(String, String)], size: Size, failed: &
     if !missing.is_empty() {
         let names = missing.join(", ");
         about.warnings.push(format!("Not measured yet: {names}. `cargo xtask bench all` goes on with them."));
+    }
+    if !old.is_empty() {
+        let names = old.join(", ");
+        let text = format!("Measured by an earlier edition: {names}. `cargo xtask bench all` measures them again.");
+        about.warnings.push(text);
     }
     report::write_page(folder, &about, &all)
 }
@@ -455,14 +458,14 @@ mod tests {
         assert!(missing.contains("tls (1 case is measured; what they allow is drawn as incomplete)"), "{missing}");
         assert!(page.contains("The cost of TLS (incomplete)</h2>") && page.contains("<h3>So far: milliseconds</h3>"));
         assert!(!missing.contains("scripts") && !missing.contains("10gb"), "{missing}");
-        assert!(!page.contains(OLD) && !missing.contains("holds (drawn"));
+        assert!(!page.contains(OLD) && !page.contains("Measured by an earlier edition"));
         // Of an edition before: drawn, and named as one that is to be measured.
         let holds = LIST.iter().find(|entry| entry.name == "holds").unwrap();
         report::write(&folder, &Findings { edition: holds.edition() - 1, ..Findings::new("holds", "holds") }).unwrap();
         assert!(!holds.is_measured(&folder));
         write_report(&folder, &[], Size::Quick, &[]).unwrap();
         let page = fs::read_to_string(folder.join("report.html")).unwrap();
-        assert!(page.contains(OLD) && page.contains("holds (drawn as an earlier edition measured it)"));
+        assert!(page.contains(OLD) && page.contains("Measured by an earlier edition: holds. "));
         report::write(&folder, &ended(Findings::new("holds", "holds"), holds, 1.0, "")).unwrap();
         assert!(holds.is_measured(&folder));
         fs::remove_dir_all(&folder).unwrap();

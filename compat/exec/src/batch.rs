@@ -273,6 +273,13 @@ impl Batch {
         self.denied = denied;
     }
 
+    /// True if keys and fields whose time is over stay where a command meets them: nothing may change while writes are paused, and
+    /// on some replicas ([`Denied::hides_overdue`]).
+    #[inline]
+    fn hides_overdue(&self, writes: bool) -> bool {
+        self.pause != Pause::None || self.denied.hides_overdue(writes)
+    }
+
     /// The pause that turns run under.
     pub fn pause(&self) -> Pause {
         self.pause

@@ -295,8 +295,8 @@ impl<'a> Ctx<'_, 'a> {
 
     /// Removes fields of hashes at keys, whose shards are held, where their time has come, no more than one hold removes. True if
     /// more are due: the command, which has done nothing, is to be put back.
-    pub fn meets_due_fields<'k>(&mut self, keys: impl Iterator<Item = Key<'k>>) -> bool {
-        self.tx.is_patient() && self.tx.store().has_dated_hashes() && self.tx.sheds_due_fields_of(keys)
+    pub fn meets_due_fields<'k>(&mut self, keys: impl IntoIterator<Item = Key<'k>>) -> bool {
+        self.tx.is_patient() && self.tx.store().has_dated_hashes() && self.tx.sheds_due_fields_of(keys.into_iter())
     }
 
     /// Reports what the command did to a key ([`Tx::did`]).

@@ -243,10 +243,8 @@ pub(crate) fn run(quick: bool, choice: &Choice) -> io::Result<Findings> {
         if number == 5 {
             of_table.figures = of_table.figures.map(|figure| figure.about(OF_TABLE_5));
         }
-        if let Err(error) = of_table.measure(&workloads, &candidates, limit) {
-            kept::unfinished(|| of_table.drawn())?;
-            return Err(error);
-        }
+        let measured = of_table.measure(&workloads, &candidates, limit);
+        kept::or_unfinished(measured, || of_table.drawn())?;
         findings.add(kept::figures(of_table.drawn())?);
     }
     if findings.figures.is_empty() {

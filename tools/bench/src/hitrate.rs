@@ -50,10 +50,8 @@ pub(crate) fn run(quick: bool) -> io::Result<Findings> {
         figure.series = sides.iter().map(|(name, role)| Series::new(name.as_str(), *role)).collect();
     }
     figures[1].series.push(Series::new("floor", Role::Floor));
-    if let Err(error) = every_policy(&scale, &mut figures) {
-        kept::unfinished(|| figures.to_vec())?;
-        return Err(error);
-    }
+    let measured = every_policy(&scale, &mut figures);
+    kept::or_unfinished(measured, || figures.to_vec())?;
     Ok(Findings::new("hitrate", "Hit rates of the eviction policies").with(figures).note(
         "A cache in front of a Zipf trace, one connection. Varve also runs at a limit that holds as many keys as the peer's. A \
          request is a GET or the SET that follows a miss, with pipelines of 100. The floor gets as many bytes in as many \

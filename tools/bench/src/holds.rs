@@ -59,13 +59,8 @@ pub(crate) fn run(size: Size) -> io::Result<Findings> {
         let figures = table.apart(&format!("Collections of {} elements", scale.size), |_| Better::Less);
         figures.into_iter().map(|figure| Figure { unit: "microseconds".into(), ..figure }).collect::<Vec<_>>()
     };
-    let long = match every_case(&scale, &mut table) {
-        Ok(long) => long,
-        Err(error) => {
-            kept::unfinished(|| drawn(&table))?;
-            return Err(error);
-        }
-    };
+    let measured = every_case(&scale, &mut table);
+    let long = kept::or_unfinished(measured, || drawn(&table))?;
     let told = if long.is_empty() { "none".into() } else { long.join("; ") };
     Ok(Findings::new("holds", "What a long command keeps others from")
         .with(drawn(&table))

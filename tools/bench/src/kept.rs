@@ -123,12 +123,16 @@ pub(crate) fn figures(all: Vec<Figure>) -> io::Result<Vec<Figure>> {
     Ok(all)
 }
 
-/// Keeps what `drawn` makes of the cases until now, where the run is being stopped: else they are drawn when all are there.
+/// Gives `measured` on. If it failed because the run is being stopped, the figures that `drawn` makes of the cases until now are kept:
+/// else they are drawn when all are there.
 ///
 /// # Errors
-/// When the file cannot be written.
-pub(crate) fn unfinished(drawn: impl FnOnce() -> Vec<Figure>) -> io::Result<()> {
-    if crate::screen::is_stopped() { figures(drawn()).map(drop) } else { Ok(()) }
+/// Those of `measured`, or when the file cannot be written.
+pub(crate) fn or_unfinished<T>(measured: io::Result<T>, drawn: impl FnOnce() -> Vec<Figure>) -> io::Result<T> {
+    if measured.is_err() && crate::screen::is_stopped() {
+        figures(drawn())?;
+    }
+    measured
 }
 
 /// The value of a case: the kept one, else the one that `measure` finds, which is kept. Names are unique within an

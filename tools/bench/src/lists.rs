@@ -118,13 +118,8 @@ fn figures(scale: &Scale, column: Column) -> io::Result<Vec<Figure>> {
     let mut cells = Vec::new();
     for &fill in scale.fills {
         let name = format!("{} {} B, pipeline {}, fill {fill}", column.ops[0], column.bytes, column.pipeline);
-        match kept::case(&name, || cells_of(&entrants, fill, column)) {
-            Ok(found) => cells.push(found),
-            Err(error) => {
-                kept::unfinished(|| drawn(scale, column, &entrants, &cells))?;
-                return Err(error);
-            }
-        }
+        let found = kept::case(&name, || cells_of(&entrants, fill, column));
+        cells.push(kept::or_unfinished(found, || drawn(scale, column, &entrants, &cells))?);
         say!("{name}: done");
     }
     Ok(drawn(scale, column, &entrants, &cells))
@@ -233,9 +228,17 @@ fn cells_of(entrants: &[Entrant], fill: i64, column: Column) -> io::Result<Cells
 /// A contender at a fill, while it is measured; a rival that has failed is gone from it.
 struct Side<'e> {
     entrant: &'e Entrant,
-    there: Option<(Contender, Cell)>,
+    there: Option<There>,
+}
+
+/// A server that is there.
+struct There {
+    one: Contender,
+    cell: Cell,
     /// The footprint of the empty server.
     empty: [f64; 2],
+    /// Its CPU when the operation began.
+    begun_ns: u64,
 }
 
 impl<'e> Side<'e> {
@@ -247,22 +250,19 @@ impl<'e> Side<'e> {
             pace(&one.server, traffic(column, 100), &mut |out| push(out, &[b"RPUSH", b"warm", b"x"]))?;
             must(&mut one.server.connect()?, "DEL warm")?;
             let empty = footprint(&one)?;
-            Ok((one, empty))
+            let cell = Cell { parts: [Vec::new(), Vec::new()], memory: [[0.0; 2]; 2] };
+            Ok(There { one, cell, empty, begun_ns: 0 })
         });
-        let started = contenders::spared(&entrant.name, entrant.role, started)?;
-        let empty = started.as_ref().map_or([0.0; 2], |(_, empty)| *empty);
-        let cell = Cell { parts: [Vec::new(), Vec::new()], memory: [[0.0; 2]; 2] };
-        Ok(Side { entrant, there: started.map(|(one, _)| (one, cell)), empty })
+        Ok(Side { entrant, there: contenders::spared(&entrant.name, entrant.role, started)? })
     }
 
     /// Does something with the server, if it is there; a rival that fails is there no more.
-    fn with<T>(&mut self, act: impl FnOnce(&Contender, &mut Cell) -> io::Result<T>) -> io::Result<Option<T>> {
-        let Some((one, cell)) = self.there.as_mut() else { return Ok(None) };
-        let found = contenders::spared(&self.entrant.name, self.entrant.role, act(one, cell))?;
-        if found.is_none() {
+    fn with(&mut self, act: impl FnOnce(&mut There) -> io::Result<()>) -> io::Result<()> {
+        let Some(there) = self.there.as_mut() else { return Ok(()) };
+        if contenders::spared(&self.entrant.name, self.entrant.role, act(there))?.is_none() {
             self.there = None;
         }
-        Ok(found)
+        Ok(())
     }
 }
 
@@ -273,31 +273,32 @@ fn cells_together(sides: &mut [Side<'_>], column: Column) -> io::Result<Cells> {
     for (op, floor_us) in floor_us.iter_mut().enumerate() {
         let under = Under::load(&mut |out| write(out, column, op, &value))?;
         let plan = traffic(column, column.requests / TURNS);
-        let mut begun_ns = Vec::new();
         for side in sides.iter_mut() {
-            begun_ns.push(side.with(|one, _| one.server.cpu_ns())?.unwrap_or_default());
+            side.with(|there| {
+                there.begun_ns = there.one.server.cpu_ns()?;
+                Ok(())
+            })?;
         }
         for _ in 0..TURNS {
             for side in sides.iter_mut() {
-                side.with(|one, cell| {
+                side.with(|There { one, cell, .. }| {
                     cell.parts[op].push(pace(&one.server, plan, &mut |out| write(out, column, op, &value))?);
                     Ok(())
                 })?;
             }
             floor_us.push(under.pace(plan)?.cpu_us);
         }
-        for (side, begun_ns) in sides.iter_mut().zip(begun_ns) {
-            let empty = side.empty;
-            side.with(|one, cell| {
+        for side in sides.iter_mut() {
+            side.with(|There { one, cell, empty, begun_ns }| {
                 let full = rested(one)?;
                 cell.memory[op] = if op == 0 { [full[0] - empty[0], full[1] - empty[1]] } else { full };
-                let all_us = (one.server.cpu_ns()? - begun_ns) as f64 / 1000.0 / (plan.requests * TURNS) as f64;
+                let all_us = (one.server.cpu_ns()? - *begun_ns) as f64 / 1000.0 / (plan.requests * TURNS) as f64;
                 charge(&mut cell.parts[op], all_us);
                 Ok(())
             })?;
         }
     }
-    Ok(Cells { of: sides.iter_mut().map(|side| side.there.take().map(|(_, cell)| cell)).collect(), floor_us })
+    Ok(Cells { of: sides.iter_mut().map(|side| side.there.take().map(|there| there.cell)).collect(), floor_us })
 }
 
 /// Charges the parts of an operation with what the server has spent between and behind them: their mean becomes `all_us`, the CPU of

@@ -257,10 +257,15 @@ fn field(n: u64) -> Vec<u8> {
 fn fields(quick: bool, rows: &mut Vec<Row>) -> io::Result<()> {
     let count: u64 = if quick { 10_000 } else { 1_000_000 };
     let (requests, turns) = if quick { (2_000, 1) } else { (200_000, 5) };
-    let mut contenders = contenders::start(&[])?;
-    let has_times =
-        |one: &Contender| one.server.connect()?.try_cmd("HTTL none FIELDS 1 a").map(|reply| !reply.is_error());
-    contenders.retain(|one| has_times(one).unwrap_or(false));
+    let contenders = contenders::start(&[])?;
+    let mut with_times = Vec::new();
+    for one in contenders {
+        let asked = one.server.connect().and_then(|mut client| client.try_cmd("HTTL none FIELDS 1 a"));
+        if contenders::spared(&one.name, one.role, asked)?.is_some_and(|reply| !reply.is_error()) {
+            with_times.push(one);
+        }
+    }
+    let contenders = with_times;
     let set: Request = |out, n| push(out, &[b"HSET", b"hash", &field(n), b"12345678"]);
     let expire: Request = |out, n| {
         push(out, &[b"HEXPIRE", b"hash", (10_000 + n % 5_000).to_string().as_bytes(), b"FIELDS", b"1", &field(n)])

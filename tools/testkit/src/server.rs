@@ -256,7 +256,7 @@ impl Server {
             }
             let answered = Client::connect(self.address).and_then(|mut client| {
                 let is_ready = will_do(&client.call(&["PING"])?.text());
-                Ok(is_ready && (!is_the_child || is_of_process(&mut client, pid)?))
+                Ok(is_ready && (!is_the_child || process_of(&mut client)?.is_none_or(|named| named == pid)))
             });
             if answered.unwrap_or(false) {
                 return Ok(());
@@ -293,9 +293,7 @@ impl Server {
     /// When the connection is lost, or it names a process which is not that of the command line and did not come from it: that of
     /// a container, or of a server that has left its parent.
     pub fn find_process(&mut self) -> io::Result<()> {
-        let info = self.connect()?.call(&["INFO", "server"])?.text();
-        let named = info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim_end().parse::<u32>().ok());
-        let Some(named) = named else { return Ok(()) };
+        let Some(named) = process_of(&mut self.connect()?)? else { return Ok(()) };
         if !process::ancestors(named).contains(&self.child.id()) {
             return Err(io::Error::other(format!(
                 "its process {named} cannot be measured: it is not one of the command's"
@@ -400,11 +398,10 @@ impl Drop for Server {
     }
 }
 
-/// Whether the server at the other end is this process, or does not say which one it is.
-fn is_of_process(client: &mut Client, pid: u32) -> io::Result<bool> {
+/// The process of the server at the other end; none if it does not say which one it is.
+fn process_of(client: &mut Client) -> io::Result<Option<u32>> {
     let info = client.call(&["INFO", "server"])?.text();
-    let shown = info.lines().find_map(|line| line.strip_prefix("process_id:"));
-    Ok(shown.is_none_or(|shown| shown.trim_end() == pid.to_string()))
+    Ok(info.lines().find_map(|line| line.strip_prefix("process_id:")?.trim_end().parse().ok()))
 }
 
 #[cfg(test)]

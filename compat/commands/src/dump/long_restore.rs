@@ -165,9 +165,6 @@ impl LongRestore {
     }
 
     fn step(&mut self, tx: &mut Tx<'_>) -> CmdResult<Progress> {
-        if self.end.is_some() {
-            return Ok(self.give_back(tx));
-        }
         self.names.free_some();
         match self.stage {
             Stage::Sum(..) => self.sum(tx),
@@ -435,19 +432,18 @@ fn fill<R: Read>(key: &[u8], pieces: &mut StringReader<R>, run: &mut OpenExtent,
 
 impl Ongoing for LongRestore {
     fn go_on(&mut self, tx: &mut Tx<'_>, out: &mut Reply) -> Progress {
-        match self.step(tx) {
-            Ok(Progress::Failed(error)) | Err(error) if self.end.is_none() => {
-                self.end = Some(End::Refused(error));
-                self.give_back(tx)
-            }
-            Err(error) => Progress::Failed(error),
-            Ok(progress) => {
-                if matches!(progress, Progress::Done) {
-                    out.ok();
+        if self.end.is_none() {
+            match self.step(tx) {
+                Ok(Progress::Failed(error)) | Err(error) => self.end = Some(End::Refused(error)),
+                Ok(progress) => {
+                    if matches!(progress, Progress::Done) {
+                        out.ok();
+                    }
+                    return progress;
                 }
-                progress
             }
         }
+        self.give_back(tx)
     }
 
     fn held_bytes(&self) -> usize {

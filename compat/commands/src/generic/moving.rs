@@ -90,7 +90,7 @@ fn copy(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     if same(&from, &to) {
         return Err(errors::SAME_OBJECT);
     }
-    if ctx.tx.is_patient() && ctx.tx.sheds_due_fields(&to) {
+    if ctx.meets_due_fields([to]) {
         return ctx.put_back();
     }
     let free = ctx.tx.touch(&from) && (replace || !ctx.tx.exists(&to));
@@ -292,7 +292,7 @@ fn move_key(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         return Err(errors::SAME_OBJECT);
     }
     let (from, to) = (ctx.key(1), ctx.key_in_db(1, db));
-    if ctx.tx.is_patient() && ctx.tx.sheds_due_fields(&to) {
+    if ctx.meets_due_fields([to]) {
         return ctx.put_back();
     }
     let done = ctx.tx.exists(&from) && !ctx.tx.exists(&to) && ctx.tx.rename(&from, &to);

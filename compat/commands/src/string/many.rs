@@ -91,7 +91,7 @@ fn meets_due_fields(ctx: &mut Ctx<'_, '_>, first: usize, end: usize) -> bool {
         return false;
     }
     let keys: Vec<Key<'_>> = (first..end).step_by(2).map(|at| ctx.key(at)).collect();
-    ctx.meets_due_fields(keys.into_iter())
+    ctx.meets_due_fields(keys)
 }
 
 /// Whether one of the keys at `first`, `first` + 2, … exists (or, with `there` false, is missing).

@@ -84,7 +84,7 @@ fn set_with_options(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         }
         return Ok(());
     }
-    if ctx.meets_due_fields(std::iter::once(ctx.key(1))) {
+    if ctx.meets_due_fields([ctx.key(1)]) {
         return ctx.put_back();
     }
     let go = match options.when {
@@ -120,7 +120,7 @@ fn set_again(ctx: &mut Ctx<'_, '_>, key: &Key<'_>, options: &Options<'_>, ttl: T
 
 /// SETNX key value
 fn setnx(ctx: &mut Ctx<'_, '_>) -> CmdResult {
-    if ctx.meets_due_fields(std::iter::once(ctx.key(1))) {
+    if ctx.meets_due_fields([ctx.key(1)]) {
         return ctx.put_back();
     }
     let key = ctx.key(1);
@@ -216,7 +216,7 @@ fn delex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
         }
         _ => return Err(CommandError::arity("delex")),
     };
-    if ctx.meets_due_fields(std::iter::once(ctx.key(1))) {
+    if ctx.meets_due_fields([ctx.key(1)]) {
         return ctx.put_back();
     }
     let done = go && ctx.tx.remove(&key);

@@ -260,6 +260,22 @@ fn issue_11_a_draw_begins_anew_once() {
     assert_eq!(waits, [true, false], "others wait for the key while fields are picked, and not again");
 }
 
+/// A key, or a field of it, whose time comes while some are picked by number is told of as removed, and once.
+#[test]
+fn issue_11_a_draw_tells_of_what_it_removes() {
+    let (field, whole) = ("HPEXPIRE h 10 FIELDS 1 field:3", "PEXPIRE s 10");
+    for (line, dated, told) in [("HRANDFIELD h 100", field, "HDEL h field:3"), ("SRANDMEMBER s 100", whole, "DEL s")] {
+        let mut server = filled();
+        run(&mut server, dated);
+        let journal = server.keep_effects();
+        assert!(!server.turn_as(1, &words(line)).1, "{line} goes on");
+        server.advance(20);
+        while !server.turn_as(1, &[]).1 {}
+        assert_eq!(journal.take(), [[told]], "{line}");
+        run(&mut server, "DEBUG VERIFY");
+    }
+}
+
 /// The key, or a field of it, is removed because its time is over, by whoever meets it, while a command works on it: what the
 /// command had done until then comes before the removal.
 #[test]

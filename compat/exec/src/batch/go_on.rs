@@ -94,7 +94,7 @@ impl Batch {
         let inside = if waits { None } else { store.gate().try_enter(local.id()) };
         if inside.is_some() {
             let mut tx = Tx::new(store, local, session.db());
-            tx.set_overdue(session.overdue(self.pause != Pause::None || self.denied.hides_overdue(writes)));
+            tx.set_overdue(session.overdue(self.hides_overdue(writes)));
             progress = self.parts(&mut ongoing, &mut tx, (out, out_max), &mut spent_ns);
             tx.finish();
         }
@@ -253,7 +253,7 @@ impl Batch {
         debug_assert!(named.is_ok(), "the command has run with these keys");
         let mut tx = Tx::new(store, local, session.db()).patient();
         let writes = command.flags.has(Flags::WRITE);
-        tx.set_overdue(session.overdue(self.pause != Pause::None || self.denied.hides_overdue(writes)));
+        tx.set_overdue(session.overdue(self.hides_overdue(writes)));
         let (begin, insists) = (Instant::now(), session.busy_tries() >= TRIES_MAX);
         let mut ctx = Ctx::of_owned(command, tx, out, session);
         ctx.set_call(command, args, &keys);
@@ -297,7 +297,7 @@ impl Batch {
         let Some(inside) = store.gate().try_enter(local.id()) else { return LeftTurn::Busy };
         let (mut out, mut spent_ns) = (Reply::new(), 0);
         let mut tx = Tx::new(store, local, left.db);
-        if self.pause != Pause::None || self.denied.hides_overdue(true) {
+        if self.hides_overdue(true) {
             tx.set_overdue(Overdue::Hidden);
         }
         let progress = self.parts(&mut left.command, &mut tx, (&mut out, usize::MAX), &mut spent_ns);

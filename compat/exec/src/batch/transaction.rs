@@ -38,7 +38,6 @@ use crate::invoke::{Caller, Observers, Ran, WideCall, invoke, invoke_wide};
 use crate::large_arguments::{try_admit, try_admit_transaction};
 use crate::monitor::Seen;
 use crate::multi::{Multi, Queued, Reach};
-use crate::pause::Pause;
 use crate::script::KeeperCtx;
 use crate::script_rules::ScriptRules;
 use crate::session::Session;
@@ -279,7 +278,7 @@ impl Running<'_> {
         let keys = Keys::of(&multi.queue, table, store, session);
         let mut tx = Tx::new(store, worker.parts().1, session.db());
         // Where nothing may change, fields stay as keys do: the commands only hide them.
-        tx.set_overdue(session.overdue(batch.pause() != Pause::None || batch.denied.hides_overdue(true)));
+        tx.set_overdue(session.overdue(batch.hides_overdue(true)));
         batch.shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
         let insists = session.busy_tries() >= TRIES_MAX;
         let more = !super::take(&mut tx, &batch.shards, insists) || meets_due_fields(&mut tx, &multi.queue, &keys);

@@ -37,6 +37,37 @@ fn each_server_loads_the_other_ones_folder() {
     }
 }
 
+/// A script or a transaction that meets very many due fields would remove them all at once, the others kept out: those of hashes that
+/// it names go in front of it, some at a time.
+#[test]
+fn issue_11_scripts_and_transactions_come_behind_the_fields_that_were_due() {
+    let script = ["EVAL", "redis.call('HSET', KEYS[1], 'more', 1) return redis.call('HLEN', KEYS[1])", "1", "hash"];
+    comes_behind_due_fields(&[&script]);
+    // A command of the server's: it runs the transaction.
+    let set = ["HSET", "hash", "more", "1"];
+    comes_behind_due_fields(&[&["MULTI"], &["CONFIG", "GET", "save"], &set, &["HLEN", "hash"], &["EXEC"]]);
+}
+
+fn comes_behind_due_fields(commands: &[&[&str]]) {
+    let folder = Folder::new("due-fields");
+    let server = folder.start(Launch::varve());
+    let mut client = server.client();
+    client.cmd("DEBUG SET-ACTIVE-EXPIRE 0");
+    let names: Vec<String> = (0..20_000).map(|n| format!("field:{n}")).collect();
+    client.cmd(&format!("HSET hash stays 1 {} v", names.join(" v ")));
+    client.cmd(&format!("HPEXPIRE hash 1 FIELDS {} {}", names.len(), names.join(" ")));
+    thread::sleep(Duration::from_millis(100));
+    let replies: Vec<RespValue> = commands.iter().map(|words| client.call(words).expect("a reply")).collect();
+    assert!(!replies.iter().any(RespValue::is_error), "{replies:?}");
+    assert_eq!(client.cmd("HLEN hash").integer(), Some(2));
+    assert!(!client.cmd("WAITAOF 1 0 10000").is_error());
+    let told = fs::read_to_string(folder.last_increment()).expect("an increment");
+    let places: Vec<usize> = told.match_indices("HDEL").map(|(at, _)| at).collect();
+    let head = &told[..told.find("more").expect("the field that was set")];
+    assert!(places.len() > 3 && *places.last().expect("some") < head.len(), "{} HDELs", places.len());
+    assert_eq!(head.matches("MULTI").count(), head.matches("EXEC").count(), "its unit has one command");
+}
+
 /// `appenddirname` and `appendfilename` name the folder and the beginning of each file's name, as in redis-server.
 #[test]
 fn issue_13_folder_and_files_have_the_names_that_are_set() {

@@ -129,7 +129,7 @@ impl Multi {
 #[derive(Clone, Debug, Default)]
 pub struct Watching {
     pub(crate) watcher: Watcher,
-    /// Logical databases and keys; true with one whose time had come before, and which was hidden: it is as good as absent.
+    /// Logical databases and keys; true with one that was there. One whose time had come before, and which was hidden, was not.
     keys: BTreeMap<(u32, Box<[u8]>), bool>,
     /// Bytes that the keys take.
     bytes: usize,
@@ -164,8 +164,7 @@ impl Watching {
         for bytes in keys {
             if let Entry::Vacant(place) = self.keys.entry((db, bytes.into())) {
                 let key = tx.key(bytes);
-                tx.watch(&key, &self.watcher);
-                place.insert(tx.is_overdue(&key));
+                place.insert(tx.watch(&key, &self.watcher));
                 self.bytes += 2 * bytes.len() + WATCHED_BYTES;
             }
         }
@@ -174,9 +173,9 @@ impl Watching {
     /// Ends the watching, the shards of all keys held; true if a key was touched or its time has come. None is removed.
     pub fn end(&self, tx: &mut Tx<'_>) -> bool {
         let mut has_come = false;
-        for ((db, bytes), was_overdue) in &self.keys {
+        for ((db, bytes), was_there) in &self.keys {
             let key = tx.key_in(*db, bytes);
-            has_come |= !was_overdue && tx.is_overdue(&key);
+            has_come |= *was_there && tx.is_overdue(&key);
             tx.unwatch(&key, &self.watcher);
         }
         has_come || self.is_touched()

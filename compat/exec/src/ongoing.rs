@@ -52,6 +52,12 @@ pub trait Ongoing: Send {
         false
     }
 
+    /// The server refuses it from now on: the error that ends it at once. None if it has memory to give back in steps before it fails
+    /// with that error; it writes no more then.
+    fn refuse(&mut self, error: CommandError) -> Option<CommandError> {
+        Some(error)
+    }
+
     /// The key that it occupies and changes part by part, if it does.
     fn occupied(&self) -> Option<&[u8]> {
         None

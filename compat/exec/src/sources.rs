@@ -67,10 +67,19 @@ impl Sources {
         self.watching.as_ref().is_some_and(Watching::is_touched)
     }
 
-    /// Tries to hold these shards for the last part. While writers are kept off it looks for a little longer: of many shards one is
-    /// always busy.
+    /// Tries to hold these shards, those of all keys among them, for the last part. While writers are kept off it looks for a little
+    /// longer: of many shards one is always busy. Fields of hashes whose time has come are removed first, no more than one hold
+    /// removes: false if more are due.
     pub fn try_hold(&self, tx: &mut Tx<'_>, shards: &ShardSet) -> bool {
-        if self.keeps() { tx.hold_within(shards, HOLD_WITHIN) } else { tx.try_hold(shards) }
+        let is_held = if self.keeps() { tx.hold_within(shards, HOLD_WITHIN) } else { tx.try_hold(shards) };
+        is_held && !(tx.store().has_dated_hashes() && self.meets_due_fields(tx))
+    }
+
+    #[cold]
+    fn meets_due_fields(&self, tx: &mut Tx<'_>) -> bool {
+        let watched = self.watching.iter().flat_map(Watching::keys);
+        let keys: Vec<Key<'_>> = watched.map(|(db, key)| tx.key_in(db, key)).collect();
+        tx.sheds_due_fields_of(keys.into_iter())
     }
 
     /// Whether a key, whose shard is held, is frozen for another command, so that this one waits before it changes the key.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Check        each part by itself, and an entry of a stream as a whole
-//! GroupCheck   the groups of a stream: names, pending entries, whose these are         flat memory, which is given back at once
+//! GroupCheck   the groups of a stream: names, pending entries, whose these are         flat memory, given back by `spent.rs`
 //! ```
 //! A value that is read twice is checked the first time, so that the second time finds nothing but what the system refuses.
 
@@ -64,13 +64,16 @@ fn is_short(bytes: usize) -> Result<(), ReadFault> {
     if bytes <= VALUE_BYTES_MAX { Ok(()) } else { Err(ReadFault::TooLong(bytes as u64)) }
 }
 
+/// The ID of a pending entry, and whether a consumer has it.
+pub(super) type CheckedEntry = ((u64, u64), bool);
+
 /// Looks at the groups of a stream, and at the names of its messages.
 #[derive(Debug, Default)]
 pub(super) struct GroupCheck {
     /// Groups that have begun.
     groups: u64,
-    /// The pending entries of the group, in the order of their IDs, and whether a consumer has each of them.
-    pending: Vec<((u64, u64), bool)>,
+    /// The pending entries of the group, in the order of their IDs.
+    pending: Vec<CheckedEntry>,
     /// How many of them a consumer has.
     owned: usize,
 }
@@ -134,7 +137,12 @@ impl GroupCheck {
 
     /// Bytes of memory that it has.
     pub(super) fn held_bytes(&self) -> usize {
-        self.pending.capacity() * size_of::<((u64, u64), bool)>()
+        self.pending.capacity() * size_of::<CheckedEntry>()
+    }
+
+    /// The room of pending entries, which is to be given back in steps.
+    pub(super) fn into_pending(self) -> Vec<CheckedEntry> {
+        self.pending
     }
 }
 

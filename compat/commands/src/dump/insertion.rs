@@ -14,7 +14,7 @@ use varve_store::{Idempotence, Key, ListEnd, StreamNeed, StreamWriter, StringFor
 
 use super::check::Check;
 use super::idempotence::add_names;
-use super::stream::{Batch, GroupMaker};
+use super::stream::{Batch, GroupMaker, MadeEntry};
 
 /// Bytes that a text costs at most beside its own.
 const TEXT_BYTES: usize = 64;
@@ -216,6 +216,11 @@ impl Insertion {
             }
         });
         left.is_some()
+    }
+
+    /// The room of a stream's pending entries, which is to be given back in steps, once no more come.
+    pub(super) fn take_pending(&mut self) -> Vec<MadeEntry> {
+        self.groups.take_pending()
     }
 
     fn texts(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> + Clone {

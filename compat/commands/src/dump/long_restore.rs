@@ -18,12 +18,13 @@ use std::sync::Arc;
 use varve_exec::{CmdResult, CommandError, Ongoing, Progress};
 use varve_protocol::{OwnedArgs, Reply};
 use varve_rdb::crc::{Crc64, agrees};
-use varve_rdb::{Dialect, Distinct, Kind, Part, ReadError, ReadFault, ReadStep, StringReader, ValueReader, dump};
+use varve_rdb::{Dialect, Kind, Part, ReadError, ReadFault, ReadStep, StringReader, ValueReader, dump};
 use varve_store::{FilledExtent, OpenExtent, StoreWorker, StringForm, Ttl, Tx, Type, Unpublished, VALUE_BYTES_MAX};
 
 use super::insertion::Insertion;
 use super::measure::{Measure, STEP_BYTES, Size};
 use super::restoring::{Collected, Options, collect, put, refused};
+use super::spent::Spent;
 use crate::errors;
 
 /// Bytes that are summed in one part.
@@ -58,8 +59,8 @@ pub(super) struct LongRestore {
     /// Bytes of type and value.
     typed_bytes: usize,
     stage: Stage,
-    /// Names that nobody asks for any more, whose memory is given back in steps.
-    names: Distinct,
+    /// Notes that nobody asks for any more.
+    spent: Spent,
     /// Why nothing is done any more but to give memory back.
     end: Option<End>,
 }
@@ -144,8 +145,8 @@ impl Collecting {
 impl LongRestore {
     /// The request is `args`; type and value have this number of bytes.
     pub(super) fn new(args: &Arc<OwnedArgs>, options: Options, dialect: Dialect, typed_bytes: usize) -> LongRestore {
-        let (stage, names) = (Stage::Sum(Box::new(Crc64::new()), 0), Distinct::default());
-        LongRestore { args: Arc::clone(args), options, dialect, typed_bytes, stage, names, end: None }
+        let (stage, spent) = (Stage::Sum(Box::new(Crc64::new()), 0), Spent::default());
+        LongRestore { args: Arc::clone(args), options, dialect, typed_bytes, stage, spent, end: None }
     }
 
     fn reader(&self) -> CmdResult<ValueReader<PayloadBytes>> {
@@ -165,7 +166,7 @@ impl LongRestore {
     }
 
     fn step(&mut self, tx: &mut Tx<'_>) -> CmdResult<Progress> {
-        self.names.free_some();
+        let is_free = self.spent.free_some();
         match self.stage {
             Stage::Sum(..) => self.sum(tx),
             Stage::Measure(_) => self.measure(tx),
@@ -173,6 +174,7 @@ impl LongRestore {
             Stage::Fill(..) => self.fill(tx),
             Stage::Gather(_) => self.gather(tx),
             Stage::Build(..) => self.build(tx),
+            Stage::Publish(_) if !is_free => Ok(Progress::More),
             Stage::Publish(_) => self.publish(tx),
         }
     }
@@ -225,23 +227,33 @@ impl LongRestore {
         }
     }
 
-    /// Ends to measure the value, if that was under way; its names are given back from here on.
+    /// Ends to measure the value, if that was under way; what was noted is given back from here on.
     fn end_measure(&mut self) -> Option<ValueReader<PayloadBytes>> {
         let Stage::Measure(measure) = std::mem::replace(&mut self.stage, Stage::Publish(New::Published)) else {
             return None;
         };
-        let (reader, names) = measure.into_parts();
-        self.names = names;
+        let (reader, spent) = measure.into_parts();
+        self.spent = spent;
         Some(reader)
     }
 
-    /// Gives some of what was kept back: names in steps, a batch of a stream to the stream, whose shard may be busy. Where all is
-    /// given back the command ends, and its client is told if it was refused.
-    fn give_back(&mut self, tx: &mut Tx<'_>) -> Progress {
-        if matches!(self.stage, Stage::Measure(_)) {
-            self.end_measure();
+    /// Asks for no notes any more, whatever the stage.
+    fn spend(&mut self) {
+        match &mut self.stage {
+            Stage::Measure(_) => _ = self.end_measure(),
+            // A batch that was read to its end, or one that is left, gets no more entries.
+            Stage::Build(collecting, _) if self.spent.made.capacity() == 0 => {
+                self.spent.made = collecting.batch.take_pending();
+            }
+            _ => {}
         }
-        if !self.names.free_some() {
+    }
+
+    /// Gives some of what was kept back: what was noted in steps, a batch of a stream to the stream, whose shard may be busy. Where all
+    /// is given back the command ends, and its client is told if it was refused.
+    fn give_back(&mut self, tx: &mut Tx<'_>) -> Progress {
+        self.spend();
+        if !self.spent.free_some() {
             return Progress::More;
         }
         if let Stage::Build(collecting, to) = &mut self.stage
@@ -349,6 +361,7 @@ impl LongRestore {
         }
         *is_full = false;
         if *has_ended {
+            self.spent.made = batch.take_pending();
             let Stage::Build(_, to) = std::mem::replace(&mut self.stage, Stage::Publish(New::Published)) else {
                 unreachable!("elements were added")
             };
@@ -457,21 +470,28 @@ impl Ongoing for LongRestore {
             Stage::Publish(New::Small(batch)) => batch.held_bytes(),
             Stage::Publish(_) => 0,
         };
-        stage + self.names.held_bytes()
+        stage + self.spent.held_bytes()
     }
 
     fn kept_bytes(&self) -> usize {
         0
     }
 
+    fn writes(&self) -> bool {
+        self.end.is_none()
+    }
+
+    fn refuse(&mut self, error: CommandError) -> Option<CommandError> {
+        self.end = Some(End::Refused(error));
+        None
+    }
+
     fn outlives_client(&mut self) -> bool {
         // The names of a value of 500 MB may take a gigabyte, which the system takes 100 ms to have back; the batch of a stream may
         // have millions of pending entries.
-        if matches!(self.stage, Stage::Measure(_)) {
-            self.end_measure();
-        }
+        self.spend();
         self.end = Some(End::Left);
-        !self.names.free_some() || matches!(self.stage, Stage::Build(..))
+        !self.spent.free_some() || matches!(self.stage, Stage::Build(..))
     }
 
     fn abandon(&mut self, worker: &mut StoreWorker) {

@@ -9,6 +9,7 @@ use std::io::Read;
 use varve_rdb::{Distinct, Kind, Part, ReadError, ReadFault, ReadStep, ValueReader};
 
 use super::check::{CLAIMED_FIELDS_MAX, Check, GroupCheck};
+use super::spent::Spent;
 
 /// Elements that are looked at in one step.
 pub(super) const STEP_PARTS: u64 = 2048;
@@ -114,9 +115,10 @@ impl<R: Read> Measure<R> {
         self.reader.held_bytes() + self.distinct.held_bytes() + self.groups.held_bytes()
     }
 
-    /// The reader, for the second reading, and the names, whose memory is to be given back in steps.
-    pub(super) fn into_parts(self) -> (ValueReader<R>, Distinct) {
-        (self.reader, self.distinct)
+    /// The reader, for the second reading, and what is to be given back in steps.
+    pub(super) fn into_parts(self) -> (ValueReader<R>, Spent) {
+        let Measure { reader, distinct: names, groups, .. } = self;
+        (reader, Spent { names, checked: groups.into_pending(), ..Spent::default() })
     }
 }
 

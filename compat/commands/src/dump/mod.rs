@@ -15,6 +15,7 @@ mod long_restore;
 mod measure;
 mod outline;
 mod restoring;
+mod spent;
 mod stream;
 mod value;
 

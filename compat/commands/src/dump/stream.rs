@@ -56,15 +56,18 @@ pub(super) struct GroupMaker {
     /// Bytes of these.
     ready_bytes: usize,
     open: Option<Box<OpenGroup>>,
+    /// The pending entries of the group that comes, in the order of their IDs. Their room is kept from one group to the next.
+    pending: Vec<MadeEntry>,
 }
+
+/// The ID of a pending entry, when it was delivered, in milliseconds of Unix time, and how often.
+pub(super) type MadeEntry = (StreamId, i64, u64);
 
 /// A group whose parts are coming.
 #[derive(Debug)]
 struct OpenGroup {
     name: Box<[u8]>,
     group: StreamGroup,
-    /// Its pending entries in the order of their IDs: when they were delivered, and how often.
-    pending: Vec<(StreamId, i64, u64)>,
     /// The number of the consumer whose entries are coming.
     consumer: u32,
 }
@@ -90,12 +93,12 @@ impl GroupMaker {
                 None => self.facts.count_up_to(last),
             };
             let group = StreamGroup::new(last, read);
-            let (name, pending) = (Box::from(name), Vec::new());
-            self.open = Some(Box::new(OpenGroup { name, group, pending, consumer: 0 }));
+            self.pending.clear();
+            self.open = Some(Box::new(OpenGroup { name: name.into(), group, consumer: 0 }));
             return Ok(());
         }
-        let OpenGroup { group, pending, consumer, .. } =
-            self.open.as_deref_mut().expect("a group begins with its name");
+        let GroupMaker { open, pending, .. } = self;
+        let OpenGroup { group, consumer, .. } = open.as_deref_mut().expect("a group begins with its name");
         match part {
             Part::Pending(id, time_ms, count) => {
                 let id = id_of(id);
@@ -132,8 +135,8 @@ impl GroupMaker {
     /// It cannot be so.
     pub(super) fn close(&mut self) -> Result<(), ReadFault> {
         let Some(open) = self.open.take() else { return Ok(()) };
-        let OpenGroup { name, group, pending, .. } = *open;
-        if group.pending() != pending.len() as u64 {
+        let OpenGroup { name, group, .. } = *open;
+        if group.pending() != self.pending.len() as u64 {
             return Err(ReadFault::Odd("a pending entry has no consumer"));
         }
         self.ready_bytes += group.bytes() + name.len();
@@ -158,10 +161,13 @@ impl GroupMaker {
 
     /// Bytes of memory of all that it has.
     pub(super) fn held_bytes(&self) -> usize {
-        let open = self.open.as_ref().map_or(0, |open| {
-            open.group.bytes() + open.name.len() + open.pending.capacity() * size_of::<(StreamId, i64, u64)>()
-        });
-        self.ready_bytes + open
+        let open = self.open.as_ref().map_or(0, |open| open.group.bytes() + open.name.len());
+        self.ready_bytes + open + self.pending.capacity() * size_of::<MadeEntry>()
+    }
+
+    /// The room of pending entries, once no more come.
+    pub(super) fn take_pending(&mut self) -> Vec<MadeEntry> {
+        std::mem::take(&mut self.pending)
     }
 
     /// Hands all groups over, whole or not, to a stream that nobody is going to see.

@@ -159,7 +159,10 @@ impl Picking {
         if !tx.try_hold_one(tx.shard_of(key.hash)) {
             return Progress::Busy;
         }
-        // Removes it, or fields of it, if their time has come: it has changed then.
+        // Removes it, or fields of it, if their time has come, some at a time: it has changed then.
+        if tx.sheds_due_fields(&key) {
+            return Progress::More;
+        }
         let is_there = tx.exists(&key);
         let changed = !is_there || self.watching.as_ref().is_none_or(Watching::is_touched);
         if !changed {

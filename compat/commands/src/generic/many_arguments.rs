@@ -154,6 +154,10 @@ impl OccupiedWork for RestOfArguments {
         if !tx.try_hold_one(tx.shard_of(key.hash)) {
             return Progress::Busy;
         }
+        // A part is not put back: it would remove all due fields of a hash at once.
+        if tx.sheds_due_fields(&key) {
+            return Progress::More;
+        }
         let part = self.some(tx, &key);
         if part.is_ok() && self.next < args.args().len() {
             return Progress::More;

@@ -115,7 +115,7 @@ fn msetex(ctx: &mut Ctx<'_, '_>) -> CmdResult {
     let end = 2 + 2 * number_of_pairs(ctx.args.get(1), ctx.args.len() - 2)?;
     let options = Options::parse(&ctx.args, end..ctx.args.len(), Family::Msetex)?;
     let ttl = options.life.ttl(ctx.tx.now_ms(), "msetex")?;
-    if options.when != When::Always && meets_due_fields(ctx, 2, end) {
+    if meets_due_fields(ctx, 2, end) {
         return ctx.put_back();
     }
     let barred = match options.when {

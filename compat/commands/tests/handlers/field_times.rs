@@ -2,6 +2,7 @@
 
 use crate::common::Server;
 use varve_protocol::Resp;
+use varve_store::ReadBounds;
 
 fn server() -> Server {
     Server::new(Resp::V2)
@@ -14,6 +15,13 @@ fn run(server: &mut Server, line: &str) -> String {
 
 /// A server with a hash of 20 000 fields whose time has come, and one that stays, in a database.
 fn much_is_due_in(db: usize) -> Server {
+    let mut server = much_will_be_due_in(db);
+    server.advance(20);
+    server
+}
+
+/// Like [`much_is_due_in`], 10 ms before the fields' time.
+fn much_will_be_due_in(db: usize) -> Server {
     let mut server = server();
     let names: Vec<String> = (0..20_000).map(|n| format!("field:{n}")).collect();
     let pairs = ["HSET", "hash", "stays", "1"].into_iter().chain(names.iter().flat_map(|name| [name.as_str(), "v"]));
@@ -23,7 +31,6 @@ fn much_is_due_in(db: usize) -> Server {
     server.run(&words.map(str::as_bytes).collect::<Vec<_>>());
     run(&mut server, "SELECT 0");
     run(&mut server, if db == 0 { "SET text v" } else { "MSET text v hash v" });
-    server.advance(20);
     server
 }
 
@@ -52,6 +59,7 @@ fn issue_11_any_command_meets_some_due_fields_at_a_time() {
         (0, "SET hash v PXAT 1", "+OK\r\n"),
         (0, "MSETNX none v hash v", ":0\r\n"),
         (0, "MSETEX 2 none v hash v XX", ":0\r\n"),
+        (0, "MSETEX 2 none v hash v PXAT 1", ":1\r\n"),
         (0, "DELEX hash", ":1\r\n"),
     ] {
         let mut server = much_is_due_in(db);
@@ -68,6 +76,30 @@ fn issue_11_any_command_meets_some_due_fields_at_a_time() {
         assert!(times == 0 && (reply == "+OK\r\n") == line.starts_with("SET"), "{line}: {times} times, {reply}");
         assert!(!journal.take().concat().iter().any(|effect| effect.starts_with("HDEL")), "{line}");
         run(&mut server, "DEBUG VERIFY");
+    }
+}
+
+/// Parts of a command are not put back: each of them removed all that was due.
+#[test]
+fn issue_11_a_command_in_parts_removes_some_due_fields_at_a_time() {
+    let others = |each: &str| (0..1100).map(|n| format!(" other:{n}{each}")).collect::<String>();
+    let (hdel, hset) = (format!("HDEL hash{}", others("")), format!("HSET hash{}", others(" v")));
+    for line in [&hdel, &hset, "HRANDFIELD hash 1000", "COPY hash other"] {
+        let turns = |is_due: bool| {
+            let mut server = much_will_be_due_in(0);
+            server.read_in_parts(ReadBounds { long_elements: 200, hold_elements: 20_000 });
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            assert!(!server.turn_as(1, &words).1, "{line} goes on");
+            server.advance(if is_due { 20 } else { 0 });
+            let mut turns = 1;
+            while !server.turn_as(1, &[]).1 {
+                turns += 1;
+            }
+            run(&mut server, "DEBUG VERIFY");
+            turns
+        };
+        let (plain, due) = (turns(false), turns(true));
+        assert!(due > plain + 3, "{line:.20}: {due} turns, {plain} of a hash without due fields");
     }
 }
 

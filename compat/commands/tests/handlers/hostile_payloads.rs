@@ -1,6 +1,8 @@
 //! Payloads of some kilobytes that say to be millions of things: RESTORE takes them in steps, within the limit, or refuses them.
 
 use crate::common::Server;
+use varve_exec::checks::{Denied, WritesDenied};
+use varve_exec::pause::Pause;
 use varve_protocol::Resp;
 use varve_store::ReadBounds;
 use varve_testkit::payload::{compressed, length, listpack, number, numbers, raw_id, stream, text};
@@ -242,6 +244,22 @@ fn issue_11_a_client_goes_while_the_shard_of_its_stream_is_held() {
     server.background();
     server.run(&[b"DEBUG", b"VERIFY"]);
     assert!(!server.has_readers(), "what was built is gone");
+}
+
+/// So were those of a RESTORE that the server refuses in its midst.
+#[test]
+fn issue_11_a_restore_is_refused_while_the_shard_of_its_stream_is_held() {
+    let (payload, mut server) = (with_groups(1, 20_000), of_workers(2));
+    server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
+    (0..80).for_each(|_| _ = server.turn_as(1, &[]));
+    assert!(server.has_readers(), "it has begun to make the stream");
+    server.restrain(Pause::None, Denied { writes: Some(WritesDenied::Unsaved), ..Denied::NONE });
+    assert!(server.turns_while_all_is_held(1).is_empty(), "the stream is handed what was made of the group");
+    let (reply, ended) = server.turn_as(1, &[]);
+    assert!(ended && reply.starts_with(b"-MISCONF"), "{}", reply.escape_ascii());
+    server.background();
+    server.run(&[b"DEBUG", b"VERIFY"]);
+    assert!(!server.has_readers() && server.run(&[b"GET", b"k"]) == b"$6\r\nbefore\r\n");
 }
 
 /// Milliseconds of Unix time at which the server stands.

@@ -548,6 +548,8 @@ fn a_transaction_that_meets_many_due_fields_is_put_back() {
     put_back(&["HLEN hash", "HSET hash another 1", "HGET hash field:7"], b"*3\r\n:1\r\n:1\r\n$-1\r\n");
     // With a command on the whole keyspace it runs alone behind the gate.
     put_back(&["HLEN hash", "KEYS none", "HSET hash another 1"], b"*3\r\n:1\r\n*0\r\n:1\r\n");
+    put_back(&["KEYS none", "HLEN hash", "HSET hash another 1"], b"*3\r\n*0\r\n:1\r\n:1\r\n");
+    put_back(&["SELECT 0", "HLEN hash", "HSET hash another 1"], b"*3\r\n+OK\r\n:1\r\n:1\r\n");
 }
 
 /// Some thousand hashes of which each is cleared at once: a bound for each command would be none for their transaction.
@@ -588,6 +590,45 @@ fn a_transaction_removes_nothing_that_is_overdue_where_nothing_may_change() {
             assert!(journal.take().is_empty(), "{line}: nothing may change");
         }
     }
+}
+
+/// A key that was overdue when it was watched was absent: that it goes is no change, whatever takes it away.
+#[test]
+fn issue_11_a_key_that_was_overdue_when_it_was_watched_may_go() {
+    for (line, runs) in [
+        ("GET early", true),
+        ("DEL early", true),
+        ("FLUSHDB", true),
+        ("FLUSHALL", true),
+        ("SWAPDB 0 1", true),
+        ("SWAPDB 0 2", false),
+        ("SET early 2", false),
+        ("RENAME other early", false),
+    ] {
+        let mut server = server();
+        play(&mut server, "SET early 1 PX 5 -> +OK\nSET other 1 -> +OK");
+        play(&mut server, "SELECT 2 -> +OK\nSET early 2 -> +OK\nSELECT 0 -> +OK");
+        server.advance(10);
+        server.restrain(Pause::Writes, Denied::NONE);
+        play(&mut server, "b: WATCH early -> +OK");
+        server.restrain(Pause::None, Denied::NONE);
+        say(&mut server, 0, line);
+        let last = ["MULTI", "PING", "EXEC"].map(|line| say(&mut server, 1, line))[2].clone();
+        assert_eq!(last, if runs { "*1 +PONG" } else { "*-1" }, "{line}");
+        assert_eq!(server.watched_keys(), 0, "{line}");
+        say(&mut server, 0, "DEBUG VERIFY");
+    }
+}
+
+/// SWAPDB removed an overdue key that came to the place of a watched one, and told nobody: a file and a replica met it again.
+#[test]
+fn issue_11_an_overdue_key_that_comes_to_a_watched_place_is_told_of_when_it_goes() {
+    let mut server = server();
+    play(&mut server, "SELECT 1 -> +OK\nSET k old PX 5 -> +OK\nSELECT 0 -> +OK\nb: WATCH k -> +OK\n+10 -> ");
+    let journal = server.keep_effects();
+    play(&mut server, "SWAPDB 0 1 -> +OK\nb: MULTI -> +OK\nb: PING -> +QUEUED\nb: EXEC -> *1 +PONG\nSETNX k new -> :1");
+    let told: Vec<String> = journal.take().concat();
+    assert_eq!(told, ["SWAPDB 0 1", "DEL k", "SETNX k new"]);
 }
 
 fn put_back(lines: &[&str], wanted: &[u8]) {

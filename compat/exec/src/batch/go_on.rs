@@ -86,6 +86,7 @@ impl Batch {
             return Turn { consumed: 0, commands: 0, state: TurnState::Paused };
         }
         let refused = if may_wait { checks::allowed(ongoing.row, session, self.denied).err() } else { None };
+        let refused = refused.and_then(|error| ongoing.rest.refuse(error));
         // One that is brought to its end is waited for by those who would end that writes wait.
         let waits = refused.is_some() || may_wait && self.denied.writes_wait;
         let mut spent_ns = 0;

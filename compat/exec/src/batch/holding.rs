@@ -9,12 +9,13 @@
 //! ```
 //! Not here: the gate (`alone.rs`), EXEC (`transaction.rs`), scripts (`script.rs`).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use varve_catalog::{Flags, Group};
 use varve_protocol::Args;
-use varve_store::{Key, ShardSet, Store, Tx};
+use varve_store::{Key, Overdue, ShardSet, Store, StoreWorker, Tx};
 
 use crate::blocking;
 use crate::command::Command;
@@ -59,10 +60,53 @@ fn meets_due_fields(ctx: &mut Ctx<'_, '_>, d: &Command) -> bool {
     }
     let key = |key: &KeyArg| ctx.tx.key_hashed(ctx.args.get(key.arg as usize), key.hash);
     let keys: SmallVec<[Key<'_>; 8]> = ctx.keys.iter().map(key).collect();
-    let more = ctx.tx.sheds_due_fields_of(keys.into_iter());
-    if ctx.tx.has_effects() {
-        ctx.tx.hand_on();
+    sheds_due_fields(&mut ctx.tx, keys.into_iter())
+}
+
+/// Removes fields of hashes at keys, whose shards are held, where their time has come, no more than one hold removes, and hands that
+/// on; true if more are due.
+fn sheds_due_fields<'k>(tx: &mut Tx<'_>, keys: impl Iterator<Item = Key<'k>>) -> bool {
+    let more = tx.sheds_due_fields_of(keys);
+    if tx.has_effects() {
+        tx.hand_on();
     }
+    more
+}
+
+/// [`sheds_due_fields`] of keys with their logical databases.
+#[cold]
+pub(super) fn sheds_due_fields_in(tx: &mut Tx<'_>, named: &[(u32, &[u8])]) -> bool {
+    let keys: SmallVec<[Key<'_>; 8]> = named.iter().map(|(db, bytes)| tx.key_in(*db, bytes)).collect();
+    sheds_due_fields(tx, keys.into_iter())
+}
+
+/// [`sheds_due_fields_in`] beside others, in front of a transaction or a script that cannot be put back in its midst: it would remove
+/// all of a million fields, some of them with the gate held alone. True if more are due, or shards are busy. The worker holds
+/// nothing and is outside the gate.
+#[cold]
+pub(super) fn sheds_due_fields_beside(
+    worker: &mut StoreWorker,
+    named: &[(u32, &[u8])],
+    overdue: Overdue,
+    insists: bool,
+) -> bool {
+    /// Keys whose shards are held at a time.
+    const AT_ONCE: usize = 1024;
+    let store = Arc::clone(worker.store());
+    let Some(_inside) = store.gate().try_enter(worker.id()) else { return true };
+    let mut tx = Tx::new(&store, worker.parts().1, 0);
+    tx.set_overdue(overdue);
+    // Shards in which nothing is due are not asked for: others may hold them for long.
+    let may_be_due = |(db, bytes): &&(u32, &[u8])| tx.may_have_due_fields(&tx.key_in(*db, bytes));
+    let named: Vec<(u32, &[u8])> = named.iter().filter(may_be_due).copied().collect();
+    let mut shards = ShardSet::default();
+    let more = named.chunks(AT_ONCE).any(|some| {
+        shards.fill(some.iter().map(|(db, bytes)| tx.shard_of(tx.key_in(*db, bytes).hash)));
+        let more = !take(&mut tx, &shards, insists) || sheds_due_fields_in(&mut tx, some);
+        tx.release();
+        more
+    });
+    tx.finish();
     more
 }
 

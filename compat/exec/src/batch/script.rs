@@ -31,10 +31,10 @@ use varve_protocol::{Args, Mark, Reply, Resp};
 use varve_store::gate::{ExclusiveGate, InsideGate, Newcomer};
 use varve_store::{NotAdmitted, ReadyKey, ScriptToken, Store, StoreWorker, Tx, Words};
 
-use super::Batch;
-use super::holding::names_frozen;
+use super::holding::{names_frozen, sheds_due_fields_beside};
 use super::request::Request;
 use super::slices::Slices;
+use super::{Batch, TRIES_MAX};
 use crate::blocking;
 use crate::checks::{self, Denied};
 use crate::command::{Command, CommandTable, Exec, ScriptFn, Unresolved};
@@ -439,6 +439,26 @@ impl<'c> Calls<'c> {
         true
     }
 
+    /// Removes fields whose time has come, of the hashes that the script declares, before it begins. True if more are due, or shards
+    /// are busy.
+    #[cold]
+    fn sheds_due_fields(&mut self) -> bool {
+        let ((d, args), hides) = (self.command, self.hides_overdue());
+        let session = &*self.hands.as_ref().expect("no command runs").session;
+        let (db, overdue) = (session.db(), session.overdue(hides));
+        let mut named = Vec::new();
+        if d.for_each_key(args, |at| named.push((db, args.get(at)))).is_err() {
+            return false;
+        }
+        let At::Before(worker) = &mut self.at else { unreachable!("a script begins once") };
+        sheds_due_fields_beside(worker, &named, overdue, self.tries >= TRIES_MAX)
+    }
+
+    /// True if keys and fields whose time is over stay where the script meets them.
+    fn hides_overdue(&self) -> bool {
+        self.still || self.denied.hides_overdue(true)
+    }
+
     /// Takes the script's place, if it is free; makes room, and opens the unit of its effects.
     fn take_place(&mut self, known_wide: bool, words: &[Box<[u8]>]) -> bool {
         // It may change keys that it does not name: those too that are on their way to another server.
@@ -449,6 +469,9 @@ impl<'c> Calls<'c> {
         let (d, args) = self.command;
         let is_free = matches!(self.place, Place::Free { .. });
         if is_free && self.store.has_frozen() && names_frozen(d, args, self.store, !self.read_only) {
+            return false;
+        }
+        if is_free && self.store.has_dated_hashes() && self.sheds_due_fields() {
             return false;
         }
         let At::Before(worker) = mem::replace(&mut self.at, At::Nowhere) else { unreachable!("a script begins once") };
@@ -486,8 +509,7 @@ impl<'c> Calls<'c> {
             admitted => admitted.is_err(),
         };
         worker.begin_unit();
-        let hides = self.still || self.denied.hides_overdue(true);
-        let session = self.session();
+        let (hides, session) = (self.hides_overdue(), self.session());
         let (db, overdue) = (session.db(), session.overdue(hides));
         let mut tx = Tx::new(self.store, worker.parts().1, db);
         tx.set_overdue(overdue);
@@ -632,7 +654,7 @@ impl<'c> Calls<'c> {
             At::Alone(worker, gate) => {
                 {
                     let mut tx = Tx::new(self.store, worker.parts().1, session.db());
-                    tx.set_overdue(session.overdue(self.still || self.denied.hides_overdue(true)));
+                    tx.set_overdue(session.overdue(self.hides_overdue()));
                     let mut ctx = Ctx::of_owned(d, tx, &mut *scratch, &mut *session);
                     self.run_on_keys(d, &mut ctx, request, mark);
                     let Ctx { mut tx, .. } = ctx;

@@ -25,9 +25,10 @@ use varve_base::number::parse_i64;
 use varve_catalog::{Behaviour, Flags};
 use varve_protocol::{Args, Mark, Reply};
 use varve_store::gate::Newcomer;
-use varve_store::{Key, ReadyKey, ShardSet, Store, StoreWorker, Tx};
+use varve_store::{ReadyKey, ShardSet, Store, StoreWorker, Tx};
 
 use super::account::whole_ms;
+use super::holding::{sheds_due_fields_beside, sheds_due_fields_in};
 use super::script::Scripting;
 use super::slices::Slices;
 use super::{Batch, Running, Stop, TRIES_MAX, is_short_for};
@@ -225,8 +226,9 @@ impl Running<'_> {
                 if self.is_shut_out() {
                     return Some(Stop::Shut);
                 }
-                let store = Arc::clone(self.worker.store());
-                if store.has_dated_hashes() && self.sheds_due_fields(&store) {
+                // Fields of a frozen key stay: its move would end with an error.
+                let store = self.worker.store();
+                if meets_frozen(store, self.session) || store.has_dated_hashes() && self.sheds_due_fields() {
                     return Some(Stop::Busy);
                 }
                 if self.queue_runs_script() && !self.session.replays() {
@@ -239,7 +241,8 @@ impl Running<'_> {
             }
             Reach::Server => {
                 // A key that is frozen behind this look is watched, and its move ends with an error.
-                if meets_frozen(self.worker.store(), self.session) {
+                let store = self.worker.store();
+                if meets_frozen(store, self.session) || store.has_dated_hashes() && self.sheds_due_fields() {
                     return Some(Stop::Busy);
                 }
                 return Some(Stop::Exec(d));
@@ -271,19 +274,13 @@ impl Running<'_> {
     /// Removes fields whose time has come, of the hashes that the queued commands name, while others run beside: the commands
     /// find few of them once the gate is held alone. True if more are due, or shards are busy.
     #[cold]
-    fn sheds_due_fields(&mut self, store: &Arc<Store>) -> bool {
+    fn sheds_due_fields(&mut self) -> bool {
         let Running { batch, worker, session, table, .. } = self;
-        let Some(_inside) = store.gate().try_enter(worker.id()) else { return true };
         let multi = session.multi().expect("EXEC inside MULTI");
-        let keys = Keys::of(&multi.queue, table, store, session);
-        let mut tx = Tx::new(store, worker.parts().1, session.db());
+        let named = named_in(&multi.queue, table, worker.store(), session);
         // Where nothing may change, fields stay as keys do: the commands only hide them.
-        tx.set_overdue(session.overdue(batch.hides_overdue(true)));
-        batch.shards.fill(keys.keys.iter().map(|key| tx.shard_of(key.hash)));
-        let insists = session.busy_tries() >= TRIES_MAX;
-        let more = !super::take(&mut tx, &batch.shards, insists) || meets_due_fields(&mut tx, &multi.queue, &keys);
-        tx.finish();
-        more
+        let overdue = session.overdue(batch.hides_overdue(true));
+        sheds_due_fields_beside(worker, &named, overdue, session.busy_tries() >= TRIES_MAX)
     }
 
     /// Runs the transaction with all its shards held; one that will be long on the stage, where it rests now and then.
@@ -356,7 +353,8 @@ pub(super) fn run_on_shards(
         tx.finish();
         return Err(Stop::Busy);
     }
-    if store.has_dated_hashes() && meets_due_fields(&mut tx, &multi.queue, &keys) {
+    // One look at the keys of all commands: a bound for each command would be none for a queue of many.
+    if store.has_dated_hashes() && sheds_due_fields_in(&mut tx, &named_in(&multi.queue, table, &store, session)) {
         tx.finish();
         return Err(Stop::Busy);
     }
@@ -439,24 +437,6 @@ fn meets_occupied(tx: &Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
         let args = queued.args();
         tx.any_occupied(keys.keys[range.clone()].iter().map(|key| args.get(key.arg as usize)))
     })
-}
-
-/// Removes fields of hashes whose time has come, no more than one hold of the shards removes; true if more are due in one of
-/// the keys of the commands up to the first one that selects another database.
-#[cold]
-fn meets_due_fields(tx: &mut Tx<'_>, queue: &[Queued], keys: &Keys) -> bool {
-    let here = queue.iter().zip(&keys.ranges).take_while(|(queued, _)| !queued.row.behaviour.has(Behaviour::SELECTS));
-    let named = here.flat_map(|(queued, range)| {
-        let args = queued.args();
-        keys.keys[range.clone()].iter().map(move |key| (args.get(key.arg as usize), key.hash))
-    });
-    // One look at all of them: a bound for each command would be none for a queue of many.
-    let named: Vec<Key<'_>> = named.map(|(bytes, hash)| tx.key_hashed(bytes, hash)).collect();
-    let more = tx.sheds_due_fields_of(named.into_iter());
-    if tx.has_effects() {
-        tx.hand_on();
-    }
-    more
 }
 
 /// Begins the transaction's unit of effects and ends the session's watching, all shards of its keys held; true if a key
@@ -704,6 +684,33 @@ impl Transaction {
     }
 }
 
+/// The logical database that a queued SELECT will select, if it does. One that the user may not run changes nothing.
+fn selected_by(d: &Command, args: Args<'_>, store: &Store, session: &Session) -> Option<u32> {
+    checks::permitted(d, args, session).ok()?;
+    let index = parse_i64(args.get(1)).and_then(|n| u32::try_from(n).ok());
+    index.filter(|n| *n < store.databases())
+}
+
+/// The keys that queued commands on keys name, and those that scripts among them declare, each with the logical database that will be
+/// selected. A command of the server or a script may select another one: this is for a look at hashes that do not mind it.
+fn named_in<'q>(queue: &'q [Queued], table: &CommandTable, store: &Store, session: &Session) -> Vec<(u32, &'q [u8])> {
+    let (mut named, mut db) = (Vec::new(), session.db());
+    for queued in queue {
+        let (d, args, first) = (table.of(queued.row), queued.args(), named.len());
+        match d.exec {
+            Exec::Session(_) if d.behaviour.has(Behaviour::SELECTS) => {
+                db = selected_by(d, args, store, session).unwrap_or(db);
+            }
+            Exec::Keys(_) | Exec::Script(..) => {
+                let told = d.for_each_key(args, |arg| named.push((db, args.get(arg))));
+                named.truncate(if told.is_ok() { named.len() } else { first });
+            }
+            _ => {}
+        }
+    }
+    named
+}
+
 /// The keys of several commands.
 struct Keys {
     keys: Vec<KeyArg>,
@@ -730,12 +737,7 @@ impl Keys {
                     }
                 }
                 Exec::Session(_) if d.behaviour.has(Behaviour::SELECTS) => {
-                    if checks::permitted(d, args, session).is_err() {
-                        ranges.push(first..first);
-                        continue;
-                    }
-                    let index = parse_i64(args.get(1)).and_then(|n| u32::try_from(n).ok());
-                    db = index.filter(|n| *n < store.databases()).unwrap_or(db);
+                    db = selected_by(d, args, store, session).unwrap_or(db);
                 }
                 Exec::Session(_) | Exec::Transaction(_) | Exec::Keyspace(_) => {}
                 _ => break,

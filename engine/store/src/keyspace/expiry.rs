@@ -134,6 +134,6 @@ impl WorkerState {
             }
         }
         self.report_gone(store, shard, entry);
-        shard.touch(hash_of(store.seed(), db, &key), db, &key);
+        shard.touch(store.log(), hash_of(store.seed(), db, &key), db, &key);
     }
 }

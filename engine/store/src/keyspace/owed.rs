@@ -164,6 +164,7 @@ mod tests {
 
     use super::*;
     use crate::Options;
+    use crate::state::watch::Watch;
 
     /// A script may rest on the thread that is to remove an entry: a wait would never end.
     #[test]
@@ -177,7 +178,8 @@ mod tests {
         let (mut worker, mut script) = (store.worker(0), store.script_worker(0));
         let (watcher, key) = (Watcher::default(), store.key(0, b"watched"));
         let shard = store.shard_of(key.hash);
-        store.cells()[shard].lock.lock().watch(store.seed(), &key, &watcher);
+        let watch = Watch { watcher: watcher.clone(), was_there: false };
+        store.cells()[shard].lock.lock().watch(store.seed(), &key, watch);
         {
             let (store, local) = script.parts();
             let _inside = store.gate().enter(local.id());
@@ -213,7 +215,8 @@ mod tests {
         let keys = (0..number).map(|nth| (0, nth.to_string().into_bytes().into_boxed_slice()));
         for (_, key) in keys.clone() {
             let key = store.key(0, &key);
-            store.cells()[store.shard_of(key.hash)].lock.lock().watch(store.seed(), &key, &watcher);
+            let watch = Watch { watcher: watcher.clone(), was_there: false };
+            store.cells()[store.shard_of(key.hash)].lock.lock().watch(store.seed(), &key, watch);
         }
         (store, watcher, keys)
     }

@@ -7,13 +7,15 @@
 //!  shard of b: watched  hash -> [(db, "b", [flag, another's])] +   set once, by the command that changes the key
 //! ```
 //! A shard without watched keys has no map: a change costs it one branch. The first change of a key sets the flags of
-//! all that watch it and forgets the key, so that later changes cost nothing. Flags are set and the map is changed with
+//! all that watch it and forgets them, so that later changes cost nothing. Flags are set and the map is changed with
 //! the shard held; a worker that holds the shards of all its keys sees a flag that cannot change meanwhile.
 //!
 //! Entries carry physical databases. FLUSHDB and SWAPDB, which run alone, touch what was there before or is there after
 //! and carry the rest over to the number that the logical database has from then on.
 //!
-//! A key whose time has come is removed when it is watched, so that an entry without a touch says: it is as it was then.
+//! A key whose time has come is removed when it is watched, unless nothing may be removed (a replica, a pause of writes). It counts as
+//! absent then, and so do all that are overdue: if it goes, or SWAPDB brings one to an absent key's place, nothing has changed. Whether
+//! the time of a key has come that was there is the session's to ask at EXEC.
 //! Not here: which session watches what, and for how long (the command crate).
 
 use smallvec::SmallVec;
@@ -25,14 +27,14 @@ use super::shard::Shard;
 use super::store::Store;
 use crate::state::clock::is_over;
 use crate::state::key::{Key, database_of, hash_of};
-use crate::state::watch::{Entry, NameWatch, Watched, Watcher};
+use crate::state::watch::{Entry, NameWatch, Watch, Watched, Watcher, Watchers};
 
 impl Shard {
     /// A key of this shard has changed: sets the flags of the sessions that watch it.
     #[inline]
-    pub(crate) fn touch(&mut self, hash: u64, db: u16, key: &[u8]) {
+    pub(crate) fn touch(&mut self, log: &Log, hash: u64, db: u16, key: &[u8]) {
         if self.watched.is_some() {
-            self.touch_watched(hash, db, key);
+            self.touch_watched(log, Key { bytes: key, hash, db });
         }
     }
 
@@ -43,19 +45,33 @@ impl Shard {
             let object = self.access.open(log, r);
             let (db, key) = (database_of(&object), object.key());
             let hash = hash_of(watched.seed, db, key);
-            let key: SmallVec<[u8; 64]> = SmallVec::from_slice(key);
-            self.touch_watched(hash, db, &key);
+            let bytes: SmallVec<[u8; 64]> = SmallVec::from_slice(key);
+            self.touch_watched(log, Key { bytes: &bytes, hash, db });
         }
     }
 
     #[cold]
-    fn touch_watched(&mut self, hash: u64, db: u16, key: &[u8]) {
+    fn touch_watched(&mut self, log: &Log, k: Key<'_>) {
+        let taken = self.watched.as_mut().and_then(|watched| watched.take(k.hash, k.db, k.bytes));
+        let left = taken.and_then(|entry| self.touch_watchers(log, &k, entry.watchers));
         let Some(watched) = &mut self.watched else { return };
-        if let Some(entry) = watched.take(hash, db, key) {
-            entry.watchers.touch();
+        if let Some(left) = left {
+            watched.of(&k).append(left);
         }
-        watched.touch_names(db, key);
+        watched.touch_names(k.db, k.bytes);
         self.drop_empty();
+    }
+
+    /// Touches watchers of a key that has changed, or has gone; gives those to which that is no change.
+    fn touch_watchers(&self, log: &Log, k: &Key<'_>, mut watchers: Watchers) -> Option<Watchers> {
+        if watchers.all_were_there() {
+            watchers.touch();
+            return None;
+        }
+        // To watchers of an absent key, what has gone was overdue when they came.
+        let is_there = self.find(log, k).is_some();
+        watchers.touch_if(|watch| watch.was_there || is_there);
+        (!watchers.is_empty()).then_some(watchers)
     }
 
     fn drop_empty(&mut self) {
@@ -64,8 +80,8 @@ impl Shard {
         }
     }
 
-    pub(crate) fn watch(&mut self, seed: u64, k: &Key<'_>, watcher: &Watcher) {
-        self.watched.get_or_insert_with(|| Watched::new(seed)).of(k).add(watcher.clone());
+    pub(crate) fn watch(&mut self, seed: u64, k: &Key<'_>, watch: Watch) {
+        self.watched.get_or_insert_with(|| Watched::new(seed)).of(k).add(watch);
     }
 
     pub(crate) fn watch_names(&mut self, seed: u64, db: u16, watch: &NameWatch) {
@@ -111,10 +127,8 @@ impl Shard {
             entries.retain(|entry| {
                 let key = Key { bytes: &entry.key, hash, db: entry.db };
                 let present = self.find(ground.log(), &key).is_some();
-                if present {
-                    entry.watchers.touch();
-                }
-                !present
+                entry.watchers.touch_if(|watch| watch.was_there && present);
+                !entry.watchers.is_empty()
             });
             !entries.is_empty()
         });
@@ -130,22 +144,22 @@ impl Shard {
         now_ms.is_none_or(|now| !is_over(due, now))
     }
 
-    /// Removes a key that is here, and whose time has come, before it is watched.
-    fn remove_stale(&mut self, ground: &Ground, db: u16, key: &[u8]) {
-        let k = Key { bytes: key, hash: hash_of(ground.seed(), db, key), db };
-        if let Some(entry) = self.find(ground.log(), &k) {
-            self.remove(ground, entry);
-        }
-    }
-
-    /// Touches those of the entries of `from` that are there or, if `now_ms` is given, will be there as keys of `to`
-    /// and live; gives the others.
-    fn touch_moved(&self, ground: &Ground, entries: Vec<Entry>, from: u16, to: u16, now_ms: Option<i64>) -> Vec<Entry> {
-        let (touched, kept): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| {
-            self.has(ground, from, &entry.key, None) || now_ms.is_some() && self.has(ground, to, &entry.key, now_ms)
+    /// Touches the watchers of the entries of `from` to which a key goes or, if `now_ms` is given, one comes that lives as a key of
+    /// `to`; gives the others.
+    fn touch_moved(
+        &self,
+        ground: &Ground,
+        mut entries: Vec<Entry>,
+        (from, to): (u16, u16),
+        now_ms: Option<i64>,
+    ) -> Vec<Entry> {
+        entries.retain_mut(|entry| {
+            let goes = self.has(ground, from, &entry.key, None);
+            let comes = now_ms.is_some() && self.has(ground, to, &entry.key, now_ms);
+            entry.watchers.touch_if(|watch| watch.was_there && goes || comes);
+            !entry.watchers.is_empty()
         });
-        touched.iter().for_each(|entry| entry.watchers.touch());
-        kept
+        entries
     }
 }
 
@@ -160,12 +174,10 @@ impl Store {
             }
             for &(a, b) in pairs {
                 let (of_a, of_b) = (shard.take_watched(a), shard.take_watched(b));
-                let of_a = shard.touch_moved(self.ground(), of_a, a, b, Some(now_ms));
-                let of_b = shard.touch_moved(self.ground(), of_b, b, a, Some(now_ms));
-                for (db, kept) in [(b, of_a), (a, of_b)] {
-                    kept.iter().for_each(|entry| shard.remove_stale(self.ground(), db, &entry.key));
-                    shard.put_watched(self.seed(), db, kept);
-                }
+                let of_a = shard.touch_moved(self.ground(), of_a, (a, b), Some(now_ms));
+                let of_b = shard.touch_moved(self.ground(), of_b, (b, a), Some(now_ms));
+                shard.put_watched(self.seed(), b, of_a);
+                shard.put_watched(self.seed(), a, of_b);
             }
         }
     }
@@ -178,7 +190,7 @@ impl Store {
                 continue;
             }
             let entries = shard.take_watched(from);
-            let entries = shard.touch_moved(self.ground(), entries, from, to, None);
+            let entries = shard.touch_moved(self.ground(), entries, (from, to), None);
             shard.put_watched(self.seed(), to, entries);
         }
     }

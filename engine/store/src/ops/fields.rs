@@ -103,10 +103,16 @@ impl Tx<'_> {
         false
     }
 
-    fn shed_due_fields(&mut self, k: &Key<'_>) -> Shed {
+    /// False if fields of a hash at this key are not due, or are not to be removed. No shard needs to be held: a look only, the answer
+    /// may be old by the time it is used.
+    pub fn may_have_due_fields(&self, k: &Key<'_>) -> bool {
         // The shard's wheel has the time of each hash's next field, to a tick.
-        let is_early = self.store.cells()[self.store.shard_of(k.hash)].due() > self.local.now_ms() + TICK_MS;
-        if is_early || self.overdue != Overdue::Removed {
+        let due_ms = self.store.cells()[self.store.shard_of(k.hash)].due();
+        self.overdue == Overdue::Removed && due_ms <= self.local.now_ms() + TICK_MS
+    }
+
+    fn shed_due_fields(&mut self, k: &Key<'_>) -> Shed {
+        if !self.may_have_due_fields(k) {
             return Shed::Nothing;
         }
         let Some(found) = self.live_inlined(k) else { return Shed::Nothing };

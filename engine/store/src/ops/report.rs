@@ -67,7 +67,7 @@ impl Tx<'_> {
     /// that have cached it, the clients that wait for it.
     #[cold]
     fn report_at(&mut self, k: &Key<'_>, at: usize) {
-        self.held.at_mut(at).touch(k.hash, k.db, k.bytes);
+        self.held.at_mut(at).touch(self.store.log(), k.hash, k.db, k.bytes);
         self.local.report_changed(self.store, k.bytes);
         self.wake(k);
     }

@@ -3,15 +3,16 @@
 use super::Tx;
 use crate::state::clock::is_over;
 use crate::state::key::Key;
-use crate::state::watch::{NameWatch, Watcher};
+use crate::state::watch::{NameWatch, Watch, Watcher};
 
 impl Tx<'_> {
-    /// Watches a key for `watcher`, once however often it is called; its shard is held. A key whose time has come is
-    /// removed first.
-    pub fn watch(&mut self, k: &Key<'_>, watcher: &Watcher) {
-        self.exists(k);
+    /// Watches a key for `watcher`, once however often it is called; its shard is held. Gives whether the key is there. One whose time
+    /// has come is removed first, or hidden: it is not there.
+    pub fn watch(&mut self, k: &Key<'_>, watcher: &Watcher) -> bool {
+        let was_there = self.exists(k);
         let at = self.held.position(self.store.shard_of(k.hash));
-        self.held.at_mut(at).watch(self.store.seed(), k, watcher);
+        self.held.at_mut(at).watch(self.store.seed(), k, Watch { watcher: watcher.clone(), was_there });
+        was_there
     }
 
     /// Whether a key is there whose time has come; its shard is held. It stays.

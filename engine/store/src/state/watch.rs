@@ -104,33 +104,43 @@ pub(crate) struct Entry {
     pub(crate) watchers: Watchers,
 }
 
+/// The watch of a key by one watcher.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    pub(crate) watcher: Watcher,
+    /// The key was there when the watch began. One whose time had come then, and which was hidden, was not: that it goes is no change
+    /// to this watcher.
+    pub(crate) was_there: bool,
+}
+
 /// The first eight watchers of a key lie in a row, those beyond in a tree: most keys have one.
 const FEW: usize = 8;
 
 /// The watchers of a key. Adding and removing one does not depend on how many there are.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    few: SmallVec<[Watcher; 1]>,
+    few: SmallVec<[Watch; 1]>,
     /// By the address of the flag.
-    many: BTreeMap<usize, Watcher>,
+    many: BTreeMap<usize, Watch>,
 }
 
 impl Watchers {
     /// Adds a watcher, unless it is there.
-    pub(crate) fn add(&mut self, watcher: Watcher) {
-        if self.few.iter().any(|other| other.is(&watcher)) {
+    pub(crate) fn add(&mut self, watch: Watch) {
+        if self.few.iter().any(|other| other.watcher.is(&watch.watcher)) {
             return;
         }
-        if self.few.len() < FEW && !self.many.contains_key(&watcher.address()) {
-            self.few.push(watcher);
+        let address = watch.watcher.address();
+        if self.few.len() < FEW && !self.many.contains_key(&address) {
+            self.few.push(watch);
         } else {
-            self.many.insert(watcher.address(), watcher);
+            self.many.entry(address).or_insert(watch);
         }
     }
 
     /// Removes a watcher, if it is there.
     pub(crate) fn remove(&mut self, watcher: &Watcher) {
-        match self.few.iter().position(|other| other.is(watcher)) {
+        match self.few.iter().position(|other| other.watcher.is(watcher)) {
             Some(at) => drop(self.few.swap_remove(at)),
             None => drop(self.many.remove(&watcher.address())),
         }
@@ -141,14 +151,32 @@ impl Watchers {
         self.few.is_empty() && self.many.is_empty()
     }
 
+    /// True if the key was there when each of them came.
+    pub(crate) fn all_were_there(&self) -> bool {
+        self.few.iter().chain(self.many.values()).all(|watch| watch.was_there)
+    }
+
     /// Sets the flags of all.
     pub(crate) fn touch(&self) {
-        self.few.iter().chain(self.many.values()).for_each(Watcher::touch);
+        self.few.iter().chain(self.many.values()).for_each(|watch| watch.watcher.touch());
+    }
+
+    /// Sets the flags of those to which this is a change, and forgets these watchers.
+    pub(crate) fn touch_if(&mut self, changes: impl Fn(&Watch) -> bool) {
+        let touched = |watch: &Watch| {
+            let changes = changes(watch);
+            if changes {
+                watch.watcher.touch();
+            }
+            changes
+        };
+        self.few.retain(|watch| !touched(watch));
+        self.many.retain(|_, watch| !touched(watch));
     }
 
     /// Takes all of another key's watchers.
     pub(crate) fn append(&mut self, others: Watchers) {
-        others.few.into_iter().chain(others.many.into_values()).for_each(|watcher| self.add(watcher));
+        others.few.into_iter().chain(others.many.into_values()).for_each(|watch| self.add(watch));
     }
 }
 
@@ -264,7 +292,7 @@ mod tests {
         let mut watched = Watched::new(1);
         let all: Vec<Watcher> = (0..3000).map(|_| Watcher::default()).collect();
         for watcher in all.iter().chain(&all) {
-            watched.of(&key).add(watcher.clone());
+            watched.of(&key).add(Watch { watcher: watcher.clone(), was_there: true });
         }
         let (gone, left): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(n, _)| n % 3 != 0);
         gone.iter().rev().for_each(|(_, watcher)| watched.remove(&key, watcher));
@@ -272,7 +300,7 @@ mod tests {
         assert_eq!((watchers.few.len() + watchers.many.len(), watchers.few.len() <= FEW), (left.len(), true));
         watched.take(7, 0, b"k").expect("somebody watches it").watchers.touch();
         assert!(left.iter().all(|(_, w)| w.is_touched()) && !gone.iter().any(|(_, w)| w.is_touched()));
-        watched.of(&key).add(all[0].clone());
+        watched.of(&key).add(Watch { watcher: all[0].clone(), was_there: true });
         watched.remove(&key, &all[0]);
         assert!(watched.by_hash.is_empty());
     }

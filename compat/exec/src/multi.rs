@@ -11,8 +11,7 @@
 //! A queued command is a copy of its arguments. How EXEC runs them is batch/transaction.rs; what is watched lies in the shards
 //! (the store's watchers), and the session remembers which keys that were.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::BTreeSet;
 
 use varve_base::refusable::reserve;
 use varve_catalog::{Flags, Row};
@@ -129,8 +128,8 @@ impl Multi {
 #[derive(Clone, Debug, Default)]
 pub struct Watching {
     pub(crate) watcher: Watcher,
-    /// Logical databases and keys; true with one that was there. One whose time had come before, and which was hidden, was not.
-    keys: BTreeMap<(u32, Box<[u8]>), bool>,
+    /// Logical databases and keys.
+    keys: BTreeSet<(u32, Box<[u8]>)>,
     /// Bytes that the keys take.
     bytes: usize,
 }
@@ -162,9 +161,9 @@ impl Watching {
         }
         let db = tx.db();
         for bytes in keys {
-            if let Entry::Vacant(place) = self.keys.entry((db, bytes.into())) {
+            if self.keys.insert((db, bytes.into())) {
                 let key = tx.key(bytes);
-                place.insert(tx.watch(&key, &self.watcher));
+                tx.watch(&key, &self.watcher);
                 self.bytes += 2 * bytes.len() + WATCHED_BYTES;
             }
         }
@@ -173,21 +172,20 @@ impl Watching {
     /// Ends the watching, the shards of all keys held; true if a key was touched or its time has come. None is removed.
     pub fn end(&self, tx: &mut Tx<'_>) -> bool {
         let mut has_come = false;
-        for ((db, bytes), was_there) in &self.keys {
-            let key = tx.key_in(*db, bytes);
-            has_come |= *was_there && tx.is_overdue(&key);
-            tx.unwatch(&key, &self.watcher);
+        for (db, bytes) in self.keys() {
+            let key = tx.key_in(db, bytes);
+            has_come |= tx.unwatch(&key, &self.watcher);
         }
         has_come || self.is_touched()
     }
 
     /// Ends the watching without a look at the keys. The worker holds nothing and is outside the gate.
     pub fn abandon(self, worker: &mut StoreWorker) {
-        worker.unwatch(&self.watcher, self.keys.into_keys());
+        worker.unwatch(&self.watcher, self.keys.into_iter());
     }
 
     /// The logical databases of the keys, and these.
     pub fn keys(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.keys.keys().map(|(db, key)| (*db, &**key))
+        self.keys.iter().map(|(db, key)| (*db, &**key))
     }
 }

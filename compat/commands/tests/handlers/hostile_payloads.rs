@@ -233,13 +233,19 @@ fn issue_11_a_client_goes_in_the_middle_of_a_group() {
     assert!(!server.has_readers(), "what was built is gone");
 }
 
-/// The pending entries of a group were freed at once where their stream's shard was busy just then: up to millions of them.
-#[test]
-fn issue_11_a_client_goes_while_the_shard_of_its_stream_is_held() {
+/// A server of two workers, of which one has begun to restore a stream whose group has 20 000 pending entries.
+fn making_a_group() -> Server {
     let (payload, mut server) = (with_groups(1, 20_000), of_workers(2));
     server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
     (0..80).for_each(|_| _ = server.turn_as(1, &[]));
     assert!(server.has_readers(), "it has begun to make the stream");
+    server
+}
+
+/// The pending entries of a group were freed at once where their stream's shard was busy just then: up to millions of them.
+#[test]
+fn issue_11_a_client_goes_while_the_shard_of_its_stream_is_held() {
+    let mut server = making_a_group();
     server.hang_up_while_all_is_held(1);
     server.background();
     server.run(&[b"DEBUG", b"VERIFY"]);
@@ -249,10 +255,7 @@ fn issue_11_a_client_goes_while_the_shard_of_its_stream_is_held() {
 /// So were those of a RESTORE that the server refuses in its midst.
 #[test]
 fn issue_11_a_restore_is_refused_while_the_shard_of_its_stream_is_held() {
-    let (payload, mut server) = (with_groups(1, 20_000), of_workers(2));
-    server.turn_as(1, &[b"RESTORE", b"k", b"0", &payload, b"REPLACE"]);
-    (0..80).for_each(|_| _ = server.turn_as(1, &[]));
-    assert!(server.has_readers(), "it has begun to make the stream");
+    let mut server = making_a_group();
     server.restrain(Pause::None, Denied { writes: Some(WritesDenied::Unsaved), ..Denied::NONE });
     assert!(server.turns_while_all_is_held(1).is_empty(), "the stream is handed what was made of the group");
     let (reply, ended) = server.turn_as(1, &[]);

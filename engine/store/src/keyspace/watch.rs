@@ -88,10 +88,11 @@ impl Shard {
         self.watched.get_or_insert_with(|| Watched::new(seed)).add_names(watch.entry(db));
     }
 
-    pub(crate) fn unwatch(&mut self, k: &Key<'_>, watcher: &Watcher) {
-        let Some(watched) = &mut self.watched else { return };
-        watched.remove(k, watcher);
+    /// Takes a watcher back; gives its watch, if it was not touched.
+    pub(crate) fn unwatch(&mut self, k: &Key<'_>, watcher: &Watcher) -> Option<Watch> {
+        let removed = self.watched.as_mut()?.remove(k, watcher);
         self.drop_empty();
+        removed
     }
 
     /// Takes out all watched keys of a database, whose names all count as changed.

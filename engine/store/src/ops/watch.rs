@@ -6,17 +6,16 @@ use crate::state::key::Key;
 use crate::state::watch::{NameWatch, Watch, Watcher};
 
 impl Tx<'_> {
-    /// Watches a key for `watcher`, once however often it is called; its shard is held. Gives whether the key is there. One whose time
-    /// has come is removed first, or hidden: it is not there.
-    pub fn watch(&mut self, k: &Key<'_>, watcher: &Watcher) -> bool {
+    /// Watches a key for `watcher`, once however often it is called; its shard is held. A key whose time has come
+    /// is removed first, or hidden: it is not there.
+    pub fn watch(&mut self, k: &Key<'_>, watcher: &Watcher) {
         let was_there = self.exists(k);
         let at = self.held.position(self.store.shard_of(k.hash));
         self.held.at_mut(at).watch(self.store.seed(), k, Watch { watcher: watcher.clone(), was_there });
-        was_there
     }
 
     /// Whether a key is there whose time has come; its shard is held. It stays.
-    pub fn is_overdue(&self, k: &Key<'_>) -> bool {
+    fn is_overdue(&self, k: &Key<'_>) -> bool {
         self.find(k).is_some_and(|(_, due)| is_over(due, self.local.now_ms()))
     }
 
@@ -26,9 +25,11 @@ impl Tx<'_> {
         self.held.at_mut(at).watch_names(self.store.seed(), db, watch);
     }
 
-    /// Takes a key's watcher back; its shard is held.
-    pub fn unwatch(&mut self, k: &Key<'_>, watcher: &Watcher) {
+    /// Takes a key's watcher back; its shard is held. True if the key was there when the watch began, and its time has come since; it
+    /// stays. A change of it has touched the watcher.
+    pub fn unwatch(&mut self, k: &Key<'_>, watcher: &Watcher) -> bool {
         let at = self.held.position(self.store.shard_of(k.hash));
-        self.held.at_mut(at).unwatch(k, watcher);
+        let watch = self.held.at_mut(at).unwatch(k, watcher);
+        watch.is_some_and(|watch| watch.was_there) && self.is_overdue(k)
     }
 }

@@ -138,11 +138,11 @@ impl Watchers {
         }
     }
 
-    /// Removes a watcher, if it is there.
-    pub(crate) fn remove(&mut self, watcher: &Watcher) {
+    /// Removes a watcher, if it is there, and gives its watch.
+    pub(crate) fn remove(&mut self, watcher: &Watcher) -> Option<Watch> {
         match self.few.iter().position(|other| other.watcher.is(watcher)) {
-            Some(at) => drop(self.few.swap_remove(at)),
-            None => drop(self.many.remove(&watcher.address())),
+            Some(at) => Some(self.few.swap_remove(at)),
+            None => self.many.remove(&watcher.address()),
         }
     }
 
@@ -236,14 +236,15 @@ impl Watched {
         &mut entries[at].watchers
     }
 
-    /// Removes a watcher of a key, and the key with its last one.
-    pub(crate) fn remove(&mut self, k: &Key<'_>, watcher: &Watcher) {
-        let Some(entries) = self.by_hash.get_mut(&k.hash) else { return };
-        let Some(at) = entries.iter().position(|e| e.db == k.db && *e.key == *k.bytes) else { return };
-        entries[at].watchers.remove(watcher);
-        if entries[at].watchers.is_empty() {
+    /// Removes a watcher of a key, and the key with its last one; gives its watch, if it was there.
+    pub(crate) fn remove(&mut self, k: &Key<'_>, watcher: &Watcher) -> Option<Watch> {
+        let entries = self.by_hash.get_mut(&k.hash)?;
+        let entry = entries.iter_mut().find(|e| e.db == k.db && *e.key == *k.bytes)?;
+        let removed = entry.watchers.remove(watcher);
+        if entry.watchers.is_empty() {
             self.take(k.hash, k.db, k.bytes);
         }
+        removed
     }
 
     /// Takes a key out.
@@ -295,7 +296,7 @@ mod tests {
             watched.of(&key).add(Watch { watcher: watcher.clone(), was_there: true });
         }
         let (gone, left): (Vec<_>, Vec<_>) = all.iter().enumerate().partition(|(n, _)| n % 3 != 0);
-        gone.iter().rev().for_each(|(_, watcher)| watched.remove(&key, watcher));
+        gone.iter().rev().for_each(|(_, watcher)| _ = watched.remove(&key, watcher));
         let watchers = watched.of(&key);
         assert_eq!((watchers.few.len() + watchers.many.len(), watchers.few.len() <= FEW), (left.len(), true));
         watched.take(7, 0, b"k").expect("somebody watches it").watchers.touch();

@@ -332,7 +332,7 @@ fn watch(worker: &mut StoreWorker, names: &[&[u8]]) -> (Watcher, Vec<Option<Vec<
     let watcher = Watcher::default();
     let held = command(worker, names, |tx| {
         let keys: Vec<Key<'_>> = names.iter().map(|name| tx.key(name)).collect();
-        keys.iter().for_each(|key| _ = tx.watch(key, &watcher));
+        keys.iter().for_each(|key| tx.watch(key, &watcher));
         read_all(tx, &keys)
     });
     (watcher, held)
